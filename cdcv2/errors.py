@@ -15,7 +15,7 @@
     │   ├── StartError          a log has a history before the time at which reading was to begin
     │   ├── FencedError         another instance has taken over what this one was doing; let it
     │   ├── ForgottenError      what was still to be read of a remap is compacted away; resume from the output
-    │   └── SourceStop          a source said something that capture cannot carry over the frontier
+    │   └── SourceStop          a source reported a fact that capture cannot carry over the frontier
     ├── TurnError               one side of a materialization spoke out of turn; mend that side
     ├── ViewError               a view would hold a row less than no times, or two rows for one key
     ├── MissingLogError         no such topic or directory
@@ -38,7 +38,7 @@ class Cdcv2Error(Exception):
 
 
 class MalformedError(Cdcv2Error, ValueError):
-    """A value that can never be right, whoever sent it. Retrying cannot help; mend the value."""
+    """A value that can never be right, from any sender. Retrying cannot help; mend the value."""
 
 
 class DecodeError(MalformedError):
@@ -48,7 +48,7 @@ class DecodeError(MalformedError):
         reason: what is wrong with them.
         position: where they stand (topic, partition and offset, or file and position), or None when unknown.
         raw: the bytes, where they are at hand.
-        fault: who may be at fault, told where the position is known; None: the log's writer, or the row type.
+        fault: who may be at fault, where the position is known; None: the log's writer, or the row type.
         what: what they are not, with its article.
     """
 
@@ -151,7 +151,7 @@ def _incomplete(missing: object, what: str) -> IncompleteError:
 
 
 class RefusedError(Cdcv2Error):
-    """Going on would break a promise; the text says which, and what to do instead."""
+    """Going on would break a promise; the text names it, and what to do instead."""
 
 
 class LogFinishedError(RefusedError):
@@ -191,12 +191,12 @@ class UnsafeTopicError(RefusedError):
 
 
 class StartError(RefusedError):
-    """A log has updates before the time at which its history was said to begin: a reader would leave them out.
+    """A log has updates before the declared start of its history: a reader would leave them out.
 
     Attributes:
         time: the time of such an update.
         number: how many updates are known there.
-        begins: where the history was said to begin, a frontier.
+        begins: the declared start of the history, a frontier.
         position: where that was read, or None.
     """
 
@@ -229,10 +229,10 @@ class ForgottenError(RefusedError):
 
 
 class SourceStop(RefusedError):
-    """A source said something that capture cannot carry over the frontier; the logs are complete up to there.
+    """A source reported a fact that capture cannot carry over the frontier; the logs are complete up to there.
 
     Attributes:
-        reason: what the source said.
+        reason: the fact.
         remedy: what to do.
         frontier: the logs are complete through every time not beyond it; None when nothing was released.
         lasting: whether the logs are stated beyond its cause, so that no input can mend them: it is kept in them.
@@ -248,7 +248,7 @@ class SourceStop(RefusedError):
 
 
 class TurnError(Cdcv2Error):
-    """One side of a materialization said what it may not say now. Its program is at fault; retrying cannot help.
+    """One side of a materialization sent a message out of turn. Its program is at fault; retrying cannot help.
 
     Attributes:
         side: whose fault it is, ``"runtime"`` or ``"driver"``.
@@ -288,7 +288,7 @@ class ViewError(Cdcv2Error):
 
 
 class MissingLogError(Cdcv2Error):
-    """No such topic or log directory: the name is wrong, or nobody has made it yet."""
+    """No such topic or log directory: the name is wrong, or it has not been made yet."""
 
 
 class UnavailableError(Cdcv2Error):

@@ -1,7 +1,7 @@
 """What ``--at`` means: a time of the logs, ``now``, an LSN as PostgreSQL writes it, or a moment of the clock.
 
 By commit times the clock is that of the releases (:mod:`cdcv2.logs.release_times`): a moment is the time of the last
-release that was committed by then. On a remap times are milliseconds, so a moment is one by itself.
+release that was committed up to it. On a remap times are milliseconds, so a moment is one by itself.
 """
 
 from __future__ import annotations

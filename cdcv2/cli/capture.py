@@ -131,7 +131,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> Exit:
-    """Capture until the topics end, or it is told to stop."""
+    """Capture until the topics end, or a signal stops it."""
     if args.release_every is not None and args.release_every < 1:
         raise UsageError(f"--release-every {args.release_every}: it takes a number from 1 on")
     if args.stream:
@@ -248,7 +248,7 @@ class _WatchedTopics:
 
 
 def _logs(recipe: Recipe, into: Path, memory: StateFile) -> dict[str, DirectoryLog]:
-    """The logs; they are made unless the memory has seen them: what is gone must not come back as if it were new."""
+    """The logs; they are made unless the state knows them: a removed log must not come back as a new one."""
     known = memory.load() is not None
     try:
         tables = sorted(recipe.tables.items())

@@ -1,4 +1,4 @@
-"""What ``cdcv2 compare`` is asked of a source, and what it says: source and logs, or source and target."""
+"""The requests of ``cdcv2 compare`` to a source, and their results: source and logs, or source and target."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def shown(table: TextTable, rows: Counter[Texts]) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class ComparisonResult:
-    """What came of one comparison: its exit code, what people are told, and what programs are."""
+    """The result of one comparison: its exit code, the text for people, and the values for programs."""
 
     exit: Exit
     lines: list[str]
@@ -71,7 +71,7 @@ class ComparisonResult:
 
 @dataclass(frozen=True)
 class SourceRequest:
-    """What the arguments say of the source."""
+    """The arguments about the source."""
 
     called: dict[str, str]
     without: tuple[str, ...]
@@ -82,7 +82,7 @@ class SourceRequest:
 
 
 def source_request(args: argparse.Namespace, at: Time | None) -> SourceRequest:
-    """What they say. Raises UsageError."""
+    """These arguments. Raises UsageError."""
     if at is not None and type(at) is not int:
         raise UsageError(f"--at {args.at}: times of a source are whole numbers")
     called = {}
@@ -136,7 +136,7 @@ def _demand_still(source: SourceSnapshot, read: LogHistory, at: int | None) -> N
 
 
 def with_target(source: SourceSnapshot, plan: MaterializationPlan, wanted: SourceRequest) -> ComparisonResult:
-    """Each table with the target's, where that is not a reduction: no log says what is on its way."""
+    """Each table with the target's, if that is not a reduction: no log shows what is on its way."""
     reduced = [binding.target for binding in plan.bindings if binding.reduce]
     if reduced:
         raise UsageError(f"{reduced[0]} is a reduction: only the log says what it should be; leave --without-log out")

@@ -76,7 +76,7 @@ class SourceSnapshot:
         return int(position)
 
     def table(self, name: str, row_type: RowType, without: Collection[str]) -> TextTable:
-        """How to tell a table. Raises UsageError."""
+        """How to identify the rows of a table. Raises UsageError."""
         with postgres_errors("read", name):
             return text_table(self._session, name, row_type, without)
 
@@ -208,7 +208,7 @@ def _states(
 def tables_of(
     source: SourceSnapshot, types: Mapping[str, RowType], called: Mapping[str, str], without: Collection[str]
 ) -> dict[str, TextTable]:
-    """Log -> how to tell its table. ``called``: log -> ``schema.table``, where it is not the log's own name.
+    """Log -> how to identify its table's rows. ``called``: log -> ``schema.table``, if that is not the log's name.
 
     ``without``: ``LOG.COLUMN``. Raises UsageError.
     """

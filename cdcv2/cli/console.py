@@ -13,12 +13,12 @@ from typing import IO
 from cdcv2.errors import OutputError
 
 
-# Names of files that are open already, as /dev/stdout: nobody would look at another in their place.
+# Names of files that are open already, as /dev/stdout: a reader would not look at another in their place.
 _OPEN_FILES = ("/dev/std", "/dev/fd/", "/proc/")
 
 
 class ResultOutput:
-    """The result of a command: lines to standard output, or to the file at ``path``, which is made anew.
+    """The result of a command: lines to standard output, or to the file at ``path``, which is replaced.
 
     A context manager. The file is written beside, under a name that starts with a dot, and put in place at the end: one
     that was there stays as it was when the command fails. What is no regular file, as a pipe, is written as it is.
@@ -112,7 +112,7 @@ class ResultOutput:
 
 
 def remark(text: str) -> None:
-    """Say something about the result, on standard error; where nobody can hear it, the result stands all the same."""
+    """Print a remark on the result to standard error; if that is closed, the result stands all the same."""
     try:
         print(text, file=sys.stderr)
     except OSError:
@@ -134,8 +134,8 @@ def forget(stream: IO[str]) -> None:
 def open_closed_streams() -> None:
     """Put /dev/null in the place of standard streams that are closed, else files opened next would be taken for them.
 
-    Python's standard output stays none, so that a result with nowhere to go is an error; nobody wants what goes to
-    standard error.
+    Python's standard output stays none, so that a result with nowhere to go is an error; what goes to standard error
+    is dropped.
     """
     for number in range(3):
         try:

@@ -35,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> Exit | int:
-    """Run it; its exit code says whether everything was as promised."""
+    """Run it; its exit code shows whether everything was as promised."""
     # As after Ctrl-C, nothing that was started stays behind.
     before = signal.signal(signal.SIGTERM, _interrupt)
     try:

@@ -31,7 +31,7 @@ def frontier_text(frontier: Antichain) -> str:
 
 
 def through_text(frontier: Antichain, start: Antichain | None = None) -> str:
-    """How far a frontier says that things are complete, in words; ``start`` is where the history was read from.
+    """How far things are complete by a frontier, in words; ``start`` is where the history was read from.
 
     >>> through_text(Antichain([18])), through_text(Antichain()), through_text(Antichain([0]))
     ('complete through 17', 'complete through the end: the history is finished', 'nothing is complete yet')

@@ -1,4 +1,4 @@
-"""What a command is told about contradictions, and what it reports of them: ``--quarantine DIR``."""
+"""The option ``--quarantine DIR``: how a command decides contradictions by it, and reports them."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@
 
     logs/public.orders          a directory log; it knows its row type
     logs                        what a capture wrote: every log in it, one per table
-    kafka:orders                a topic; --bootstrap says where, --row of which row type
+    kafka:orders                a topic, at the brokers of --bootstrap, of the row type of --row
     orders=kafka:orders-copy    the same, as (a copy of) the table ``orders``
 
 Each is a :class:`~cdcv2.protocol.log.LogAddress` from the arguments on.
@@ -53,7 +53,7 @@ def add_log_arguments(parser: argparse.ArgumentParser, *, several: bool) -> None
 
 
 def add_row_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what a topic does not say of itself: the type of its rows and the kind of its times."""
+    """Declare what a topic does not state of itself: the type of its rows and the kind of its times."""
     parser.add_argument("--row", action="append", default=[], metavar="[TABLE=]FILE",
                         help="the row type of a Kafka log: an .avsc file; for one table, or for all")
     parser.add_argument("--rows", metavar="DIR", help="the same for many: DIR/TABLE.avsc")
@@ -181,9 +181,9 @@ def snapshot_assumed(args: argparse.Namespace) -> bool:
 
 
 def assumed_empty(args: argparse.Namespace, logs: Iterable[NamedLog]) -> list[str]:
-    """The tables that the captures of these logs took for empty at the snapshot, as they were told (--empty).
+    """The tables that the captures of these logs took for empty at the snapshot, by their users' --empty.
 
-    The logs state it, and the notes of captures that did not have them state it.
+    The logs state it, and the manifests of captures whose logs could not.
     """
     stated = {named.table for named in logs if description_of(named.log).empty is not None}
     return sorted(stated | {str(table) for note in _remarks(args) for table in note.get("empty", ())})

@@ -177,5 +177,5 @@ def _flush_or_forget(stream: IO[str] | None) -> None:
     try:
         stream.flush()
     except OSError:
-        # Said already, or there is nobody to say it to.
+        # Reported already, or there is no reader to report it to.
         forget(stream)

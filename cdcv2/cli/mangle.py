@@ -117,7 +117,7 @@ def _carry_stops(log: Log, copy: Log) -> None:
 
 
 def _stated(named: NamedLog, timeline: str | None) -> LogDescription:
-    """What the copy states of itself; ``timeline`` is what the user says of a log that does not state one."""
+    """What the copy states of itself; ``timeline`` is the user's for a log that does not state one."""
     return replace(description_of(named.log).of_copy(), timeline=check_timeline([named], timeline))
 
 

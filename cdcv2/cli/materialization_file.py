@@ -1,4 +1,4 @@
-"""What a materialization's YAML file says: logs, bindings, a target, a recovery log.
+"""The content of a materialization's YAML file: logs, bindings, a target, a recovery log.
 
 ::
 
@@ -60,13 +60,13 @@ DRIVERS = {
 }
 #: Those whose checkpoint is in a recovery log.
 LOGGED = ("lake", "delta", "kafka", "webhook", "process")
-#: Those that keep what a retraction needs, unless they are told that there is none.
+#: Those that keep what a retraction needs, unless their settings state that there is none.
 _FOLLOWING: dict[str, Callable[[str, bool], Reduction]] = {"min": Min, "max": Max, "last": Last}
 _REDUCTIONS: dict[str, Callable[[str], Reduction]] = {"sum": Sum, "min": Min, "max": Max, "last": Last}
 
 
 def read_plan(path: str) -> MaterializationPlan:
-    """What the file says.
+    """The plan in the file.
 
     Raises UsageError with the line, MissingLogError and UnavailableError of its logs, and RefusedError for those of
     transactions that are not in the order of their commits.
@@ -234,7 +234,7 @@ class _Reader:
         return make
 
     def view(self, part: YamlNode, name: str, tables: list[Table], start: int) -> Callable[[], TargetContent]:
-        """What looks at the target. It raises UsageError for one that nobody can look into."""
+        """The function that looks at the target. It raises UsageError for a target that shows nothing."""
         fields = dict(part.entries())
         kind = fields["driver"].text()
         conninfo = fields["conninfo"].text() if "conninfo" in fields else ""
@@ -337,7 +337,7 @@ def _binding(part: YamlNode, types: dict[str, RowType]) -> ViewBinding:
 
 
 def _key(part: YamlNode, target: str) -> tuple[str, ...]:
-    """The key columns, each once. A repeated one is said with its own line: a binding may have many."""
+    """The key columns, each once. A repeated one is reported with its own line: a binding may have many."""
     names: list[str] = []
     for one in part.items():
         if one.text() in names:

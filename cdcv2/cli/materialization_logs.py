@@ -21,7 +21,7 @@ class FileLogs:
 
     Args:
         folder: that of the file.
-        path: the path that a part of the file says, of a file that is no log.
+        path: the path in a part of the file, of a file that is no log.
         types: the folder with the row types of topics, LOG.avsc, where the file names one.
         bootstrap: a broker of Kafka; ``config``: a file of settings.
     """

@@ -114,7 +114,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> Exit:
-    """Materialize until the logs end, or it is told to stop."""
+    """Materialize until the logs end, or a signal stops it."""
     if not args.every >= 0:
         raise UsageError(f"--every {args.every}: it takes a number of seconds from 0 on")
     plan = read_plan(args.file)
@@ -147,7 +147,7 @@ def run(args: argparse.Namespace) -> Exit:
 
 
 class _StopRequest(Exception):
-    """It was told to stop, and no transaction is under way that would have to be ended first."""
+    """A signal was received, and no transaction is under way that would have to be ended first."""
 
 
 class _Source(NullObserver):
@@ -158,7 +158,7 @@ class _Source(NullObserver):
     ) -> None:
         self._plan, self._follow, self._told = plan, follow, told
         self._found = some_covered(plan.logs)
-        # One that goes on for ever has to say it when it begins.
+        # A run that follows for ever has to report it at its start.
         self._stops = StopRemarks("cdcv2 materialize", plan.logs)
         self._stops.look()
         self._quarantine = quarantine
@@ -235,7 +235,7 @@ def _bookmarks(state: Any) -> dict[str, Any]:
 
 
 def _moves(runtime: Runtime, driver: Driver, every: float) -> Iterator[None]:
-    """Run it; a turn for each time that it should be said how far it is. What the driver remarks is said at once."""
+    """Run it; yields each time that its progress should be reported. Remarks of the driver are reported at once."""
     said, at, remarks = 0, time.monotonic(), 0
     try:
         for step in runtime.steps():
@@ -248,7 +248,7 @@ def _moves(runtime: Runtime, driver: Driver, every: float) -> Iterator[None]:
                 said, at = runtime.transactions, time.monotonic()
                 yield
     except _StopRequest:
-        # What is said now to be complete is in the target by then.
+        # What is reported as complete now is in the target then.
         runtime.settle()
 
 

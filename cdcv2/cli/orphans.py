@@ -76,7 +76,7 @@ def _removed(plan: MaterializationPlan, folder: Manifests[Any]) -> list[tuple[Pa
         with plan.errors_at_line():
             runtime.run()
         found = list(_sized(folder.orphans()))
-        # Whoever comes behind this names files that are not among them.
+        # An instance that comes later names files that are not among them.
         runtime.demand()
         gone = set(folder.remove(path for path, _ in found))
         return [one for one in found if one[0] in gone]
@@ -86,7 +86,7 @@ def _removed(plan: MaterializationPlan, folder: Manifests[Any]) -> list[tuple[Pa
 
 
 def _sized(paths: list[Path]) -> Iterator[tuple[Path, int]]:
-    """The files, and how large they are; without those that are gone meanwhile."""
+    """The files, and how large they are; without those that are removed meanwhile."""
     for path in paths:
         try:
             yield path, path.stat().st_size

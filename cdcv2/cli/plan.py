@@ -1,4 +1,4 @@
-"""A materialization as its file says it: logs, bindings, target; and whether these go on with what is committed."""
+"""A materialization as in its file: logs, bindings, target; and whether these go on with what is committed."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class TargetContent(Protocol):
 
 @dataclass(frozen=True)
 class MaterializationPlan:
-    """What a file says, with its logs opened; ``driver``, ``view`` and ``recovery`` are made when they are called.
+    """The content of a file, with its logs opened; ``driver``, ``view`` and ``recovery`` are made when they are called.
 
     ``kafka``: where the logs' topics are, as address and as file of settings. ``timeline``: that of logs which do not
     state it. ``lines``: the target (None) and each binding (by its target) as they stand in the file. ``staging``: the
@@ -90,13 +90,13 @@ class MaterializationPlan:
                 demand_provenance(self.name, now, checkpoint)
 
     def demand_continued(self) -> None:
-        """Raise what going on from what is committed would raise, as far as looking on shows it.
+        """Raise what resuming from the checkpoint would raise, as far as reading shows it.
 
-        Nothing is changed, and nobody fenced off: so an instance that runs goes on when another one is refused. Who has
-        taken over asks again, as another may have committed meanwhile.
+        Nothing is changed, and no instance fenced off: so a running instance goes on when another one is refused. An
+        instance that has taken over asks again, as another may have committed meanwhile.
         """
         folder = self.staging() if self.staging is not None else None
-        # Before the holdings: what a manifest has applied was committed by then.
+        # Before the holdings: what a manifest has applied was committed before it.
         manifest = folder.last()[1] if folder is not None else None
         start = Antichain([self.start])
         _, _, found = after_start(self._holdings(), Range(), start)
@@ -106,7 +106,7 @@ class MaterializationPlan:
             tables = tuple(binding.view().table for binding in self.bindings)
             folder.demand_same(manifest, Open(self.name, tables, start=start, pieces=found.pieces))
         if folder is not None and "manifest" in found.state:
-            # And behind them: what they know of was put by then.
+            # And behind them: what they name was put before them.
             folder.demand_there(folder.last()[0], found.state)
 
     def _holdings(self) -> list[Holding]:
@@ -134,7 +134,7 @@ class MaterializationPlan:
 
     @contextmanager
     def errors_at_line(self) -> Iterator[None]:
-        """What a driver finds wrong with a view or with its settings is said with the line of that."""
+        """An error of a driver about a view or its settings is reported with the line of that."""
         try:
             yield
         except UsageError as cause:

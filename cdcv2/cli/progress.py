@@ -63,7 +63,7 @@ class Bar:
             self._stream.write(text)
             self._stream.flush()
         except OSError:
-            # Nobody looks any more; the work goes on.
+            # The reader has left; the work goes on.
             self._next = float("inf")
 
 
@@ -83,7 +83,7 @@ class Lines:
         self._last: str | None = None
 
     def turn(self, text: Callable[[], str]) -> None:
-        """Say the text that ``text`` makes, if it is time to; it is made only then."""
+        """Print the text that ``text`` makes, if it is time to; it is made only then."""
         now = self._clock()
         if now < self._looked + LOOK or now < self._said + CHANGED:
             return

@@ -3,7 +3,7 @@
 ::
 
     remap                    a shared remap in a directory
-    kafka:remap              one in a topic; --bootstrap says where
+    kafka:remap              one in a topic, at the brokers of --bootstrap
 
     17  16/B374D848          a position: a number, an LSN
     2@17                     of a topic: partition 2, offset 17
@@ -132,7 +132,7 @@ def places(frontier: Antichain, as_lsn: bool, within: str = "") -> Iterator[str]
 
 
 def record_lines(log: RemapLog, *, as_json: bool, brief: bool, as_lsn: bool) -> Iterator[str]:
-    """Each record of a remap, in order, and what came of it. Raises DamagedRecordError for bytes that are none."""
+    """Each record of a remap, in order, and its outcome. Raises DamagedRecordError for bytes that are none."""
     view, bindings = run(log, _all())
     won = {one.position for one in bindings}
     for position, raw in view.records:

@@ -46,7 +46,7 @@ from cdcv2.store.file_system import is_there
 from cdcv2.timeline.minting import RemapLog
 from cdcv2.timeline.ordering import COMMIT_ORDER
 
-#: How many records are read at once, if nothing else is said.
+#: How many records are read at once, by default.
 AT_MOST = 50_000
 
 
@@ -60,7 +60,7 @@ def add_shared_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_shared(args: argparse.Namespace) -> Exit:
-    """Capture until what the topics hold now is written, or it is told to stop."""
+    """Capture until what the topics hold now is written, or a signal stops it."""
     _check(args)
     asked = capture_request(args)
     check_apart(args.remap, args.into, "--into", asked)

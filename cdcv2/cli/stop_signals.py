@@ -1,4 +1,4 @@
-"""How a command that may go on for ever is told to stop, and ends well."""
+"""How a signal stops a command that may go on for ever, and it ends well."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def stop_signals() -> Iterator[Callable[[], bool]]:
     try:
         before = {number: signal.signal(number, receive) for number in (signal.SIGTERM, signal.SIGINT)}
     except ValueError:
-        # Not the main thread: whoever runs it there sees to signals.
+        # Not the main thread: the caller handles signals.
         yield lambda: False
         return
     try:

@@ -57,7 +57,7 @@ def whole_number(text: str) -> int:
 
 
 def start_of(texts: Sequence[str] | None, logs: Sequence[TableLog]) -> list[Time]:
-    """Where the histories of logs that are read as one begin: as --start says, else with the least time of their kind.
+    """Where the histories of logs that are read as one begin: at --start, else at the least time of their kind.
 
     Raises UsageError for logs of different kinds of times, and as :func:`given_times`.
     """

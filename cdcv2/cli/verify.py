@@ -57,7 +57,7 @@ EXAMPLES = (
     ("cdcv2 verify kafka:orders --bootstrap localhost:9092 --row rows/public.orders.avsc", "a topic"),
 )
 
-#: What is said in place of how far a log is complete that has lost messages.
+#: The text in place of how far a log is complete that has lost messages.
 LACKING = "a part of it is missing, so nothing is known to be complete"
 #: How many findings of one table the text names; JSON has all that are kept.
 MOST_SHOWN = 10
@@ -103,7 +103,7 @@ class TableVerdict:
     def __init__(self, table: str, row_type: RowType, reader: Resolver, malformed: MalformedMessages, *, closed: bool,
                  lost: list[str], start: Antichain, copies: int, stops: Collection[Stop] = ()) -> None:
         self.table, self.row_type, self.reader, self.malformed = table, row_type, reader, malformed
-        # What is in dispute is told as such, with its evidence.
+        # A time in dispute is reported as such, with its evidence.
         self.missing = replace(reader.missing(), contested=())
         self.disputes = [dispute for disputes in reader.quarantine.values() for dispute in disputes]
         self.unfinished = closed and not reader.closed
@@ -122,9 +122,9 @@ class TableVerdict:
         return Exit.MISSING if self.missing or self.unfinished or self.lost else Exit.DONE
 
     def text(self) -> list[str]:
-        """What people are told, the first line first."""
+        """The report for people, the first line first."""
         counted = self.reader.counters
-        # What is complete in the rest of a log says nothing of the log, unless a copy has what it lacks.
+        # What is complete in the rest of a log shows nothing of the log, unless a copy has what it lacks.
         through = LACKING if self.lacks else through_text(self.reader.frontier, self.start)
         lines = [
             f"{self.table}: {through} ({counted['updates']} updates, of them "

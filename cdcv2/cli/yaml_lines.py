@@ -1,4 +1,4 @@
-"""A YAML file of settings whose every part knows its line: what is wrong is said with the place where to mend it.
+"""A YAML file of settings whose every part knows its line: an error names the place where to mend it.
 
 Scalars are text until a reader asks for something else, so ``country: no`` is no falsehood. ``${NAME}`` in a text is
 the environment's, for secrets; ``$${`` is ``${``, and any other ``${`` is an error: it would be taken for the secret.
@@ -87,7 +87,7 @@ class YamlNode:
             todo += [(one, False) for one in reversed(below)]
 
     def made_by(self, make: Callable[[], T]) -> T:
-        """What ``make`` returns; what it finds wrong with its arguments is said with the line of this part.
+        """What ``make`` returns; an error about its arguments is reported with the line of this part.
 
         An error that has a line has one of a part of this one, and keeps it.
         """

@@ -7,7 +7,7 @@
 
 A file is put if absent: written under a temporary name (which starts with a dot and is no part of the log), made
 durable, then linked to the first free number. So a file is whole or not there, is never changed, and any number of
-writers may add files at once; a crash leaves at most a temporary file, which harms nobody. Numbers have no gaps: a
+writers may add files at once; a crash leaves at most a temporary file, which does no harm. Numbers have no gaps: a
 gap means that a file was removed, and is an error. The file system must have hard links. What ``_log.json`` states
 beside rows and times is in :mod:`cdcv2.logs.description`.
 """
@@ -60,9 +60,9 @@ class DirectoryLog:
 
     Args:
         path: the directory.
-        row_type: its row type; None: what the log says, for a log that is there.
+        row_type: its row type; None: the one that an existing log states.
         create: make the log (and the directories above it) if it is not there.
-        times: ``"int"`` or the number of coordinates of Product times; None: what the log says, else ``"int"``.
+        times: ``"int"`` or the number of coordinates of Product times; None: as the log states, else ``"int"``.
         description: what the log is to state of itself from now on, beside what it states already.
         file_bytes: messages are put into files of about this size, in bytes.
         idle_wait: how long, in seconds, a reader that follows waits before it looks again.
@@ -130,7 +130,7 @@ class DirectoryLog:
             return
         try:
             if self._free is None:
-                # Since it was opened, another capture may have begun it in its own way, as nothing was in it yet.
+                # Since it was opened, another capture may have started it in its own way, while it was empty.
                 _check_same(self.path, log_json.read(self.path).row_type, self.row_type, self.times, None)
                 self._free = self._end()
             self._free = self._put(self._free) + 1
@@ -201,7 +201,7 @@ class DirectoryLog:
 
         A file is read as a whole: to resume, give the number of the last file seen (its messages then come again),
         or one more when all of it was seen. A file that is no container of messages is one :class:`GarbledMessage`,
-        with the messages that stand before the damage. Raises UnsafeTopicError when a file is gone that was asked for.
+        with the messages that stand before the damage. Raises UnsafeTopicError when a requested file is missing.
         """
         start = (after or {}).get(0, 0)
         return self._read(start, self._end_beyond(start), follow)

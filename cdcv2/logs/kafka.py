@@ -45,7 +45,7 @@ class KafkaLog:
 
     Args:
         topic: the topic.
-        bootstrap: ``host:port`` of a broker, or several with commas; None: as the settings say.
+        bootstrap: ``host:port`` of a broker, or several with commas; None: as in the settings.
         row_type: the log's row type; Kafka does not keep it.
         config_file: a properties file with TLS and SASL settings (see :class:`Client`); never shown.
         create: make the topic if it is not there, with ``partitions`` and ``replication`` (None: the cluster's own).
@@ -190,7 +190,7 @@ class KafkaLog:
             yield from self._pieces(part, most)
 
     def _produce(self, raw: bytes, headers: Headers) -> None:
-        # What fills the buffer is delivered or given up by then, and makes room.
+        # Everything in the buffer is delivered or given up before this deadline, and makes room.
         deadline = time.monotonic() + self._client.patience + _GIVEN_UP
         while True:
             try:
@@ -228,7 +228,7 @@ class KafkaLog:
     def _delivered(self, error: Any, message: Any) -> None:
         if error is not None:
             self._undelivered.append((message.value(), tuple(message.headers() or ())))
-            # That a queue was emptied says nothing; what came before it does.
+            # That a queue was emptied explains nothing; the error before it does.
             kafka_error = self._client.kafka.KafkaError
             if self._trouble is None or error.code() not in (kafka_error._PURGE_QUEUE, kafka_error._PURGE_INFLIGHT):
                 self._trouble = error
@@ -274,9 +274,9 @@ class KafkaLog:
     def read(self, after: Positions | None = None, *, follow: bool = False) -> Iterator[Entry | None]:
         """The messages from the positions on; see :class:`~cdcv2.protocol.log.Source`.
 
-        A reader that follows waits for a broker that goes away, however long it does, says so in the log, and finds
-        partitions that are added. Raises UnsafeTopicError when messages are gone that are asked for, also when they
-        go while reading; MissingLogError, UnavailableError (not when following: at the start only).
+        A reader that follows waits for a broker that does not answer, however long that takes, logs it, and finds
+        partitions that are added. Raises UnsafeTopicError when requested messages are missing, also when they
+        are deleted while reading; MissingLogError, UnavailableError (not when following: at the start only).
         """
         found = Topic(self._topic, spans(self._client, self._topic), {})
         check_positions(found, after or {})
@@ -335,7 +335,7 @@ class KafkaLog:
             return Entry(position, GarbledMessage(value, cause.reason), headers)
 
     def _judge(self, record: Any, ends: Positions, unread: set[int]) -> None:
-        """What a consumer says instead of a record: the end of a partition, or trouble."""
+        """What a consumer returns instead of a record: the end of a partition, or trouble."""
         error, kafka_error, part = record.error(), self._client.kafka.KafkaError, record.partition()
         if error.code() == kafka_error._PARTITION_EOF:
             if record.offset() < ends.get(part, 0):
@@ -369,7 +369,7 @@ class KafkaLog:
 
 
 def split(message: Message, parts: int) -> list[Message]:
-    """The message as some ``parts`` messages (at least two) that say the same together.
+    """The message as some ``parts`` messages (at least two) that together mean the same.
 
     >>> [part.counts for part in split(Progress([0], [9], {1: 5, 4: 2, 7: 1}), 2)]
     [((1, 5), (4, 2)), ((7, 1),)]

@@ -21,7 +21,7 @@ from cdcv2.store.kafka_client import Client
 LOGGER = logging.getLogger(__name__)
 #: The settings that keep a log whole.
 KEEPING = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
-#: What Kafka allows a message where a topic does not say.
+#: What Kafka allows a message if the topic has no setting.
 MESSAGE_BYTES = 1_000_000
 
 
@@ -55,7 +55,7 @@ def check_topic(
     config_file: str | Path | None = None,
     after: Positions | None = None,
 ) -> Topic:
-    """Whether the topic holds everything from the positions on (default: from the start), and will keep it.
+    """Raise unless the topic holds everything from the positions on (default: from the start), and will keep it.
 
     Raises MissingLogError, UnavailableError, and UnsafeTopicError with what is wrong and what to do. Settings that
     we have no right to read are not checked, and a warning says so.
@@ -101,7 +101,7 @@ def create_topic(
 
 
 def describe(client: Client, topic: str) -> Topic:
-    """What the cluster says of a topic. Raises MissingLogError, UnavailableError."""
+    """The cluster's description of a topic. Raises MissingLogError, UnavailableError."""
     return Topic(topic, spans(client, topic), _settings(client, topic))
 
 

@@ -1,7 +1,7 @@
-"""Looking at files without passing over what cannot be looked at.
+"""Looking at files: a file that cannot be looked at is an error, never a missing file.
 
-``Path.exists`` and ``Path.glob`` take what nobody may read for what is not there, or raise what is no error of ours. Of
-a log that would be a table that is silently missing; so here it is UnavailableError, with the path.
+``Path.exists`` and ``Path.glob`` treat a file without permission as missing, or raise an error that is none of ours.
+For a log that would mean a table that is silently missing; so here it is UnavailableError, with the path.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def text_of(path: str | Path, what: str) -> str:
 
 
 def in_words(error: Exception) -> str:
-    """What is wrong with a file, as the system says it, without the number that it has for that.
+    """What is wrong with a file, in the system's words, without the number that it has for that.
 
     >>> in_words(FileNotFoundError(2, "No such file or directory", "shop.yaml"))
     "No such file or directory: 'shop.yaml'"

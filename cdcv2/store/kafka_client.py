@@ -67,9 +67,9 @@ class Client:
         self.patience = patience
         self._settings, self._file = settings, config_file
         self._admin: Any = None
-        # What librdkafka said last of its own accord, for the text of a time-out.
+        # The last message that librdkafka logged by itself, for the text of a time-out.
         self._heard = ""
-        # Whether no broker has been reached since it was last said in the log.
+        # Whether no broker has been reached since that was last logged.
         self._down = False
 
     def settings(self, **more: Any) -> dict[str, Any]:
@@ -81,7 +81,7 @@ class Client:
         }
 
     def consumer(self, **more: Any) -> Any:
-        """A consumer that belongs to no group's balance and commits nothing; it says where partitions end."""
+        """A consumer that belongs to no group's balance and commits nothing; it reports where partitions end."""
         return self._made(self.kafka.Consumer, self.settings(
             group_id="cdcv2", enable_auto_commit=False, auto_offset_reset="error", enable_partition_eof=True,
             isolation_level="read_committed", allow_auto_create_topics=False, **more,
@@ -110,7 +110,7 @@ class Client:
         return self._admin
 
     def request(self, what: str, question: Callable[[], T]) -> T:
-        """The answer to a question, asked again while the cluster says that it is not ready, and not for longer than
+        """The answer to a question, asked again while the cluster reports that it is not ready, and not for longer than
         our patience. Raises MissingLogError for an unknown topic, UnavailableError without an answer.
         """
         deadline = time.monotonic() + self.patience
@@ -128,9 +128,7 @@ class Client:
             time.sleep(0.1)
 
     def topic_id(self, topic: str) -> str:
-        """What Kafka calls the topic: one that is made anew under its name has another. Raises as
-        :meth:`request`.
-        """
+        """Kafka's identity of the topic: a recreated topic of its name has another. Raises as :meth:`request`."""
         names = self.kafka.TopicCollection([topic])
         found = self.request(
             f"topic {topic!r}",
@@ -145,7 +143,7 @@ class Client:
     def error(self, what: str, error: Any) -> Cdcv2Error:
         """The same error, not raised."""
         if self._admin is not None:
-            # What it heard, it tells only when it is asked.
+            # librdkafka reports what it received only when it is polled.
             self._admin.poll(0)
         if error is not None and self.missing(error):
             return MissingLogError(
@@ -161,11 +159,11 @@ class Client:
         )
 
     def forbidden(self, error: Any) -> bool:
-        """Whether an error of librdkafka's says that we have no right to something."""
+        """Whether an error of librdkafka's means that we have no right to something."""
         return error.code() in self._codes(*_FORBIDDEN)
 
     def missing(self, error: Any) -> bool:
-        """Whether an error of librdkafka's says that there is no such topic."""
+        """Whether an error of librdkafka's means that there is no such topic."""
         return error.code() in self._codes(*_MISSING)
 
     def _passes(self, error: Any) -> bool:
@@ -185,7 +183,7 @@ class Client:
         raise UsageError(f"the Kafka settings in {self._file} are refused: {which}")
 
     def answered(self) -> None:
-        """Note that the cluster is there, so that its next absence is said again."""
+        """The cluster answers: its next absence is logged again."""
         self._down = False
 
     def _receive(self, error: Any) -> None:

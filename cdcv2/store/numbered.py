@@ -1,6 +1,6 @@
 """Numbered files: a durable value with a history, changed by compare-and-swap.
 
-A folder holds files with consecutive numbers; the value is what the file with the greatest number says. The next
+A folder holds files with consecutive numbers; the value is the content of the file with the greatest number. The next
 one is written under a temporary name, flushed to disk, and *put if absent* by a hard link: of two processes that put
 the same number, one gets it and the other an error. (A rename would not do: it replaces.) Old numbers are removed
 after a while, so one who comes very late could find his number free again; hence a put looks whether a greater
@@ -77,7 +77,7 @@ class NumberedFiles:
 
     def __init__(self, folder: Path, whose: str) -> None:
         self.folder, self._whose = folder, whose
-        # Whether there was a number: a folder that is gone then is not made anew.
+        # Whether there was a number: a folder that is missing then is not made again.
         self._begun = False
 
     def numbers(self) -> list[int]:
@@ -129,14 +129,14 @@ class NumberedFiles:
             except OutputError:
                 if max(self.numbers(), default=-1) == number:
                     raise
-                # Others have put so many since that it is gone: read the next.
+                # Others have put so many since that it is removed: read the next.
 
     def put(self, number: int, plain: dict[str, Any]) -> None:
         """Make ``plain`` the value, as ``number``; durable on return.
 
         Raises RefusedError when another process has put this number or a greater one, OutputError when nothing can
-        be written, as in a folder that was there before and is not any more: what is put into another one in its place
-        nobody finds. The value is then what it was.
+        be written, as in a folder that was there before and is missing now: no reader would find what is put into
+        another one in its place. The value is then what it was.
         """
         path = self._path(number)
         temporary = self.folder / f".{path.name}.{uuid.uuid4().hex}"

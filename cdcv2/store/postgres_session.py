@@ -1,4 +1,4 @@
-"""How PostgreSQL is reached, and what is said where it is not: for sources and for targets."""
+"""How PostgreSQL is reached, and the errors when it is not: for sources and for targets."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _TABLE = """
 def connect(conninfo: str, *, origin: str = "the connection string", autocommit: bool = False) -> Connection[Any]:
     """A session of psycopg. ``origin``: where ``conninfo`` is from, as errors name it.
 
-    Raises UsageError for what is no connection string and for a service that is not known, UnavailableError where
-    nobody answers, or nobody lets us in: with what the server or libpq states, which host that is and who names it, and
+    Raises UsageError for what is no connection string and for a service that is not known, UnavailableError if no
+    server answers, or it refuses the session: with the message of the server or libpq, the host and who names it, and
     without the password.
     """
     demand_readable(conninfo)

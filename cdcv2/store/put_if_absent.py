@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 def write_temporary(folder: Path, content: bytes) -> Path:
-    """A durable file with this content, under a name that nobody reads. Raises OSError, and leaves nothing then."""
+    """A durable file with this content, under a name that no reader opens. Raises OSError, and leaves nothing then."""
     temporary = folder / f".{uuid.uuid4().hex}.tmp"
     try:
         with open(temporary, "xb") as file:

@@ -109,9 +109,9 @@ class NetCounts:
         self._names = [*(one.field.name for one in columns), count.name]
 
     def net(self, updates: Sequence[Update]) -> Net:
-        """What these updates come to. Raises MalformedError for diffs of over 64 bits.
+        """The sum of these updates. Raises MalformedError for diffs of over 64 bits.
 
-        Where rows only come they stay as they are, also one that comes twice: whoever reads adds them up.
+        If rows only come they stay as they are, also one that comes twice: the reader adds them up.
         """
         columns, diffs = _of(self._row_type, self._target, self._columns, updates)
         if pc.less_equal(pc.min(diffs), 0).as_py():

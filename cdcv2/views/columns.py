@@ -35,7 +35,7 @@ _AS = {"enum": "string", "fixed": "bytes"}
 
 @dataclass(frozen=True)
 class ViewColumn:
-    """A column of a row type, for a table: ``field`` says its kind there."""
+    """A column of a row type, for a table: ``field`` has its kind there."""
 
     field: Field
     index: int

@@ -9,7 +9,7 @@ A view is one of three:
 - **reductions** (``key`` and ``reduce``): the table has the key and a column per reduction, and how many rows there are
   (``cdcv2_count``, unless a Count is asked for by name).
 
-``deletes="soft"`` keeps what is gone: rows by key and reductions get the column ``cdcv2_deleted``, a multiset keeps the
+``deletes="soft"`` keeps deleted rows: rows by key and reductions get the column ``cdcv2_deleted``, a multiset keeps the
 row with the count 0. ``delta=True`` makes the table one that is only pushed to: what is stored are the changes that a
 transaction makes, and nothing is ever loaded.
 """
@@ -66,7 +66,7 @@ class ViewBinding:
 
     @property
     def marked(self) -> bool:
-        """Whether what is gone stays, with ``cdcv2_deleted`` on it. A column of that name may also be the log's own."""
+        """Whether deleted rows stay, marked by ``cdcv2_deleted``. A column of that name may also be the log's own."""
         return bool(self.key) and self.deletes == "soft" and not self.delta
 
     def __post_init__(self) -> None:

@@ -1,8 +1,8 @@
-"""Which views a checkpoint is of: none can be added to them, or become another, once they have begun.
+"""Which views a checkpoint is of: after their start, no view can be added, or become another.
 
-A view says something of the whole history: of a log's rows from the first on. One that comes later, or reads another
+A view depends on the whole history: on a log's rows from the first on. A view that comes later, or reads another
 log, or reduces otherwise, would lack what came before, and nothing in the target would show it. So each commit carries
-a *mark* of every view beside the frontier, whoever keeps the checkpoint; and who goes on compares them.
+a *mark* of every view beside the frontier, wherever the checkpoint is kept; and an instance that resumes compares them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _mark(binding: ViewBinding, reduce: list[list[Any]] | None = None, without: 
     said = {
         "log": binding.log,
         "key": [one.name for one in table.key],
-        # What may be null is the log's to say, and may change.
+        # The log decides what may be null, and that may change.
         "columns": sorted(
             [one.name, one.kind, one.precision, one.scale] for one in table.fields if one.name not in without
         ),
@@ -115,7 +115,7 @@ class Provenance:
     logs: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def to_plain(self) -> dict[str, Any]:
-        """What a reader's state in the checkpoint says of it."""
+        """Its part of a reader's state in the checkpoint."""
         plain: dict[str, Any] = {} if self.timeline is None else {"timeline": self.timeline}
         logs = {log: sorted(identities) for log, identities in self.logs.items() if identities}
         return {**plain, "logs": logs} if logs else plain
@@ -124,7 +124,7 @@ class Provenance:
 def demand_provenance(materialization: str, now: Provenance, checkpoint: Checkpoint) -> None:
     """Raise ForeignStateError unless the checkpoint is of this timeline and these logs.
 
-    What the checkpoint does not say, as one by an earlier release, is not compared. A log that has copies is the same
+    What the checkpoint lacks, as one by an earlier release, is not compared. A log that has copies is the same
     if one of them was read before.
 
     >>> from cdcv2.core.antichain import Antichain

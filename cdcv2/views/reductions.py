@@ -61,7 +61,7 @@ class BoundReduction(ABC):
 
 
 class NegativeCount(Exception):
-    """Internal: what would be there less than no times; the view says for which key, as ViewError."""
+    """Internal: a row would be there less than no times; the view names its key, in a ViewError."""
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 Between runtime and driver, values are those of the log, as ever: a timestamp is a long. A driver whose system has the
 source's type, or one that is as exact, keeps the column in it. This is the only place that says which that is: for
-PostgreSQL as its type and as expressions of SQL, for files of Parquet and Delta tables as Arrow's type and functions.
+source's type, or one that is as exact, keeps the column in it. This is the only place that decides which that is: for
 A column that is kept as the log has it (:data:`None`) needs neither.
 """
 
@@ -205,7 +205,7 @@ def printed(source: SourceType) -> str:
     if source.type == "enum":
         return ".".join(_quoted(part) for part in source.name.split(".", 1))
     if "{p}" in name:
-        # Six digits are what there is without saying so, and are printed if they are said.
+        # Six digits are the default, and are printed if they are given.
         return name.replace("{p}", "" if source.precision is None else f"({source.precision})")
     if source.type == "money":
         return name

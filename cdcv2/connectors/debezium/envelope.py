@@ -9,21 +9,22 @@
 
 The transaction of a row is ``source.txId`` (``transaction.id`` carries the LSN of the record itself, so it differs
 from record to record); its identity is that and ``total_order``. Its commit time is the LSN of END, which no row
-knows. ``classify`` looks at one record at a time and remembers nothing; it may run anywhere.
+has. ``classify`` judges one record at a time and keeps no state; it may run anywhere.
 
 By default both images must be whole: the tables need REPLICA IDENTITY FULL. An update without it has no ``before``. A
 delete without it has one in which the columns outside the key are null or a default that the connector made up, and
-nothing says so; such a delete is told only by looks (nothing outside the key has a value of its own), so tables whose
-identity is known to be FULL should be named in the recipe.
+the record does not show that. Such a delete is recognized only by its looks (no column outside the key has a value of
+its own), so tables whose identity is known to be FULL should be named in the recipe.
 
-With ``before="from-state"`` a change is told, not done (:class:`PartialChangeFact`): by the key of its row, with the
-old values where they are known to be whole, and whoever has the table's content (``keyed.py``) looks the old row up. A
-table without a key still needs FULL. A TRUNCATE then takes away what the table holds.
+With ``before="from-state"`` a record becomes a :class:`PartialChangeFact`: it has the key of its row, and the old
+values if they are known to be whole. The holder of the table's content looks the before-image up. A table without a key
+still needs FULL. A TRUNCATE then removes everything that the table holds.
 
 The connector needs ``provide.transaction.metadata=true``, ``decimal.handling.mode=string``, and
-``skipped.operations=none``: by default it leaves out a TRUNCATE without a word, and no count betrays it.
+``skipped.operations=none``: by default it leaves out a TRUNCATE silently, and no count shows it.
 
-The file is long as it is one table of rules, a function for each kind of record, which are to be read side by side.
+The file is long because it is one table of rules, a function for each kind of record, which are to be read side by
+side.
 """
 
 from __future__ import annotations
@@ -89,11 +90,11 @@ class Recipe:
     ``prefix`` is the connector's ``topic.prefix``; ``tables`` maps ``schema.table`` to the row type. ``snapshot`` is
     "initial" (nothing is released before the connector's initial snapshot) or "none" (there is none).
     ``notification_topic`` is the connector's ``notification.sink.topic.name``, if it has one. ``full_identity`` names
-    tables of which it is known, from the database, that they have REPLICA IDENTITY FULL. ``before`` says where the old
-    rows of updates and deletes come from: "from-envelope" (the records; they must be whole) or "from-state" (what
-    the logs hold). ``resnapshots`` has the LSNs of all snapshots that the connector took after its first one, each
-    with a slot that was new; from-state only, and with notifications. ``empty`` names tables that were empty at the
-    snapshot, as the user says, where the connector says nothing of them.
+    tables that are known, from the database, to have REPLICA IDENTITY FULL. ``before`` decides where before-images come
+    from: "from-envelope" (the records; they must be whole) or "from-state" (the logs). ``resnapshots`` has the LSNs of
+    all snapshots that the connector took after its first one, each with a new slot; from-state only, and with
+    notifications. ``empty`` names tables that the user declares to have been empty at the snapshot, if the connector
+    reports nothing of them.
 
     Raises UsageError for no tables, and for a table that is not written ``schema.table``.
     """
@@ -153,7 +154,7 @@ class Recipe:
 
 
 def classify(record: Record, recipe: Recipe) -> Fact:
-    """What the record says. Pure.
+    """The fact of a record. Pure.
 
     Raises DecodeError, with the position, for bytes that are no JSON and for JSON that is no envelope of this
     connector. A row that is one but cannot be captured comes as :class:`Truncate` or :class:`UnfitRow`, as it stops
@@ -242,7 +243,7 @@ def _row(body: Mapping[str, Any], table: str, record: Record, recipe: Recipe) ->
 
 
 def renumbers(source: Mapping[str, Any]) -> bool:
-    """Whether the connector of a record numbers a transaction anew when it is restarted inside it: before 3.7.0.
+    """Whether the connector of a record renumbers a transaction's rows when it is restarted inside it: before 3.7.0.
 
     One that does not give its version is taken for a later one.
     """
@@ -287,7 +288,7 @@ def _after(body: Mapping[str, Any], record: Record) -> dict[str, Any]:
 
 
 def _partial_change(op: str, body: Mapping[str, Any], table: str, record: Record, recipe: Recipe) -> PartialChange:
-    """What the record tells of its row; raises UnfitImage where it does not say which row it is."""
+    """The change of a record's row; raises UnfitImage if the record does not identify the row."""
     if op == "t":
         return PartialChange(op, None, None, None)
     reader, names = recipe._readers[table], _key(record)
@@ -298,7 +299,7 @@ def _partial_change(op: str, body: Mapping[str, Any], table: str, record: Record
         raise UnfitImage(reason, keyless_remedy(table))
     whole = not names or table in recipe.full_identity
     old = None
-    # What a delete says of the columns outside the key is made up, unless the identity is known to be FULL.
+    # The columns of a delete outside the key are made up, unless the identity is known to be FULL.
     if before is not None and (whole or op == "u"):
         old = reader.part(before, table, old=True)
     if whole and (op == "c" or old is not None):

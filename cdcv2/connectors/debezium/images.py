@@ -72,7 +72,7 @@ def identity_remedy(table: str) -> str:
 
 
 def keyless_remedy(table: str) -> str:
-    """What to do about old rows that nothing says which they are."""
+    """What to do about old rows that no key identifies."""
     return (
         f"Without a key, old rows must come whole: ALTER TABLE {table} REPLICA IDENTITY FULL, or give it a primary "
         "key, then begin anew with a new snapshot (new topics, new slot, new logs)."
@@ -97,7 +97,7 @@ class ImageReader:
         return ImageReader, (self._row_type,)
 
     def read(self, image: Any, table: str, *, old: bool = False) -> Any:
-        """The row. Raises UnfitImage, naming the column; ``old`` says that it is what a row was before."""
+        """The row. Raises UnfitImage, naming the column; ``old``: it is a before-image."""
         values = self._checked(image, table, old)
         if UNAVAILABLE in image.values():
             raise self._unavailable(image, table)
@@ -112,7 +112,7 @@ class ImageReader:
             raise UnfitImage(f"the {values} of a row of {table} do not fit its row type: {error}", remedy) from None
 
     def part(self, image: Any, table: str, *, old: bool = False, only: Collection[str] | None = None) -> PartialImage:
-        """What the image says, large values that it leaves out apart; ``only`` these columns of it.
+        """The image without large values that it leaves out; ``only`` these columns of it.
 
         Raises UnfitImage as :meth:`read`. Cost: as there; a row type for each set of columns, once.
         """
@@ -146,7 +146,7 @@ class ImageReader:
         return values
 
     def looks_key_only(self, image: Mapping[str, Any], key: frozenset[str]) -> bool:
-        """Whether nothing but the key of an old row has a value that the connector would not have made up."""
+        """Whether only the key of an old row has values that the connector would not have made up."""
         others = [value for name, value in image.items() if name not in key]
         # Arrays and maps are made up empty.
         return bool(key and others) and all(

@@ -1,4 +1,4 @@
-"""The warning about a connector that numbers a transaction anew when it is restarted inside it."""
+"""The warning about a connector that renumbers a transaction's rows when it is restarted inside it."""
 
 from __future__ import annotations
 

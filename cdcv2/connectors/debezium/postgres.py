@@ -1,4 +1,4 @@
-"""What PostgreSQL's catalogue says about a table: the row type of its records, and whether old rows are whole.
+"""A table by PostgreSQL's catalogue: the row type of its records, and whether its before-images are whole.
 
 The mapping is the connector's with ``decimal.handling.mode=string`` and its other defaults (adaptive times, intervals
 as microseconds, bytea as bytes, hstore as JSON).

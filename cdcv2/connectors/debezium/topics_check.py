@@ -13,10 +13,10 @@ _SHOWN = 5
 
 
 def unmet(recipe: Recipe, topics: Collection[str]) -> str | None:
-    """That no table of the recipe has a topic, and others do, with what there is on both sides; None: they meet.
+    """A text if no table of the recipe has a topic, and others do, with both sides; None: some table has one.
 
-    ``topics`` are all that there are. Where there is no table's topic at all nothing is said: the connector makes one
-    with the first row of its table.
+    ``topics`` are all that there are. If no table at all has a topic there is no text: the connector makes one with the
+    first row of its table.
     """
     if any(recipe.topic(table) in topics for table in recipe.tables):
         return None

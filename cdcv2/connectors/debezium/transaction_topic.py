@@ -46,7 +46,7 @@ class TransactionTopic:
             if not any(record.end is not None and record.end >= through for record in near):
                 at = read_on(self._read, start, self._behind, through)
         found = recall(self._read, self._first, at, through, start=start)
-        # A capture that begins with what is there has read nothing that is gone.
+        # A capture that begins with what is there has read nothing that is lost.
         return self._warned(found._replace(gone=False) if begins else found, through)
 
     def _read(self, low: int, high: int) -> Iterator[TransactionRecord[int]]:
