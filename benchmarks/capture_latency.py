@@ -174,7 +174,7 @@ def topic(world: World) -> dict[str, float]:
 
 @contextmanager
 def finished_by(world: World, name: str, start: Callable[[], Child]) -> Iterator[Child]:
-    """A capture that has written what was there; gone in the end."""
+    """A capture that has written what was there; it ends with the block."""
     job = start()
     try:
         job.wait_until(lambda: _has(world, name), "what was there is finished", PATIENCE)

@@ -3,7 +3,7 @@
 In one *round* the baseline and every case run once, over the same input, in an order that turns by one place from round
 to round. The machine's mood of the minute is then in both halves of each pair, and the ratio of a pair is steadier than
 either time. What is kept is the median, least and greatest of the rounds: of the seconds, of the ratio to the baseline,
-and of whatever else a case reports, as rows of a CSV that says when, on what and with which versions they were taken.
+and of all other numbers that a case reports, as rows of a CSV with their date, machine and versions.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Question(Generic[Input]):
 
 @dataclass(frozen=True)
 class Plan:
-    """How to ask: None means as the question itself says. ``scale`` multiplies its size."""
+    """How to ask: None means as in the question itself. ``scale`` multiplies its size."""
 
     seeds: Sequence[int] = (1,)
     rounds: int | None = None
@@ -232,7 +232,7 @@ def _cells(prefix: str, spread: Spread | None) -> dict[str, str]:
 def keep(rows: Sequence[Mapping[str, str | int]], path: Path) -> None:
     """Append rows to a CSV, which is made with a header when it is not there.
 
-    Raises ValueError when the file has other columns: its figures would no longer be where its header says.
+    Raises ValueError when the file has other columns: its figures would no longer fit its header.
     """
     columns = list(rows[0])
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -14,7 +14,7 @@ from cdcv2.protocol.messages import Message
 
 
 def rows(seed: int, size: int) -> list[Message]:
-    """The history of ``iter_throughput`` with a payment in place of each number, made anew in each message."""
+    """The history of ``iter_throughput`` with a payment in place of each number, a new object in each message."""
     return [
         Updates([(_payment(data), time, diff) for data, time, diff in message.updates])
         if isinstance(message, Updates) else message

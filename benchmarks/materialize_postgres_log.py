@@ -1,6 +1,6 @@
 """How many changed rows a second come from a log into PostgreSQL exactly once?
 
-The baseline decodes the same log with the same codec, takes what it says for granted, and puts the rows that come into
+The baseline decodes the same log with the same codec, believes it without checking, and puts the rows that come into
 PostgreSQL by COPY to a temporary table and INSERT ... ON CONFLICT, a transaction a time: no counts, no frontier, no
 deletes, no checkpoint. The case is the command, which resolves the log and keeps the view. CPU counts the server's.
 Expected: 0.35 of the baseline's speed. Answer: ``results/materialize_postgres_log.csv``, from ``python -m benchmarks

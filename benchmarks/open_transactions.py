@@ -102,7 +102,7 @@ class Topics:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def words(self, prefix: str, name: str, into: str) -> list[str]:
-        """What both are told."""
+        """The arguments of both."""
         return [
             "--bootstrap", self.broker.bootstrap, "--remap", f"kafka:{name}.remap", "--prefix", prefix, "--rows",
             str(self.folder / "rows"), "--snapshot", "none", into, f"kafka:{name}.{{table}}",

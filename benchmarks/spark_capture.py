@@ -3,7 +3,7 @@
 The records are generated: envelopes of the shape that Debezium 3.7 was recorded with (JSON without schemas, updates of
 pgbench_accounts with replica identity FULL), in transactions of ten rows. Each record is two updates, so a million
 records are two million. Expected: ten times as long, as every record is parsed in Python on the executors, counted,
-read again when its transaction is whole, and consolidated. On a shared remap: a little more, as the driver is told of
+read again when its transaction is whole, and consolidated. On a shared remap: a little more, as the driver receives
 each row, and writes what is held from one binding to the next, but nothing is read again. Answer:
 ``results/spark_capture.csv``, from ``python -m benchmarks spark_capture``.
 """

@@ -7,7 +7,7 @@
     │   └── DecodeError         bytes that are no message of this log; mend or park them
     ├── ContradictionError      the log states two facts about one thing; do not retry
     ├── IncompleteError         the input ended before everything stated had arrived; fetch the rest
-    ├── RefusedError            going on would break a promise; the text says what to do instead
+    ├── RefusedError            going on would break a promise; the text names what to do instead
     │   ├── LogFinishedError    the log's history is complete; nothing can be added to it
     │   ├── ResumeError         a writer is fed another history than the one that its log holds
     │   ├── ForeignStateError   the state or output belongs to another log

@@ -8,7 +8,7 @@
 The second line is what ``kcat -C -J`` writes. ``key`` and the value are the record's text, or null. Topic, partition,
 offset and the value must be there: a value that is absent is not a value that is null, which would be a tombstone.
 
-The offsets of a partition must be without gaps, as what is missing may be a fact that nothing else tells of. Where a
+The offsets of a partition must be without gaps, as a missing record may be a fact that nothing else shows. Where a
 connector writes in Kafka's transactions, each one leaves a marker that takes an offset and that no reader sees. Such
 gaps look like any other, so those topics are captured from Kafka, where the broker says what there is to be read.
 """
@@ -66,7 +66,7 @@ class DumpedTopics:
         return sorted({topic for topic, _ in self._places})
 
     def identities(self) -> dict[str, str]:
-        """None: a dump does not tell."""
+        """Empty: a dump has none."""
         return {}
 
     def ends(self) -> dict[Place, int]:

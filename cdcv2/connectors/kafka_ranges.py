@@ -83,7 +83,8 @@ class KafkaRanges:
                 elif message.error().code() != self._client.kafka.KafkaError._PARTITION_EOF:
                     self._judge(place, message.error())
                     continue
-                # Offsets at the end of a range may be markers of transactions, which nobody sees: what follows tells.
+                # Offsets at the end of a range may be markers of transactions, which are invisible: the next record
+                # shows it.
                 if high is not None and at >= high:
                     del unread[place]
                     self._consumer.incremental_unassign([self._client.kafka.TopicPartition(*place)])
@@ -104,7 +105,7 @@ class KafkaRanges:
 def check_not_compacted(client: Client, topic: str) -> dict[str, str]:
     """Raise UnsafeTopicError, with the remedy, for a compacted topic; the settings by which it forgets by age or size.
 
-    Settings that we have no right to read are not checked, and a warning says so.
+    Settings that we have no right to read are not checked, and a warning reports them.
     """
     settings = describe(client, topic).settings
     if not settings:

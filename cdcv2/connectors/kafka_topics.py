@@ -38,7 +38,7 @@ class KafkaTopics:
     def __init__(self, client: Client, recipe: Recipe) -> None:
         self._client, self._recipe = client, recipe
         self._consumer: Any = None
-        # Partitions that are read, from the first offset that nobody has read before, and those that are let wait.
+        # Partitions that are read, from the first offset that was never read before, and those that must wait.
         self._assigned: dict[Place, int] = {}
         self._waiting: set[Place] = set()
         # Topics that must be there and are not, as far as was looked; and what there is in their place.
@@ -190,7 +190,7 @@ class KafkaTopics:
             else:
                 self._judge(place, message.error())
         if not messages:
-            # Whoever is ahead may hold what is missing, after all: a connector that sent rows again.
+            # A partition that is ahead may hold what is missing, after all: a connector that sent rows again.
             self.let_wait(None)
             yield None
 
@@ -212,7 +212,7 @@ class KafkaTopics:
             self._assigned |= {place: positions.get(place, 0) for place in fresh}
 
     def unread(self) -> int:
-        """By the ends that brokers told with the last records."""
+        """By the ends that brokers reported with the last records."""
         partition, starts = self._client.kafka.TopicPartition, sorted(self._assigned.items())
         places = [partition(*place) for place, _ in starts] if self._consumer is not None else []
         # Before the first record of a partition its position is negative, and so may the end be.

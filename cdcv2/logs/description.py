@@ -13,9 +13,9 @@ a capture first wrote the log, see :mod:`cdcv2.logs.own_place`; a topic's name i
 the log's table, so that nothing is stated of it, and the first time of which something is, once it does. It is
 :data:`PARTIAL` where the table's first record changes a row that no record brought: nothing is stated of it, either.
 
-``empty`` is :data:`ASSUMED` where only the user says that the table was empty at the snapshot.
+``empty`` is :data:`ASSUMED` if the table was empty at the snapshot only by the user's declaration.
 
-A further attribute is one more field of :class:`LogDescription`. What is of one message of a topic, and not of the
+A further attribute is one more field of :class:`LogDescription`. An attribute of one message of a topic, and not of the
 whole log, is a header of that message: see :class:`~cdcv2.protocol.log.Entry`.
 """
 

@@ -58,7 +58,7 @@ def check_topic(
     """Raise unless the topic holds everything from the positions on (default: from the start), and will keep it.
 
     Raises MissingLogError, UnavailableError, and UnsafeTopicError with what is wrong and what to do. Settings that
-    we have no right to read are not checked, and a warning says so.
+    we have no right to read are not checked, and a warning reports them.
     """
     described = describe(Client(bootstrap, config_file), topic)
     check_keeps(described)

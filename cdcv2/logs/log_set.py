@@ -24,9 +24,9 @@ from cdcv2.timeline.ordering import COMMIT_ORDER
 def describe_log_set(logs: Mapping[str, Log], stated: LogDescription) -> LogDescription:
     """Have all the logs, by name, state which timeline and log set they are of; what they state then.
 
-    ``stated`` is what is known: on a remap its timeline, and in a directory a log set, by the note of the capture,
-    which stands where no log states one. Where nothing names a timeline, the times are those of commits in the one
-    source, and the log set stands for it. A directory states its name, too. What is of one log alone is not
+    ``stated`` is what is known: on a remap its timeline, and in a directory a log set, by the manifest of the capture,
+    which counts if no log states one. If nothing names a timeline, the times are those of commits in the one
+    source, and the log set stands for it. A directory states its name, too. Attributes of one log alone are not
     stated here.
 
     Raises ForeignStateError where a log is of another timeline or log set than the others, and names both.
@@ -82,7 +82,7 @@ OPTION, FIELD = "--timeline ", "timeline: "
 def one_timeline(parts: Sequence[LogPart], named: str | None = None, *, naming: str = OPTION) -> str | None:
     """The timeline of logs that are read as one; None for a single one that states none.
 
-    ``log_names`` is what the user says of those that state none, ``naming`` what stands before a name where they may.
+    ``named`` is the user's name for those that state none, ``naming`` what stands before a name where they may.
     Raises ForeignStateError where two of them, or one and the user, name different ones, UsageError for several of
     which one states none and the user names none.
 

@@ -1,7 +1,7 @@
 """A log in memory: what tests, notebooks and examples write to.
 
 It keeps messages, not bytes, so its data may be any hashable values. What was sent is in the log from ``flush`` on,
-as in every other log; what was not flushed is gone when the log is closed.
+as in every other log; what was not flushed is lost when the log is closed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class MemoryLog:
     ['memory[0]@0']
 
     ``messages`` are in it from the start; a :class:`GarbledMessage` among them is read as one. ``idle_wait`` is how
-    long, in seconds, a reader that follows waits before it says that there is nothing now.
+    long, in seconds, a reader that follows waits before it reports that there is nothing now.
     """
 
     def __init__(

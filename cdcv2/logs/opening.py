@@ -1,7 +1,7 @@
-"""Which logs addresses name, and what is asked of logs before they are read together.
+"""Which logs addresses name, and what must be true of logs before they are read together.
 
 An address is a directory log, a directory in which a capture wrote a log per table, or a topic, perhaps with the table
-that it is (a copy) of. A topic does not know its row type: whoever opens one says how (:data:`OpenTopic`).
+that it is (a copy) of. A topic does not know its row type: the caller that opens one gives it (:data:`OpenTopic`).
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def _is_empty_topic(log: Log) -> bool:
 def directory_logs(folder: Path) -> list[Path]:
     """The directory logs in what a capture wrote; the directory itself when it is a log.
 
-    Raises MissingLogError where there is neither, IncompleteError where a capture wrote some and all are gone,
+    Raises MissingLogError where there is neither, IncompleteError where a capture wrote some and all are missing,
     UnavailableError for what cannot be looked into, RefusedError for a log that lost its description: a log that is
     left out would not be missed.
     """

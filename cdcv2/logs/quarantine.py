@@ -279,7 +279,7 @@ class Evidence:
         # Table -> the cases of bytes that are no message; and the cases that may be passed over.
         self._bytes: dict[str, list[str]] = {}
         self._passed = set[str]()
-        #: How many times bytes were met that are no message, and that nobody decided to pass over.
+        #: How many times bytes were met that are no message, and without a decision to pass over them.
         self.garbled = 0
         # The tables of which more were met than are kept.
         self._beyond = set[str]()
@@ -328,7 +328,7 @@ class Evidence:
         return False
 
     def open(self, readers: Mapping[str, Resolver]) -> dict[str, dict[str, str]]:
-        """Table -> name of a case -> its sentence: what is in dispute now, and bytes that nobody decided to pass over.
+        """Table -> name of a case -> its sentence: what is in dispute now, and bytes without a decision to pass over.
         """
         found: dict[str, dict[str, str]] = {}
         for table, reader in readers.items():

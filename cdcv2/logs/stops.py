@@ -124,7 +124,7 @@ def put_in_folder(folder: Path, stop: Stop) -> None:
     path = folder / _name(raw)
     try:
         temporary = write_temporary(folder, raw)
-        # If it is there, it says the same.
+        # If it is there, its content is the same.
         link(temporary, path)
         temporary.unlink()
         sync_folder(folder)

@@ -25,8 +25,8 @@ class Iter(Iterator[Batch]):
 
     ``messages`` yields Updates, Progress, :class:`Entry` (a message with its position), and None for "nothing
     now", which is passed over: a live source decides itself how long it waits. Iteration ends when the history
-    is complete (:attr:`closed`), without asking for more; or when ``messages`` end: then :meth:`missing` says
-    what lacks. ``start``, ``begins`` and ``on_error`` as in :class:`Resolver`, which is at hand as :attr:`reader`.
+    is complete (:attr:`closed`), without asking for more; or when ``messages`` end: then :meth:`missing` returns
+    what lacks. ``start``, ``begins`` and ``on_error`` as in :class:`Resolver`, which is available as :attr:`reader`.
 
     Raises UsageError for messages that cannot be iterated, then what :meth:`Resolver.absorb` raises; the iterator can
     be asked again after that, and goes on behind the message that raised, which has changed nothing. Cost: as of the

@@ -8,7 +8,7 @@ of distinct identities that arrived. Then ::
 is the frontier up to which everything has arrived, and it never goes back. Statements that overlap must agree at
 every time that is beyond ``reported`` and not beyond ``known``, and no more may be received there than stated.
 
-How many distinct identities a time has may be told exactly (a stash that folds each arrival at once), or as a
+How many distinct identities a time has may be reported exactly (a stash that folds each arrival at once), or as a
 number of rows among which there may be repeats (a stash that folds later, in bulk). Of the latter the ledger
 asks for an exact number, by :meth:`Ledger.to_fold`, only when the time may be complete.
 

@@ -31,7 +31,7 @@ def mangle(
 
     ``window=None`` reorders without bounds, and reads all ``messages`` first; else a fact comes before one of another
     message only if the two messages stood at most ``window`` places apart, and memory is bounded by it. ``rebatch``
-    splits and merges updates across messages, and statements into sub-intervals and unions, anew for each copy.
+    splits and merges updates across messages, and statements into sub-intervals and unions, differently for each copy.
     ``doubled`` puts the copies of some updates into one message, which the rules allow and not every reader expects.
     The same seed gives the same result.
 
@@ -157,7 +157,7 @@ def _rebatched_statements(group: list[Message], random: Random) -> list[Message]
 
 
 def _split(statement: Progress, random: Random, depth: int) -> list[Message]:
-    """The statement as sub-intervals that together say the same."""
+    """The statement as sub-intervals that together mean the same."""
     middle = _between(statement, random) if depth and random.random() < 0.6 else None
     if middle is None or middle in (statement.lower, statement.upper):
         return [statement]

@@ -17,7 +17,7 @@ V = TypeVar("V")
 
 
 class OpenTimes(Generic[V]):
-    """Times with a value each; ``total`` says that the times are integers.
+    """Times with a value each; ``total``: the times are integers.
 
     >>> from cdcv2.core.antichain import Antichain
     >>> held = OpenTimes(total=True)

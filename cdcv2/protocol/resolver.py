@@ -41,9 +41,9 @@ class Resolver:
 
     ``start`` is the frontier to read from (default: the integer 0; product times need their own). An update before it
     raises StartError, as the reader would leave it out; a reader that was given what came before, as the content of a
-    checkpoint, says with ``begins`` where that began.
+    checkpoint, gives with ``begins`` where that began.
     ``on_error``: ``"raise"``, or ``"quarantine"``, which holds the frontier at a time whose facts contradict each
-    other, keeps both as evidence in :attr:`quarantine`, and reads on; :meth:`resolve` says which is right.
+    other, keeps both as evidence in :attr:`quarantine`, and reads on; :meth:`resolve` decides which is right.
     ``keep_all=True`` releases nothing, and so forgets nothing: every contradiction of the whole log is found, at
     a memory of the whole log (that is what ``verify --full`` pays).
     ``general=True`` reads by Stash and Ledger from the first message on: nothing differs but the cost.
@@ -221,7 +221,7 @@ class Resolver:
         """Settle a dispute at ``time``: fix the count, or the diff of ``data`` (0: it never happened).
 
         Returns the batch that this completes, if any. The decision is kept in :attr:`resolutions`, and holds
-        against whatever the log says later. Raises UsageError unless reading with ``on_error="quarantine"``,
+        against all later facts of the log. Raises UsageError unless reading with ``on_error="quarantine"``,
         for a time that was given out already, and unless either ``count`` is given, or ``data`` and ``diff`` are.
         """
         if not self._quarantine:

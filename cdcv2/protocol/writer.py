@@ -2,7 +2,7 @@
 
 The writer consolidates: each identity ``(data, time)`` is written once, with its final diff, and never a zero.
 It makes the updates of an interval durable, and *then* the statement that counts them. So a crash at any moment
-leaves a log that is right, if perhaps not finished, and whoever writes on states the same facts:
+leaves a log that is right, if perhaps not finished, and the next writer states the same facts:
 
 - It resumes at ``known`` of the log, as a reader computes it.
 - Updates beyond that, which no statement counts yet (*orphans* of a crash), are facts already. It refuses to

@@ -96,7 +96,7 @@ class _Code:
         self._lines.extend("    " * depth + line for line in lines)
 
     def function(self, head: str, body: Callable[[], None]) -> None:
-        """Write one function; what it calls is written by then, or while its body is."""
+        """Write one function; what it calls is written before it, or while its body is."""
         outer, self._lines = self._lines, [head]
         body()
         self.done.append("\n".join(self._lines) + "\n")
@@ -149,7 +149,7 @@ class _Code:
         self.add(depth, f"elif b == {null}: {target} = None", "else: bad('an unknown branch of a union')")
 
     def _read_run(self, shape: Shape, target: str, depth: int) -> None:
-        """Bytes, strings and fixed: so many bytes as are said, and no more than there are."""
+        """Bytes, strings and fixed: so many bytes as are stated, and no more than there are."""
         if shape.kind == "fixed":
             self.add(depth, f"q = p + {shape.size}")
         else:

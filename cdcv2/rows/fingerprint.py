@@ -1,4 +1,4 @@
-"""Fingerprints: a multiset of rows told by a few numbers, the same wherever they are worked out; and what differs.
+"""Fingerprints: a few numbers for a multiset of rows, the same wherever they are worked out; and what differs.
 
 A row is a tuple of texts, one per column, None for null; the columns of its key come first. Its *bytes* put them
 together so that no two rows have the same: characters, colon and text of each column, ``n`` for null::
@@ -23,7 +23,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 #: A row as texts, the key's columns first.
 Texts: TypeAlias = tuple["str | None", ...]
-#: How many buckets a table is spread over: few enough to be told quickly, many enough that one is a small part.
+#: How many buckets a table is spread over: few enough to send them quickly, many enough that one is a small part.
 BUCKETS = 4096
 #: Hexadecimal digits of each of the two numbers.
 DIGITS = 15

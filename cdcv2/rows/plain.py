@@ -1,4 +1,4 @@
-"""Rows as plain JSON values, without loss, for people and for other tools; the row type says what each one means.
+"""Rows as plain JSON values, without loss, for people and for other tools; the row type gives each one its meaning.
 
 Numbers that JSON tools would bend go as strings: integers beyond 2**53 - 1 either way, ``"NaN"``, ``"Infinity"``,
 ``"-Infinity"``. Decimals are strings with all digits of their scale, bytes are base64, maps and records are objects.

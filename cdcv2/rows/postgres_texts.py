@@ -1,4 +1,4 @@
-"""A table of PostgreSQL and its log, told in the same texts: so that one can be compared with the other.
+"""A table of PostgreSQL and its log as the same texts: so that one can be compared with the other.
 
 Each type has an expression of SQL and a function of Python that make the same text of the same value: the first of
 what the table has, the second of what the capture makes of it in the log (``docs/types.md``). Values count, not
@@ -40,7 +40,7 @@ from cdcv2.rows.schema import Shape
 from cdcv2.rows.values import decimal_text
 from cdcv2.store.postgres_session import find_table
 
-#: How a type is told: its expression, its function, and what a text of it is for people.
+#: The form of a type: its expression, its function, and what a text of it is for people.
 _Told: TypeAlias = tuple[LiteralString, Callable[[Any], "str | None"], Callable[[str], Any]]
 
 _COLUMNS = """
@@ -124,7 +124,7 @@ class TextTable:
 
 
 def text_table(connection: Any, table: str, row_type: RowType, leave_out: Collection[str] = ()) -> TextTable:
-    """How to tell a table, written ``schema.table``, and the log of it that has rows of this type.
+    """The texts of a table, written ``schema.table``, and of its log, which has rows of this type.
 
     ``leave_out`` names columns that are not to be compared. Raises UsageError for a table that is not there, a column
     that it has not, and for a type that has no text.
@@ -157,7 +157,7 @@ def _column(connection: Any, table: str, row_type: RowType, name: str, oid: int,
 
 
 def _text_of(connection: Any, place: str, oid: int, modifier: int, shape: Shape) -> _Told:
-    """How a type is told."""
+    """The form of a type."""
     found = connection.execute(_TYPE, (oid,)).fetchone()
     typname, typtype, category, element, base, base_modifier = found
     if typtype == "d":
@@ -241,7 +241,7 @@ _FUNCTIONS: dict[str, Callable[[Any], str]] = {
 class PostgresRows:
     """A table as a :class:`~cdcv2.rows.fingerprint.Side`, in the snapshot of the session's open transaction.
 
-    ``where`` says which of its rows count; the table is called ``s`` there.
+    ``where`` selects the rows that count; the table is called ``s`` there.
 
     The database works the fingerprints out; only rows of buckets that differ are moved. Cost: a scan of the table for
     either, and SHA-256 of each row.

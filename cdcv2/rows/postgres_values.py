@@ -1,8 +1,8 @@
 """Values of PostgreSQL's types, as the connector writes them: the one spelling of each, and what it means.
 
 A target whose columns have the source's types gives a value back as PostgreSQL holds it; :func:`normal` makes of every
-spelling of the connector's that one. What the connector has changed before (``docs/types.md``) cannot be told from a
-value that was so, and is not changed back.
+spelling of the connector's that one. What the connector has changed before (``docs/types.md``) looks like a value that
+was so, and is not changed back.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class RowType:
 
     Two row types are equal when their normal schemas are, documentation and source types aside; they then share the
     class of their rows. A row type can be pickled. Raises MalformedError for a schema that is no row type
-    (``wire/schema.py`` says which are), naming the column. Cost: milliseconds, once per schema and process.
+    (``rows/schema.py`` has the rules), naming the column. Cost: milliseconds, once per schema and process.
     """
 
     __slots__ = ("_made", "_schema", "_sources")
@@ -96,7 +96,7 @@ class RowType:
 
     @property
     def sources(self) -> tuple[SourceType | None, ...]:
-        """The columns' types in the database that they come from, as far as the schema says them; no part of ``==``."""
+        """The columns' types in the database that they come from, as far as the schema has them; no part of ``==``."""
         return self._sources
 
     @property

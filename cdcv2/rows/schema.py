@@ -6,7 +6,7 @@ every other, naming the column; :func:`emit` writes the normal form:
 - the outer record is called ``com.materialize.cdc.data``, the name by which readers find it;
 - named types carry full names; one without a namespace gets ``com.materialize.cdc.data``, and so does one whose
   name the format itself uses;
-- defaults, aliases and sort orders are gone: they say how to read *other* schemas' bytes;
+- defaults, aliases and sort orders are dropped: they are for reading *other* schemas' bytes;
 - field names are Avro names (:mod:`cdcv2.rows.names`); all other attributes stay, as they carry the meaning of a
   value (``logicalType``, ``connect.name``).
 
@@ -38,7 +38,7 @@ _NAMED = frozenset({"record", "enum", "fixed"})
 _STRUCTURE = frozenset({"type", "name", "namespace", "fields", "symbols", "size", "items", "values"})
 _DROPPED = frozenset({"default", "aliases", "order"})
 _DEEPEST = 32
-#: The most digits of a decimal: as many as PostgreSQL lets a numeric column say.
+#: The most digits of a decimal: as many as PostgreSQL allows for a numeric column.
 MOST_DIGITS = 1000
 
 
@@ -121,7 +121,7 @@ def canonical_text(schema: object) -> str:
 
 
 def identity(schema: Any) -> Any:
-    """The schema without the attributes that say nothing about bytes or values: documentation and source types."""
+    """The schema without the attributes that do not matter to bytes or values: documentation and source types."""
     if isinstance(schema, dict):
         return {key: identity(value) for key, value in schema.items() if key not in ("doc", ATTRIBUTE)}
     return [identity(item) for item in schema] if isinstance(schema, list) else schema

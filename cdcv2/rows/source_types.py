@@ -5,7 +5,7 @@ It is an attribute of a field in the row schema::
     {"name": "total", "type": ["null", "string"], "cdcv2.source": {"type": "numeric", "precision": 12, "scale": 2}}
 
 ``type`` is PostgreSQL's name in ``pg_type`` (``int4``, ``timestamptz``), or ``array`` (with ``items``) or ``enum``
-(with ``name``). Targets take their columns' types from it. It says nothing about the bytes or the values of a row: row
+(with ``name``). Targets take their columns' types from it. It has no effect on the bytes or the values of a row: row
 types that differ in it alone are equal, have one fingerprint, and their logs may be read and written as one.
 """
 

@@ -11,7 +11,7 @@ from cdcv2.errors import DecodeError, MalformedError
 
 
 def bad(reason: str) -> NoReturn:
-    """Raise DecodeError with this reason; whoever knows the position fills it in."""
+    """Raise DecodeError with this reason; a caller that knows the position fills it in."""
     raise DecodeError(reason)
 
 

@@ -1,13 +1,13 @@
-"""For whoever writes a driver: run every rule, and a crash, a stall and a zombie at each message, against it.
+"""For the author of a driver: run every rule, and a crash, a stall and a zombie at each message, against it.
 
-Say how to make one and how to look at its store (:class:`Subject`), and try every scenario::
+Define how to make one and how to look at its store (:class:`Subject`), and try every scenario::
 
     @pytest.mark.parametrize("scenario", scenarios(MySubject), ids=str)
     def test_my_driver_conforms(scenario):
         conform(MySubject, scenario)
 
 The workload carries its own truth: sums, and a log that is appended to, in which a repetition shows, as it never does
-where the last write wins. What a scenario found wrong is told by :class:`ConformanceError`.
+where the last write wins. :class:`ConformanceError` reports what a scenario found wrong.
 """
 
 from cdcv2.testing.conformance import Scenario, conform, scenarios

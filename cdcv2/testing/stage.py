@@ -2,7 +2,7 @@
 
 An instance is run step by step, so "before the third Flushed is taken note of" is a place where it can be stopped. What
 is stopped may be killed (its connection is dropped), or be a *zombie*: frozen while another takes its place, and thawed
-when nobody expects it any more.
+later.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class _InstanceCrash(failpoints.PlacedCrash):
 
 
 class ConformanceError(AssertionError):
-    """What a scenario found wrong with a driver; the text says what was expected and what was there."""
+    """What a scenario found wrong with a driver; the text has what was expected and what was there."""
 
 
 class Subject(ABC):
@@ -56,7 +56,7 @@ class Subject(ABC):
 
     @abstractmethod
     def log(self) -> RecoveryLog | None:
-        """The recovery log, opened anew at the same place; None when the store rules."""
+        """The recovery log, opened again at the same place; None when the store rules."""
 
     @abstractmethod
     def view(self) -> Seen:
@@ -75,7 +75,7 @@ class StallingConnection:
         self._answer: Response | None = None
 
     def prepare(self, message: Open) -> Patch | None:
-        """At once: nothing was said yet."""
+        """At once: nothing was sent yet."""
         return self._inner.prepare(message)
 
     def send(self, message: Request) -> None:
@@ -175,7 +175,7 @@ class Instance:
             return self.outcome
 
     def kill(self) -> None:
-        """It is gone, and its connection with it; nobody said goodbye."""
+        """It ends without a farewell, and its connection with it."""
         self._steps.close()
         self._end("killed")
 

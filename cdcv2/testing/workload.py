@@ -79,7 +79,7 @@ def _comparable(row: Values) -> Values:
 
 
 class Workload:
-    """``cuts`` consistent cuts of a history that the seed decides. ``kind`` says for which stores:
+    """``cuts`` consistent cuts of a history that the seed decides. ``kind`` is the kind of stores:
 
     - ``"full"``: all three views;
     - ``"delta"``: sums and log, as tables that take changes;
@@ -142,7 +142,7 @@ class Workload:
         return both
 
     def source(self, checkpoint: Checkpoint) -> Iterator[Cut]:
-        """All cuts, from the first, as a reader would give them that has to begin anew."""
+        """All cuts, from the first, as for a reader that has to start over."""
         lower = [0]
         for upper in self.uppers:
             updates: dict[str, list[Any]] = {}

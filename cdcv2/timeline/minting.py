@@ -11,7 +11,7 @@ If an Append raises instead of being answered, it is open whether the record is 
 again: what is bound in the meantime is not proposed twice.
 
 Logs whose places are names in a folder or a bucket have no such requests. :func:`on_objects` makes them of four that
-every object store has, and its docstring says why that is enough.
+every object store has, and its docstring explains why that is enough.
 """
 
 from __future__ import annotations
