@@ -1,4 +1,4 @@
-"""What a change does to a table is looked up in it; what cannot be known there is said, with the remedy."""
+"""A change is looked up in its table; what cannot be known there is reported, with the remedy."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def test_another_history_is_told(told: PartialChange, reason: str) -> None:
 
 @pytest.mark.parametrize("rows", [[row(1, "a"), row(1, "b")], [row(1), row(1)]])
 def test_a_key_that_two_rows_have_is_none(rows: list[Any]) -> None:
-    """Told at the first change by that key, with what to do."""
+    """Reported at the first change by that key, with what to do."""
     with pytest.raises(UnknownChange, match="there are two rows of public.t with the key id=1") as caught:
         changed(content(*rows, row(2)), PartialChange("d", key(2), None, None))
     assert "name it with --full-identity" in caught.value.remedy
@@ -202,7 +202,7 @@ def test_of_rows_with_one_key_the_same_is_named_whatever_order_they_are_in() -> 
             changed(content(*some), PartialChange("d", key(2), None, None))
 
 
-# -- what a record tells
+# -- the facts of a record
 
 
 RECIPE = Recipe("src", {TABLE: ROWS}, before="from-state", snapshot="none")
@@ -217,7 +217,7 @@ PLACEHOLDER = "__debezium_unavailable_value"
 
 
 def tell(op: str, before: Any, after: Any, named: Any = None, recipe: Recipe = RECIPE) -> Any:
-    """What the record of this change says."""
+    """The fact of this change's record."""
     value = {
         "op": op, "before": before, "after": after, "transaction": {
             "id": "7:1040", "total_order": 3, "data_collection_order": 2},
@@ -246,12 +246,12 @@ def image(number: int | None, name: str | None = None, size: float | None = None
     ("d", image(1, "z"), None, None, PartialChange("d", None, whole(1, "z"), None)),
 ])
 def test_what_a_record_tells(op: str, before: Any, after: Any, named: Any, told: PartialChange) -> None:
-    """By its key; of a keyless table, by the whole row. A delete's values outside the key say nothing."""
+    """By its key; of a keyless table, by the whole row. A delete's values outside the key mean nothing."""
     assert PartialChangeFact(TABLE, 7, 3, 2, 1000, told, Position(TOPIC, 1, 17)) == tell(op, before, after, named)
 
 
 def test_a_table_with_full_identity_is_told_by_its_values() -> None:
-    """Where they are given; a table that had another identity before is told by its key as long."""
+    """Where they are given; a table that had another identity before is identified by its key until then."""
     full = Recipe("src", {TABLE: ROWS}, before="from-state", full_identity=frozenset({TABLE}))
     assert PartialChange("d", None, whole(1, "z"), None) == tell("d", image(1, "z"), None, {"id": 1}, full).told
     assert PartialChange("u", key(1), None, whole(1)) == tell("u", None, image(1), {"id": 1}, full).told

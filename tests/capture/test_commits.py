@@ -66,7 +66,7 @@ class Holder:
 
 
 def whole_through(history: History, facts: list[Fact]) -> int:
-    """How many transactions are whole, and so are all before them: by looking at all facts, each time anew."""
+    """How many transactions are whole, and so are all before them: by looking at all facts, each time again."""
     seen = {fact.lsn for fact in facts if isinstance(fact, End)}
     rows = {(fact.tx, fact.order) for fact in facts if isinstance(fact, RowFact)}
     for number, transaction in enumerate(history.transactions):
@@ -113,7 +113,7 @@ def test_asking_seldom_releases_the_same(seed: int) -> None:
 @settings(max_examples=200, deadline=None)
 @given(st.integers(0, 2**32))
 def test_with_the_state_lost_the_topics_repeat_and_nothing_is_released_twice(seed: int) -> None:
-    """`known` of the logs is enough: what is before it is told from what is not, from the start of the topics."""
+    """`known` of the logs is enough: it separates what is before it from the rest, from the start of the topics."""
     chance = random.Random(seed)
     history = histories(chance, snapshot=False)
     topics = sent(history, chance)
@@ -152,7 +152,7 @@ def test_a_later_transaction_waits_for_an_earlier_one() -> None:
 
 
 def test_counts_are_set_and_not_added() -> None:
-    """Whoever reads a range again counts it again."""
+    """A caller that reads a range again counts it again."""
     commits = streaming()
     commits.end(5, 70, {TABLE: 2})
     for _ in range(3):
@@ -260,7 +260,7 @@ def test_counts_of_tables_that_are_not_captured_may_differ() -> None:
 
 
 def test_a_halted_transaction_stops_when_it_is_due() -> None:
-    """TRUNCATE: everything before it is released first; its END tells when that is."""
+    """TRUNCATE: everything before it is released first; its END shows when that is."""
     commits = streaming()
     commits.halt(6, "a table was truncated", "begin anew")
     commits.end(5, 70, {TABLE: 1})
@@ -299,7 +299,7 @@ def test_a_null_sequence_reads_as_the_snapshot() -> None:
 
 
 def test_without_its_base_a_null_row_is_judged_by_its_end() -> None:
-    """State lost after the snapshot: until its LSN is known again, only the END of the transaction can tell."""
+    """State lost after the snapshot: until its LSN is known again, only the END of the transaction can show it."""
     commits = CommitTransactions([TABLE], known=1051)
     assert commits.base is None
     assert not commits.is_repeat(None, 5)
@@ -309,7 +309,7 @@ def test_without_its_base_a_null_row_is_judged_by_its_end() -> None:
 
 
 def test_without_its_base_a_null_row_that_its_end_does_not_count_stops_it() -> None:
-    """The END was released, and says how many there are: with the memory lost, too."""
+    """The END was released, and has their number: with the state lost, too."""
     commits = CommitTransactions(["public.a"], known=1051)
     commits.recall(ReleasedEnds(((7, 1050, {"public.a": 1}),), True, None))
     commits.end(7, 1050, {"public.a": 1})
@@ -339,7 +339,7 @@ def test_a_start_knows_of_a_begin_before_the_record_that_it_begins_at(last: int 
 @pytest.mark.parametrize("first", ["begin", "end", "before"])
 @pytest.mark.parametrize("anew", [True, False], ids=["3.4", "3.7"])
 def test_whether_a_transaction_was_begun_twice_cannot_be_known(first: str, anew: bool) -> None:
-    """The transaction topic has lost the record before: a stop, if the connector is one that numbers anew."""
+    """The transaction topic has lost the record before: a stop, if the connector is one that renumbers."""
     commits = streaming()
     if first == "before":
         commits.recall(ReleasedEnds((), False, None, doubted=7))
@@ -396,7 +396,7 @@ def begun(through: int, *told: int) -> CommitTransactions:
 
 
 def test_a_start_takes_for_a_duplicate_what_names_a_commit_from_before_the_snapshot() -> None:
-    """As one that lives on does: no END that is known says what follows it."""
+    """As a capture does that was not restarted: no known END shows what follows it."""
     commits = begun(1060)
     commits.recall(ReleasedEnds(((5, 1050, {}), (6, 1060, {})), True, None))
 
@@ -423,7 +423,7 @@ def test_a_start_knows_no_end_from_before_a_snapshot_that_was_declared() -> None
 
 @pytest.mark.parametrize("named", [None, 0])
 def test_a_row_that_its_end_does_not_count_is_a_stop_that_lasts(named: int | None) -> None:
-    """Also where it names no commit: it is of that transaction, and not the first one of a slot that was made anew."""
+    """Also where it names no commit: it is of that transaction, and not the first one of a recreated slot."""
     commits = streaming()
     commits.end(7, 100, {})
     commits.settle(commits.ready())  # type: ignore[arg-type]
@@ -443,7 +443,7 @@ def test_without_its_base_what_is_released_now_is_remembered() -> None:
 
 
 def test_the_base_is_learned_again_from_a_row_of_the_snapshot() -> None:
-    """The topics still hold the snapshot, which says what a null sequence reads as."""
+    """The topics still hold the snapshot, which shows what a null sequence reads as."""
     commits = CommitTransactions([TABLE], known=1051)
     commits.snapshot_read(TABLE, 1000, ("t", 0), 0)
     assert 1000 == commits.base
@@ -474,7 +474,7 @@ def test_rows_of_another_snapshot_are_no_repeats_though_released_ends_are_behind
 
 
 def test_the_base_of_an_empty_snapshot_is_learned_from_its_notifications() -> None:
-    """No row has its LSN; the notifications say that there is none."""
+    """No row has its LSN; the notifications state that there is none."""
     commits = CommitTransactions([TABLE], notifications=True, known=51)
     for offset, kind in enumerate(["STARTED", "TABLE_SCAN_COMPLETED", "COMPLETED"]):
         assert commits.base is None
@@ -532,7 +532,7 @@ def test_the_memory_of_another_capture_is_refused(change: dict[str, object]) -> 
 
 
 def test_wrong_arguments_are_named() -> None:
-    """Whoever calls is told what is taken."""
+    """The caller learns what is taken."""
     with pytest.raises(UsageError, match="'initial' or 'none', not 'always'"):
         CommitTransactions([TABLE], snapshot="always")
     with pytest.raises(MalformedError, match="3 distinct rows"):

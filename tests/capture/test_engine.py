@@ -39,7 +39,7 @@ class Noted:
         self.asked.append(("snapshot", place, offset))
 
     def doubted(self) -> list[tuple[int, tuple[int | None, ...], dict[str, int]]]:
-        """As the test says."""
+        """As in the test."""
         return self.open
 
     def drop(self, tx: int) -> None:
@@ -51,12 +51,12 @@ class Noted:
         self.asked.append(("dropped snapshot", again))
 
     def firsts(self) -> dict[Place, int]:
-        """As the test says."""
+        """As in the test."""
         return self.begun
 
 
 def begun(rows: Noted, **more: Any) -> CaptureEngine:
-    """One of a table, without a snapshot if nothing else is said."""
+    """One of a table, without a snapshot by default."""
     asked = {"snapshot": "none", "notification_topic": "notes", **more}
     recipe = Recipe("p", {T: KIND}, **asked)
     return CaptureEngine.opened(recipe, None, LogsState({T: 0}, {}, {T: None}), rows, Clock(None))
@@ -227,7 +227,7 @@ def test_without_a_memory_the_topics_must_be_those_of_the_logs(
 
 
 def test_where_no_table_is_covered_it_goes_on_from_its_memory() -> None:
-    """No log says how far it has come, and nothing is complete."""
+    """No log shows how far it is, and nothing is complete."""
     recipe = Recipe("p", {T: KIND}, snapshot="none")
     first = CaptureEngine(CommitTransactions([T], snapshot="none"), recipe, Noted())
     first.end(7, 100, {}, None, ENDS, 0)

@@ -82,7 +82,7 @@ def test_an_empty_snapshot_is_whole(notes: list[tuple[str, str | None, int | Non
 
 
 def test_a_skipped_snapshot_after_a_completed_one_says_nothing() -> None:
-    """The connector says so at each later start."""
+    """The connector reports it at each later start."""
     commits = CommitTransactions([A, B], notifications=True)
     notified(commits, *run(1, 0), ("SKIPPED", None, None))
     assert commits.ready() is None
@@ -118,7 +118,7 @@ def test_a_snapshot_that_was_begun_twice_stops_the_capture(
 
 
 def test_a_run_whose_completion_was_lost_with_a_crash_is_ended_by_the_next_start() -> None:
-    """SKIPPED says that the connector knows its snapshot to be complete; the counts judge whether the rows are."""
+    """SKIPPED means that the connector knows its snapshot to be complete; the counts judge whether the rows are."""
     commits = CommitTransactions([A, B], notifications=True)
     notified(commits, BEGUN, *SCANS, ("SKIPPED", None, None))
     assert commits.ready() is None
@@ -128,7 +128,7 @@ def test_a_run_whose_completion_was_lost_with_a_crash_is_ended_by_the_next_start
 
 @pytest.mark.parametrize("rows", [0, 1])
 def test_a_table_that_the_completed_run_does_not_name_is_no_table_of_no_rows(rows: int) -> None:
-    """Nobody has said what it holds: it is not covered, and with rows nobody says that these are all."""
+    """Nothing states what it holds: it is not covered, and with rows nothing states that these are all."""
     commits = CommitTransactions([A, B], notifications=True)
     commits.snapshot_rows(A, 1000, 1)
     if rows:
@@ -179,7 +179,7 @@ def test_a_table_whose_first_row_is_changed_does_not_begin(had: bool) -> None:
 
 
 def test_without_a_snapshot_a_table_begins_with_whatever_it_begins() -> None:
-    """The user has said that the history begins with nothing."""
+    """The user has declared that the history begins with nothing."""
     commits = CommitTransactions([A, B], snapshot="none")
     assert commits.needs_ends
     commits.ends_read({("a", 0): 1}, [A])
@@ -190,7 +190,7 @@ def test_without_a_snapshot_a_table_begins_with_whatever_it_begins() -> None:
 
 
 def test_a_notification_that_is_fed_again_is_ignored() -> None:
-    """Whoever reads a range again feeds it again; by its offset it is known."""
+    """A caller that reads a range again feeds it again; by its offset it is known."""
     commits = CommitTransactions([A, B], notifications=True)
     for _ in range(2):
         notified(commits, *run(0, 0))
@@ -198,7 +198,7 @@ def test_a_notification_that_is_fed_again_is_ignored() -> None:
 
 
 def test_more_rows_than_were_scanned_stop_the_capture() -> None:
-    """Two runs with one LSN, or a producer that is not idempotent: nobody can tell which row is too many."""
+    """Two runs with one LSN, or a producer that is not idempotent: it is unknown which row is too many."""
     commits = CommitTransactions([A, B], notifications=True)
     notified(commits, *run(1, 0))
     commits.snapshot_rows(A, 1000, 2)
@@ -257,7 +257,7 @@ def test_rows_of_a_second_snapshot_stop_after_a_release() -> None:
 
 
 def test_a_second_start_stops_after_a_completed_run() -> None:
-    """The notifications tell before the first row does."""
+    """The notifications show it before the first row does."""
     commits = CommitTransactions([A, B], notifications=True)
     notified(commits, *run(0, 0))
     released(commits)
@@ -298,7 +298,7 @@ def test_a_commit_not_after_the_released_snapshot_is_a_stop_for_good(memory: str
 
     stop = commits.stopped()
     assert stop is not None and "transaction 5 was committed at 997, not after the snapshot at 1000" in stop.reason
-    # What the topics say of a snapshot may be of another one, which was declared: so they are read to their ends first.
+    # A snapshot in the topics may be another one, which was declared: so they are read to their ends first.
     assert stop.lasting is (memory == "kept")
     commits.seeks = True
     assert commits.searches_resnapshot is (memory == "lost")
@@ -448,7 +448,7 @@ def test_without_a_memory_a_table_that_has_no_row_of_the_snapshot_in_its_log_may
 
 
 def test_rows_are_not_judged_where_nobody_knows_how_many_there_were() -> None:
-    """The memory of an earlier release does not say; what it forgot is no reason to stop."""
+    """The state of an earlier release does not have it; what it forgot is no reason to stop."""
     commits = counted()
     released(commits)
     plain = commits.export()

@@ -44,7 +44,7 @@ class Journaled(MemoryLog):
 
 
 class Covered(WriterLogs):
-    """Logs that note when they are told which of them are covered."""
+    """Logs that record when they learn which of them are covered."""
 
     journal: list[str]
 

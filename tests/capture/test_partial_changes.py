@@ -1,4 +1,4 @@
-"""What is told of a row comes back from its bytes as it was, and is the same bytes whenever it is the same."""
+"""A partial change comes back from its bytes as it was, and equal changes are equal bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A capture that lives on, and one that is begun at any moment, say the same of rows and ENDs that come late."""
+"""A capture that was restarted at any moment judges rows and ENDs that come late like one that was not."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_an_end_that_contradicts_what_is_given_out_is_a_stop_that_lasts(ordering
 
 
 def test_without_what_was_released_whatever_comes_again_stops_it() -> None:
-    """A start that was not told does not guess."""
+    """A start without that knowledge does not guess."""
     first = Transactions(["a"])
     temp = first.updates([(EndRecord.of(5, 70, {}), 1, 1)], Antichain([2])).temp
     second = Transactions(["a"], temp=temp, frontier=Antichain([2]))

@@ -40,7 +40,7 @@ B = counted("b", 0)
     ((("IN_PROGRESS", "a", None),), 70, None),
 ])  # fmt: skip
 def test_when_it_is_said(notifications: tuple[Said, ...], lsn: int | None, expected: EndRecord | None) -> None:
-    """Tables that are not captured count for nobody; SKIPPED ends a run whose COMPLETED was lost."""
+    """Tables that are not captured do not count; SKIPPED ends a run whose COMPLETED was lost."""
     assert expected == after(*notifications).end(lsn)
 
 

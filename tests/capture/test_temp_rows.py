@@ -19,7 +19,7 @@ from cdcv2.timeline.ordering import AS_COMPLETE, COMMIT_ORDER
 
 THINGS = RowType({"type": "record", "name": "thing", "fields": [
     {"name": "id", "type": "long"}, {"name": "note", "type": ["null", "string"]}]})
-#: What is told of things: told with diff 0.
+#: The partial changes of things, with diff 0.
 TOLDS = RowType({"type": "record", "name": "told", "fields": [{"name": "op", "type": "string"}]})
 KEPT = OpenRecordCodec({"things": THINGS}, {"things": TOLDS})
 LONGS = st.integers(1, 2**63 - 1)

@@ -40,7 +40,7 @@ def test_a_transaction_is_whole_by_the_numbers_of_its_rows(
 
 
 def test_only_the_last_ones_are_known() -> None:
-    """Of what is older nothing is said: it is a duplicate; also where all there ever were are known."""
+    """Older ones are not judged: they are duplicates; also where all there ever were are known."""
     made = tracker(*((tx, 10 * tx, {"a": tx}) for tx in range(1, 6)))
 
     assert 30 == made.released.since == made.released.certain == made.released.oldest
@@ -84,7 +84,7 @@ def test_with_too_few_ends_what_needs_an_older_one_is_not_judged() -> None:
 
 
 def test_a_connector_that_numbers_anew_and_was_restarted_inside_a_transaction() -> None:
-    """Either alone is nothing: a later connector goes on with its numbers; END tells that the transaction is over."""
+    """Either alone is nothing: a later connector goes on with its numbers; END shows that the transaction is over."""
     made = tracker()
     made.rows_seen(7, "a", 1, 1)
     made.end(7, 100, {"a": 1})

@@ -78,7 +78,7 @@ def test_what_comes_again_is_nothing() -> None:
 
 
 def test_what_is_not_captured_and_what_is_empty_moves_h() -> None:
-    """Nothing waits for rows that nobody reads; those that are read all the same are nothing."""
+    """Nothing waits for rows of tables that are not captured; if such rows are read all the same they are ignored."""
     transactions = operator()
     elsewhere = RowRecord("other", 1, 1, None, (("x", 1),))
     assert ([], {(BEGUN, 1), (ThroughRecord(10, 0), 1)}) == step(
@@ -92,7 +92,7 @@ def test_what_is_not_captured_and_what_is_empty_moves_h() -> None:
 
 
 def test_a_later_transaction_waits_for_an_earlier_one() -> None:
-    """By the order of commits; as soon as it is complete if so asked, and then TEMP tells that it was given out."""
+    """By the order of commits; as soon as it is complete if so asked, and then TEMP keeps that it was released."""
     ordered, eager = operator(), operator(ordering=AS_COMPLETE)
     assert [] == step(ordered, 1, END1, A1, END2, B1)[0]
     assert [("x", 1), ("y", 1), ("z", 1)] == step(ordered, 2, A2)[0]
@@ -316,7 +316,7 @@ def test_a_commit_is_a_number(commit: Any) -> None:
 
 
 class Numbers:
-    """A state: what is told is a number to add, and the content is the sum; it may not be above ten."""
+    """A state: a partial change is a number to add, and the content is the sum; it may not be above ten."""
 
     def __init__(self, content: int = 0) -> None:
         self.content = content
@@ -348,7 +348,7 @@ def test_the_state_is_asked_in_the_order_of_commits() -> None:
 
 
 def test_what_the_state_cannot_know_halts_it() -> None:
-    """What is before it is given out at the same time; the halt stands in TEMP, and whoever goes on finds it there."""
+    """What is before it is released at the same time; the halt stands in TEMP, and the next run finds it there."""
     transactions = operator(state=Numbers())
     ends = EndRecord.of(1, 10, {"a": 1}), EndRecord.of(2, 20, {"a": 1}), EndRecord.of(3, 30, {"a": 1})
     two, three = told(2, 7, 10), told(3, 1, 20)

@@ -32,7 +32,7 @@ from tests.transactions_oracle import (
     CAPTURED, ENDS, History, Place, bindings, frontier, histories, place_of, remaps, truth,
 )  # fmt: skip
 
-# As many examples as the profile says: 100, or fewer while changes are tried out.
+# As many examples as in the profile: 100, or fewer while changes are tried out.
 ORDINARY = settings.default.max_examples
 ORDERINGS = pytest.mark.parametrize("ordering", (COMMIT_ORDER, AS_COMPLETE))
 SNAPSHOTS = pytest.mark.parametrize("snapshot", (False, True))
@@ -128,7 +128,7 @@ def test_output_and_temp_are_what_the_definition_says(ordering: str, snapshot: b
 @settings(max_examples=3 * ORDINARY // 4)
 @given(choose=choosers())
 def test_the_summary_law(ordering: str, snapshot: bool, choose: Chooser) -> None:
-    """For any time that is bound, what R and TEMP say at it gives the rest of the run, whatever else is known."""
+    """For any time that is bound, R and TEMP at it give the rest of the run, whatever else is known."""
     history = histories(choose, snapshot=snapshot)
     remap = remaps(choose, history)
     whole = carry(
@@ -207,7 +207,7 @@ def facts(log: MemoryLog) -> set[Update]:
 
 
 def test_the_remap_must_still_know_where_the_sources_were() -> None:
-    """At the last time that all logs have; later they would be told at another time."""
+    """At the last time that all logs have; later they would be written at another time."""
     remap = bound([(10, {0: 2}), (20, {0: 4})])
     remap.compact(20)
     with pytest.raises(RefusedError, match="compacted to 20"):
@@ -219,7 +219,7 @@ def test_the_remap_must_still_know_where_the_sources_were() -> None:
 
 
 def test_why_it_must() -> None:
-    """Read from the start over a remap that is compacted to where the output is, what is old is told a second time."""
+    """Read from the start over a remap that is compacted to where the output is, what is old is written twice."""
     remap = Remap(Antichain([0]))
     remap.mint(Antichain([2]), 10)
     remap.mint(Antichain([4]), 20)

@@ -29,13 +29,13 @@ WAYS = {"clean_full": 21, "crash_full": 6, "clean_default": 9}
 #: Runs whose tables have REPLICA IDENTITY DEFAULT: old rows are looked up.
 KEYED = {"clean_default"}
 Place = dict[Part, int]
-#: The partition in which the End of the snapshot stands: what a topic of notifications would say.
+#: The partition in which the End of the snapshot stands, as in a topic of notifications.
 COUNTED = "counted"
 Content = Counter[tuple[str, Any]]
 
 
 class Recording:
-    """One run: what each partition says, and how far each must be bound for each checkpoint."""
+    """One run: the facts of each partition, and how far each must be bound for each checkpoint."""
 
     def __init__(self, run: str) -> None:
         self.partitions: dict[Part, list[Said | None]] = {

@@ -85,7 +85,7 @@ def test_any_history_arrives_whole_and_once(seed: int, snapshot: str) -> None:
     chance = random.Random(seed)
     history = histories(chance, snapshot=snapshot != "none")
     if snapshot == "marked":
-        history.snapshot[A] += 1  # An empty snapshot has no last row, and nobody else would tell.
+        history.snapshot[A] += 1  # An empty snapshot has no last row, and only a notification would show it.
     topics = sent(history, chance, notified=snapshot == "notified")
     logs = new_logs()
     more = {"snapshot": "none"} if snapshot == "none" else {}
@@ -320,7 +320,7 @@ def test_what_stops_and_is_of_no_transaction_stops_again_after_a_restart(
 
 
 def test_a_truncate_that_was_sent_again_from_the_past_is_a_repeat() -> None:
-    """It is told from a new one as a row is."""
+    """It is recognized as a row is."""
     capture = Capture(recipe(snapshot="none"), new_logs())
     capture.absorb_fact(*row(A, 5, 1, 0, (("x", 1),), 60))
     capture.absorb_fact(*end(5, 70, {A: 1}, 0))
@@ -351,7 +351,7 @@ def test_what_cannot_be_captured_and_was_not_counted_stops_behind_its_released_t
 @pytest.mark.parametrize("other", [SnapshotRow(A, 1000, "last", "y", place(A, 0)),
                                    UnfitRow(A, None, 1000, None, place(A, 0), "the columns changed", "remedy")])
 def test_what_is_wrong_with_a_row_of_the_snapshot_stops_before_it(other: SnapshotRow | UnfitRow) -> None:
-    """A position that says two things, or a row that does not fit: nothing is stated without it."""
+    """A position with two contents, or a row that does not fit: nothing is stated without it."""
     logs = new_logs()
     capture = Capture(recipe(), logs)
     row = SnapshotRow(A, 1000, "last", "x", place(A, 0))
@@ -389,7 +389,7 @@ def test_an_unfit_row_of_the_snapshot_stops_at_once() -> None:
 
 
 def test_the_assumed_snapshot_is_said(caplog: pytest.LogCaptureFixture) -> None:
-    """Nobody stated how many rows it has: the log line says so, and what is told does."""
+    """Nothing stated how many rows it has: the log line and the report show it."""
     told: list[ReleaseReport] = []
     capture = Capture(recipe(), new_logs(), told=told.append)
     capture.absorb_fact(SnapshotRow(A, 1000, "last", "x", place(A, 0)), place(A, 0))
@@ -489,7 +489,7 @@ def test_the_memory_of_logs_that_are_gone_is_refused() -> None:
 
 
 def test_the_memory_of_logs_that_hold_something_else_is_refused() -> None:
-    """As many messages, and another history: what the memory says of it is not taken for what the logs state."""
+    """As many messages, and another history: the state of it is not taken for what the logs state."""
     memory = KeptMemory()
     logs = {table: RecordingLog([Progress([0], [61])]) for table in (A, B)}
     Capture(recipe(snapshot="none"), logs, memory=memory).save()

@@ -66,7 +66,7 @@ def servers() -> Iterator[Servers]:
 
 @contextmanager
 def connector(servers: Servers, prefix: str, tables: tuple[str, ...]) -> Iterator[Any]:
-    """Connect with the connector of these tables, running; what fails beside it is told with the end of its log."""
+    """Connect with the connector of these tables, running; a failure beside it is shown with the end of its log."""
     from cdcv2.servers.connect import Connect, debezium_config
 
     database = servers.database
@@ -190,7 +190,7 @@ def test_a_snapshot_that_was_killed_stops_the_capture(servers: Servers) -> None:
 def test_a_table_of_every_type_is_what_its_log_says(
     servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Values of the snapshot and of the stream, told by the database and by the log, are the same texts."""
+    """Values of the snapshot and of the stream are the same texts, from the database and from the log."""
     for name, value in servers.database.environment.items():
         monkeypatch.setenv(name, value)
     session = servers.connection

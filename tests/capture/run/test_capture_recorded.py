@@ -170,7 +170,7 @@ def test_every_step_of_a_release_is_known() -> None:
 
 
 def test_identity_default_is_refused_with_the_remedy() -> None:
-    """An update without its old row cannot be taken back from anything: it says so, and what to do."""
+    """An update without its old row cannot be taken back from anything: the stop names it, and the remedy."""
     logs = new_logs()
     capture = Capture(recipe("clean_default"), logs)
     for record in dump("clean_default").read():

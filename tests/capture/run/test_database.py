@@ -79,7 +79,7 @@ def test_an_empty_snapshot_is_released_as_soon_as_it_is_complete() -> None:
 @pytest.mark.parametrize("before", ["from-envelope", "from-state"])
 @pytest.mark.parametrize("rows", [0, 3])
 def test_a_snapshot_that_is_begun_when_one_is_given_out_stops_it(rows: int, before: str) -> None:
-    """Also where every captured table is empty by then, so that no row of it will come; it stays so."""
+    """Also if every captured table is empty at that time, so that no row of it will come; it stays so."""
     run = [("STARTED", None, None), ("TABLE_SCAN_COMPLETED", ITEMS, rows), ("COMPLETED", None, None)]
     timeline, again = small(*run, rows=rows), [*run, ("STARTED", None, None), ("TABLE_SCAN_COMPLETED", ITEMS, 0)]
     timeline.run(how(before=before))
@@ -149,7 +149,7 @@ class LastNotificationLate(Timeline):
 
 
 def before(time: int, timeline: Timeline) -> dict[str, dict[Any, int]]:
-    """What each log says of earlier times."""
+    """What each log states of earlier times."""
     return {
         name: {(row, at): diff for (row, at), diff in updates.items() if at < time}
         for name, (updates, _) in timeline.told().items()
@@ -157,7 +157,7 @@ def before(time: int, timeline: Timeline) -> dict[str, dict[Any, int]]:
 
 
 def test_a_snapshot_that_begins_twice_stops_it() -> None:
-    """Before the first is whole: its rows cannot be told from those of the second."""
+    """Before the first is whole: its rows look like those of the second."""
     timeline = small(("STARTED",), ("TABLE_SCAN_COMPLETED", ITEMS, 3), ("COMPLETED",), ("STARTED",))
     for _ in range(2):
         with pytest.raises(SourceStop, match="begun a second snapshot"):
@@ -165,7 +165,7 @@ def test_a_snapshot_that_begins_twice_stops_it() -> None:
 
 
 def test_a_snapshot_of_which_nothing_is_told_is_waited_for_by_the_name_of_the_topic() -> None:
-    """It may be misnamed; nobody else would say so, as a connector makes that topic when it likes."""
+    """It may be misnamed; nothing else would show it, as a connector makes that topic at any time."""
     said = [small(*notes, rows=3).run(how()).waits() for notes in ((), (("STARTED",),))]
 
     text = "the initial snapshot of clean_full is not complete"
@@ -221,7 +221,7 @@ def test_a_record_that_is_none_stops_it_before_its_time() -> None:
 
 
 def test_without_temp_everything_is_written_again_from_its_start(parsed_once: None) -> None:
-    """The output alone does not say what was held."""
+    """The output alone does not show what was held."""
     timeline = Timeline(topics("clean_full"), random.Random(5))
     until_the_truncate(timeline, "clean_full")
     before = timeline.told()
@@ -284,7 +284,7 @@ def test_what_temp_has_of_two_begins_counts_where_the_topic_has_lost_the_first(s
 
 
 def test_what_cannot_be_captured_so_is_refused() -> None:
-    """A snapshot that nobody counts; TEMP of another ordering; the state, where there is none in any order."""
+    """A snapshot without notifications; TEMP of another ordering; the state, where there is none in any order."""
     timeline = small(("SKIPPED",))
     with pytest.raises(UsageError, match="--notifications"):
         timeline.opened(how(notification_topic=None))

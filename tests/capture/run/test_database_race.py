@@ -90,7 +90,7 @@ def race(choose: Chooser, snapshot: bool, ordering: str) -> None:
 def judge(world: World, expected: Told) -> None:
     """The logs against the definition on the final remap; TEMP is a set at each time, and little is left in it."""
     upper = Antichain([decided(world.remap)[-1].upper])
-    # Nothing is stated of the tables of a database that has said nothing.
+    # Nothing is stated of the tables of a database without a record.
     stated = upper if any(isinstance(one, Updates) for one in world.logs["temp"]) else Antichain([0])
     for table in (A, B):
         reader = Iter(world.logs[table])

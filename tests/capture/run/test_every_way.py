@@ -1,4 +1,4 @@
-"""One history, every way to capture: what each gives out and where it stops is what a judge of its own says.
+"""One history, every way to capture: each must release, and stop, as an independent judge does.
 
 Transactions over several tables and partitions; records sent again; ENDs that are torn, lost, late or contradict each
 other; snapshots broken off, taken twice, or late; TRUNCATE; restarts with and without memory; kills between
@@ -42,7 +42,7 @@ def test_every_way_says_what_happened(block: int) -> None:
 
 @pytest.mark.parametrize("mishap", [mishap for mishap in FEATURES if mishap in MISHAPS])
 def test_each_mishap_happens(mishap: str) -> None:
-    """Or the test above would prove less than it says: one in which it does, every way."""
+    """Or the test above would prove less than it claims: one in which it does, every way."""
     seed = next(seed for seed in range(500, 600) if mishap in drawn(seed, [mishap]).mishaps)
     ways = {road.name for _, road, _ in checked([seed], [mishap])}
 
@@ -251,7 +251,7 @@ def test_a_table_that_is_covered_late_begins_stops_or_is_left_out() -> None:
 
 
 def test_what_a_way_is_documented_to_refuse_is_refused() -> None:
-    """A state without the order of commits; on a remap a snapshot whose rows nobody counts."""
+    """A state without the order of commits; on a remap a snapshot without notifications."""
     world = drawn(3, ())
     assert "notified" == world.snapshot
     with pytest.raises(RefusedError, match="needs the state before each transaction"):
@@ -261,7 +261,7 @@ def test_what_a_way_is_documented_to_refuse_is_refused() -> None:
         pure.Timeline(marked, random.Random(0)).run(marked, Way())
 
 
-#: For some mishaps a capture by commit times stops as soon as it reads them, whatever is whole before them by then: the
+#: For some mishaps a capture by commit times stops as soon as it reads them, whatever is whole before them then: the
 #: next start gives out more of that (docs/operations/stops.md). For all others it stops when their turn comes.
 WHEN = (("lost END", 8, "due"), ("torn END", 21, "due"), ("another row", 22, "due"), ("TRUNCATE", 11, "due"),
         ("two ENDs", 50, "at once"), ("late END", 8, "at once"))  # fmt: skip
@@ -320,7 +320,7 @@ def test_a_stop_that_lasts_is_kept_in_every_log(name: str) -> None:
 
 
 def test_a_lost_end_is_kept_when_it_is_known_that_the_topics_are_those_of_the_logs() -> None:
-    """Its memory is lost, and a slot that was lost could explain it, as far as its topics were read by then."""
+    """Its state is lost, and a slot that was lost could explain it, as far as its topics were read."""
     world, (road, *_) = drawn(99, FEATURES), ROADS
     came = road.check(world)
     stops = {stop for _, stop, _ in came.lives if stop is not None}

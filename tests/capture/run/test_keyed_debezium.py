@@ -144,7 +144,7 @@ def on_a_timeline(servers: Servers, kinds: dict[str, RowType], folder: Path) -> 
 
 
 def test_tables_as_people_have_them_arrive_whole(servers: Servers, tmp_path: Path) -> None:
-    """Keys of one and of two columns, none; large values of all kinds; a capture that is begun anew in the middle."""
+    """Keys of one and of two columns, none; large values of all kinds; a capture that starts over in the middle."""
     chance = random.Random(5)
     kinds = {table: RowType(postgres.row_type_from_postgres(servers.connection, table)) for table in TABLES}
     identity = postgres.full_identity(servers.connection, TABLES)

@@ -47,7 +47,7 @@ def called(record: Record) -> Any:
 
 
 def by_definition(history: Database, topics: Topics, decisions: list[Decision]) -> Told:
-    """At each time what the tables held after the last commit that is given out by then, less what they held before.
+    """At each time what the tables held after the last commit that is released, less what they held before.
 
     A commit is given out when all of it is bound and, in their order, all before it are.
     """
@@ -97,7 +97,7 @@ def race(choose: Chooser, snapshot: bool) -> None:
 def judge(world: World, expected: Told) -> None:
     """The logs against the definition on the final remap; nothing is left in TEMP."""
     upper = Antichain([decided(world.remap)[-1].upper])
-    # Nothing is stated of the tables of a database that has said nothing.
+    # Nothing is stated of the tables of a database without a record.
     stated = upper if any(isinstance(one, Updates) for one in world.logs["temp"]) else Antichain([0])
     for table in TABLES:
         reader = Iter(world.logs[table])

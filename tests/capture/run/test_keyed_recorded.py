@@ -38,7 +38,7 @@ def keyed(run: str, **more: Any) -> Recipe:
 
 @cache
 def told(run: str) -> dict[Place, list[tuple[Record, Fact]]]:
-    """Each partition's records with what they say."""
+    """Each partition's records with their facts."""
     how = keyed(run)
     return {
         place: [(record, classify(record, how)) for record in records]
@@ -146,7 +146,7 @@ def test_a_crash_at_any_step_leaves_the_same_facts_in_the_end(step: str, remembe
 
 @pytest.mark.parametrize("run", ["clean_default", "clean_full"])
 def test_a_capture_that_stopped_goes_on_with_old_rows_from_the_state(run: str) -> None:
-    """At the first update that does not say what the row was, or at the TRUNCATE: the logs have what is needed."""
+    """At the first update without its before-image, or at the TRUNCATE: the logs have what is needed."""
     logs, memory = new_logs(), KeptMemory()
     capture = Capture(recipe(run), logs, memory=memory)
     for record in dump(run).read():
@@ -191,7 +191,7 @@ def columns(**kinds: Any) -> RowType:
 
 
 def capture_rare(tables: dict[str, RowType], logs: Logs) -> SourceStop | None:
-    """Capture these tables of the run; the notifications, which it has not, are told of its rows."""
+    """Capture these tables of the run; its rows stand for the notifications, which it has not."""
     records = list(dump("edge", "topics_edge").read())
     rows = Counter(record.topic for record in records if b'"op":"r"' in (record.value or b""))
     how = Recipe("edge", tables, before="from-state", notification_topic="notes")
@@ -209,7 +209,7 @@ def capture_rare(tables: dict[str, RowType], logs: Logs) -> SourceStop | None:
 
 
 def held(log: RecordingLog) -> Counter[Any]:
-    """What a log says that its table holds."""
+    """The table that a log states."""
     rows: Counter[Any] = Counter()
     for batch in Iter(log.durable):
         for row, _, diff in batch.updates:

@@ -88,7 +88,7 @@ def test_what_cannot_be_known_stops_before_its_transaction() -> None:
         source.tx, source.orders, source.lsn = tx, Counter(), source.lsn + 10
         source.insert(DEFAULT, (number, "new", None, None))
         if tx == 8:
-            # A row of which the topics never said that it came.
+            # A row whose insert is not in the topics.
             source.tables[DEFAULT].append((5, "old", None, None))
             source.update(DEFAULT, (5, "old", None, None), (5, "newer", None, None))
         source.commit()
@@ -116,7 +116,7 @@ def test_what_cannot_be_known_stops_before_its_transaction() -> None:
 
 
 def held_of(timeline: Timeline, table: str) -> Counter[Any]:
-    """What a log says that its table holds."""
+    """The table that a log states."""
     rows: Counter[Any] = Counter()
     for batch in Iter(timeline.tables[table].messages):
         for row, _, diff in batch.updates:

@@ -88,7 +88,7 @@ def capture(snapshot: str = "none") -> Capture:
 
 
 def test_at_the_end_of_the_topics_everything_whole_is_released() -> None:
-    """And it says what it would wait for."""
+    """And it reports what it would wait for."""
     mine = capture()
     waiting = run(mine, Given(end(0, 70), end(1, 80, rows=2)))
     assert "transaction 80 (END 80) lacks 2 of 2 rows of public.t" == waiting.text

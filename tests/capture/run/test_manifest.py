@@ -1,4 +1,4 @@
-"""The note beside the logs of a capture: the first one stands, whoever else begins at the same moment."""
+"""The manifest beside the logs of a capture: the first one stands, if several start at the same moment."""
 
 from __future__ import annotations
 

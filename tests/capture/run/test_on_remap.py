@@ -43,7 +43,7 @@ A, B = ("topic-a", 0), ("topic-b", 0)
 
 
 class Topics:
-    """Topics whose heads can be trimmed, and that can be made anew."""
+    """Topics that can lose their first records, and that can be recreated."""
 
     def __init__(self) -> None:
         self.records: dict[tuple[str, int], list[Record]] = {}
@@ -179,7 +179,7 @@ def test_a_topic_that_is_not_there_leaves_the_remap_alone(stage: Stage) -> None:
 
 
 def test_what_is_bound_and_gone_is_named_by_its_times(stage: Stage) -> None:
-    """Trimmed, cut off, made anew: the times that are lost, and none where the logs have all."""
+    """Trimmed, cut off, recreated: the times that are lost, and none where the logs have all."""
     binder = stage.binder(at_most=1)
     binder.bind(stage.topics.look())
     binder.bind(stage.topics.look())
@@ -209,7 +209,7 @@ def test_what_is_bound_and_gone_is_named_by_its_times(stage: Stage) -> None:
 
 
 def test_what_its_logs_need_is_held_and_the_rest_forgotten(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the remap, at each start and now and then, for whoever compacts it; in memory then, too."""
+    """In the remap, at each start and now and then, for its compaction; in memory then, too."""
     monkeypatch.setattr(binding, "HOLD_EVERY", 6)
     stage.topics.add(A, *"abcdefghijkl")
     binder = stage.binder(at_most=1, of="logs")
@@ -233,7 +233,7 @@ def test_what_its_logs_need_is_held_and_the_rest_forgotten(stage: Stage, monkeyp
 
 
 def test_one_that_slept_through_a_compaction_begins_again(stage: Stage) -> None:
-    """Where its logs are, which others wrote meanwhile; nothing is told twice, or not at all."""
+    """Where its logs are, which others wrote meanwhile; nothing is written twice, or not at all."""
     asked, said = CaptureRequest({"a": ("topic-a", ROWS)}, {}, COMMIT_ORDER), list[str]()
     slept = list[Binder]()
 
@@ -322,7 +322,7 @@ def test_a_topic_made_anew_while_it_is_read_gives_nothing(stage: Stage, monkeypa
 
 
 def test_a_topic_trimmed_while_it_is_read_is_told_with_its_times(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever reads says only that records are gone."""
+    """The reader only reports that records are missing."""
     binder = stage.binder()
     capture = stage.capture(binder)
     binder.bind(stage.topics.look())
@@ -378,7 +378,7 @@ def test_a_topic_that_another_has_bound_meanwhile_does_not_begin_anew(stage: Sta
 
 
 def test_a_topic_that_is_bound_already_does_not_begin_again(stage: Stage) -> None:
-    """A proposal that adds another topic says where that one begins, and nothing of the first."""
+    """A proposal that adds another topic has where that one begins, and nothing of the first."""
     stage.run()
     stage.topics.add(B, "b", "c")
     stage.topics.lows |= {A: 1, B: 1}
@@ -401,7 +401,7 @@ def test_another_recipe_is_refused_before_anything_is_written(stage: Stage) -> N
 
 
 def test_a_table_is_added_by_a_proposal_and_the_old_capture_stops(stage: Stage) -> None:
-    """The old one writes up to there, and says where; the new one goes on, with the new table from there on."""
+    """The old one writes up to there, and reports where; the new one goes on, with the new table from there on."""
     stage.topics.add(B, "b")
     old = stage.binder()
     capture = stage.capture(old)
@@ -501,7 +501,7 @@ def test_a_topic_that_comes_later_is_bound_with_its_identity(stage: Stage) -> No
 
 @pytest.mark.parametrize("added", [False, True])
 def test_logs_of_another_remap_are_refused(stage: Stage, added: bool) -> None:
-    """All that they have would be told again, at other times; also where the table is new to this remap."""
+    """All that they have would be written again, at other times; also where the table is new to this remap."""
     stage.topics.add(B, "b")
     other = Stage()
     other.topics, other.clock = stage.topics, 1000
@@ -516,7 +516,7 @@ def test_logs_of_another_remap_are_refused(stage: Stage, added: bool) -> None:
 
 
 def test_logs_are_known_by_a_remap_that_was_compacted(stage: Stage) -> None:
-    """Times that it has forgotten say nothing; later ones are bound, or are not."""
+    """Times that it has forgotten show nothing; later ones are bound, or are not."""
     stage.run()
     stage.topics.add(A, "y")
     stage.run()

@@ -1,4 +1,4 @@
-"""A connector that lost its slot and took a snapshot anew: the logs hold what the tables held, but for the lost."""
+"""A connector that lost its slot took a resnapshot: the logs hold what the tables held, without what was lost."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Logs = dict[str, RecordingLog]
 
 
 def opened(logs: Logs, told: Sequence[int], memory: KeptMemory | None = None) -> Capture:
-    """The capture, told of these snapshots."""
+    """The capture, with these resnapshots declared."""
     return Capture(recipe(notification_topic=NOTIFICATIONS, resnapshots=tuple(told)), logs, memory=memory)
 
 
@@ -89,7 +89,7 @@ class GivenTopics:
 
 
 def check(world: World, logs: Logs) -> None:
-    """The logs say what the judge says, each fact once, stated up to the last."""
+    """The logs have what the judge has, each fact once, stated up to the last."""
     updates, frontier = world.wanted()
     for table, log in logs.items():
         reader = Iter(log.durable)
@@ -108,7 +108,7 @@ def new_logs() -> Logs:
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32), st.integers(2, 3))
 def test_what_was_lost_with_a_slot_is_healed_in_any_order_of_reading(seed: int, slots: int) -> None:
-    """Nothing above a told snapshot is released before it, and what is not whole by then is superseded."""
+    """Nothing above a declared resnapshot is released before it, and what is not whole then is superseded."""
     chance = random.Random(seed)
     world = World(chance, slots)
     logs = new_logs()
@@ -141,7 +141,7 @@ def test_crashes_anywhere_change_nothing(seed: int, memory: str) -> None:
 @given(st.integers(0, 2**32), st.booleans(), st.sampled_from(["kept", "lost"]))
 @example(1233354, True, "lost")
 def test_one_that_stopped_at_it_goes_on_when_told_or_refuses(seed: int, at_work: bool, memory: str) -> None:
-    """The run that was not told stops; told of it, the logs become what they must, or had gone beyond it.
+    """The run without a declaration stops; with it, the logs become what they must, or had gone beyond it.
 
     ``at_work`` before the slot was lost; else it reads all of it at once.
     """
@@ -173,7 +173,7 @@ def test_one_that_stopped_at_it_goes_on_when_told_or_refuses(seed: int, at_work:
 @given(st.integers(0, 2**32), st.sampled_from(["kept", "lost"]))
 @example(115705393, "lost")
 def test_told_once_it_must_be_told_always(seed: int, memory: str) -> None:
-    """A run that is not told any more stops and names the option; nothing is written, and told again it goes on."""
+    """A run that no longer declares it stops and names the option; nothing is written; with it, the run resumes."""
     chance = random.Random(seed)
     world = World(chance)
     logs, kept = new_logs(), KeptMemory()
@@ -223,7 +223,7 @@ def test_who_does_what_the_line_says_arrives(seed: int, slots: int, memory: str)
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32), st.booleans())
 def test_a_wrong_lsn_writes_nothing_that_is_wrong(seed: int, at_work: bool) -> None:
-    """It is refused, or nothing is released behind it; told of the right one, the capture goes on."""
+    """It is refused, or nothing is released behind it; with the right one declared, the capture goes on."""
     chance = random.Random(seed)
     world = World(chance)
     logs, kept = new_logs(), KeptMemory()
@@ -259,7 +259,7 @@ SCANNED = ("TABLE_SCAN_COMPLETED", "t", 2)
     ([STARTED, ("TABLE_SCAN_COMPLETED", "t", 0), COMPLETED], 0, "without a row"),
 ])  # fmt: skip
 def test_what_is_no_whole_snapshot_stops_and_is_never_mixed(said: list[Any], rows: int, stops: str) -> None:
-    """Broken off, unannounced, with more rows than it said, or with none: everything before it stands."""
+    """Broken off, unannounced, with more rows than it stated, or with none: everything before it stands."""
     commits = CommitTransactions(["t"], notifications=True, again=[90])
     for at, one in enumerate([STARTED, ("TABLE_SCAN_COMPLETED", "t", 1), COMPLETED, *said]):
         commits.notification(*one, at)
@@ -296,7 +296,7 @@ def test_what_is_told_must_be_possible() -> None:
     ([STARTED, ("TABLE_SCAN_COMPLETED", "t", 1), COMPLETED], 95, "the first snapshot is at 95, not before that at 90"),
 ])  # fmt: skip
 def test_a_first_snapshot_that_is_not_the_first_is_not_given_out(said: list[Any], lsn: int, stops: str) -> None:
-    """Begun twice, its slot was there; and what comes behind one that was told of is not the first."""
+    """Started twice, its slot was there; and what comes behind a declared one is not the first."""
     commits = CommitTransactions(["t"], notifications=True, again=[90])
     for at, one in enumerate(said):
         commits.notification(*one, at)
@@ -317,7 +317,7 @@ def test_a_told_lsn_is_that_of_no_transaction() -> None:
 
 
 def test_a_snapshot_that_is_released_had_rows() -> None:
-    """Also one that another run released; without any, nothing but what was told says that it was at that LSN."""
+    """Also one that another run released; without any, only the declaration shows that it was at that LSN."""
     commits = CommitTransactions(["t"], notifications=True, known=91, again=[90])
     first = [STARTED, ("TABLE_SCAN_COMPLETED", "t", 1), COMPLETED]
     for at, one in enumerate([*first, STARTED, ("TABLE_SCAN_COMPLETED", "t", 0), COMPLETED]):
@@ -347,7 +347,7 @@ def test_nothing_is_released_while_the_lsn_of_a_new_snapshot_is_not_known() -> N
 
 
 def test_the_first_transaction_of_a_new_slot_spoils_no_memory_for_what_is_told() -> None:
-    """Its rows name no commit, as if it had come before the first one that is released; heard until then."""
+    """Its rows name no commit, as if it had come before the first one that is released; taken up to then."""
     commits = CommitTransactions(["t"], notifications=True)
     for at, one in enumerate([STARTED, ("TABLE_SCAN_COMPLETED", "t", 1), COMPLETED]):
         commits.notification(*one, at)
@@ -368,7 +368,7 @@ def test_the_first_transaction_of_a_new_slot_spoils_no_memory_for_what_is_told()
 
 
 def test_rows_that_nobody_told_of_stop_it_and_name_their_lsn() -> None:
-    """Also behind one that was told of."""
+    """Also behind a declared one."""
     commits = CommitTransactions(["t"], notifications=True, known=91, again=[90])
     commits.snapshot_rows("t", 90, 1)
     assert commits.stopped() is None, "a repeat"

@@ -1,4 +1,4 @@
-"""A real connector that lost slot and positions takes a snapshot anew, under load, and the logs are healed by it."""
+"""A real connector that lost slot and positions takes a resnapshot, under load, and it makes the logs right again."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def load(servers: Servers) -> Iterator[Callable[[], int]]:
                 while not done.wait(0.004):
                     transfer(session, chance)
                     written[number] += 1
-        except Exception as error:  # told below: it must not die unseen
+        except Exception as error:  # reported below: it must not die unseen
             failed.append(error)
 
     # Of other accounts each, for the most part: two that wait for one another would be a deadlock.
@@ -137,7 +137,7 @@ def lose_the_slot(servers: Servers, connect: Any) -> None:
 def test_a_snapshot_on_a_new_slot_under_load_heals_what_was_lost(
     servers: Servers, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Stopped, told of it by the LSN that the stop names, killed between two logs: each table equals the database's."""
+    """Stopped, declared by the LSN that the stop names, killed between two logs: each table equals the database's."""
     chance, session = random.Random(11), servers.connection
     (tmp_path / "rows").mkdir()
     for table in TABLES:

@@ -105,7 +105,7 @@ def test_it_is_sure_when_nothing_more_is_to_be_compared() -> None:
 
 @pytest.mark.parametrize(("mine", "other"), [("crash_full", "clean_full"), ("clean_full", "crash_full")])
 def test_one_that_is_stopped_before_it_is_sure_remembers_nothing(tmp_path: Path, mine: str, other: str) -> None:
-    """With a memory of what it had read by then, the next one would not ask again."""
+    """With a state of what it had read until then, the next one would not ask again."""
     logs = {table: MemoryLog() for table in TABLES}
     with pytest.raises(SourceStop, match="was truncated"):
         run(Capture(recipe(mine), logs), dump(mine))

@@ -23,14 +23,14 @@ def test_what_was_saved_last_is_loaded(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("raw", [b"", b"{", b"[1]", b"\xff", b"[" * 200_000])
 def test_a_file_that_is_no_memory_is_refused(tmp_path: Path, raw: bytes) -> None:
-    """It belongs to somebody else, or is damaged; the text says that losing it costs time only."""
+    """It belongs to another program, or is damaged; the text explains that losing it costs time only."""
     (tmp_path / "memory.json").write_bytes(raw)
     with pytest.raises(ForeignStateError, match="no memory of a capture"):
         StateFile(tmp_path / "memory.json").load()
 
 
 def test_the_memory_of_other_logs_is_refused(tmp_path: Path) -> None:
-    """Its positions skip what these lack; also one that does not say of which logs it is."""
+    """Its positions skip what these lack; also one that does not name its logs."""
     path = tmp_path / "memory.json"
     StateFile(path, logs="mine").save({"a": 1})
     assert {"a": 1} == StateFile(path, logs="mine").load()

@@ -205,7 +205,7 @@ class GrowingRanges(GivenRanges):
 
 
 def test_one_that_follows_waits_for_topics_and_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It reports each once, and ends when it is told to."""
+    """It reports each once, and ends when it must stop."""
     monkeypatch.setattr("time.sleep", lambda seconds: None)
     ranges = GrowingRanges(StreamHistory([[(1, 3, 1), (4, None), (1, 5, 1), (LAST, 2)]]).records())
     log, lines = RecordingLog(), list[str]()
