@@ -34,6 +34,7 @@ from cdcv2.protocol.log import Place, Position
 from cdcv2.spark.capture.batch_facts import PartitionSpan
 from cdcv2.spark.capture.log_set import FrameLogs, ReleaseChanges
 from cdcv2.spark.capture.logs import TableLogs
+from cdcv2.spark.capture.report import CaptureReport
 from cdcv2.spark.capture.state_file import LogTail
 from cdcv2.spark.capture.tails import LogSpec
 from cdcv2.spark.job import Guard, follow
@@ -70,10 +71,12 @@ class StreamCapture:
     def __init__(
         self, source: StreamTopic, log: LogSpec, state: Path, *, single: bool = True,
         check: CheckSpan = lambda place, wanted, span: None, stopping: threading.Event | None = None,
+        report: CaptureReport | None = None,
     ) -> None:
         self.query: StreamingQuery | None = None
         self.guard = Guard(self._batch, stopping)
         self._source, self._spec, self._state, self._single, self._check = source, log, state, single, check
+        self._report = report or CaptureReport()
         self._manifest = NumberedFiles(state / "manifest", "the state of the capture")
         numbers = self._manifest.numbers()
         self._number = numbers[-1] if numbers else 0
@@ -137,6 +140,11 @@ class StreamCapture:
             remember()
         self._last, self._query = number, query
         self._clean()
+        waits = self.counts.waits()
+        self._report.write(
+            "batch", f"{self._spec.table}: frontier {self.known}; {waits or 'nothing is open'}", table=self._spec.table,
+            frontier=[self.known], waits=waits,
+        )
 
     def _take(self, folder: str, frame: DataFrame) -> None:
         """Count what a folder holds. Raises MalformedError for a record that is none, SourceStop for one that is late.

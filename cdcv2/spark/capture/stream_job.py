@@ -18,6 +18,7 @@ from typing import NamedTuple, Protocol
 from pyspark.sql import DataFrame, SparkSession
 
 from cdcv2.capture.run.folder_lock import FolderInUse
+from cdcv2.capture.run.log_types import kept_types
 from cdcv2.capture.run.manifest import write_stream_manifest
 from cdcv2.capture.run.request import together
 from cdcv2.capture.run.stream_tables import StreamTopic, check_span
@@ -174,7 +175,7 @@ def capture(
         if plan.together is not None:
             used = running.enter_context(FolderInUse(plan.together, option="--logs"))
             write_stream_manifest(used, plan.tables, option="--logs")
-        captures = {table: _opened(plan, table, stopping) for table in sorted(plan.tables)}
+        captures = {table: _opened(plan, table, report, stopping) for table in sorted(plan.tables)}
         logs = {log.name: log for one in captures.values() for log in one.logs.all()}
         stated = describe_log_set(logs, log_set_in(plan.together))
         interval = None if plan.interval is None else every(plan.interval)
@@ -197,14 +198,19 @@ def capture(
     return Exit.MISSING if any(waits.values()) and plan.available_now and not stopping.is_set() else Exit.DONE
 
 
-def _opened(plan: StreamJobPlan, table: str, stopping: threading.Event) -> StreamCapture:
+def _opened(plan: StreamJobPlan, table: str, report: CaptureReport, stopping: threading.Event) -> StreamCapture:
     """The capture of one table; its topic has all that it needs."""
     source = plan.tables[table]
     made = StreamCapture(
         source, plan.logs[table], plan.state / table, single=plan.source.single(source.topic),
-        check=plan.source.span_check(), stopping=stopping,
+        check=plan.source.span_check(), stopping=stopping, report=report,
     )
     plan.source.check(source.topic, made.read)
+    spec = plan.logs[table]
+    text = f"{table} -> {spec.name}; frontier {made.known}"
+    report.write("log", text, table=table, log=spec.name, frontier=[made.known])
+    for text in kept_types([(Path(spec.folder), spec.row_type)] if spec.folder is not None else []):
+        report.write("kept-types", text)
     return made
 
 
