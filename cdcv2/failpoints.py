@@ -34,7 +34,7 @@ def declare(name: str, meaning: str) -> str:
 
 
 def reach(name: str) -> None:
-    """Say that the step has been reached: crash there if a crash is placed, else return."""
+    """The step has been reached: crash there if a crash is placed, else return."""
     if not _placed or name not in _placed:
         return
     _placed[name] -= 1
@@ -50,7 +50,7 @@ def reach(name: str) -> None:
 def placed(name: str, nth: int = 1) -> Iterator[None]:
     """Within the block, the ``nth`` time that the step is reached raises :class:`PlacedCrash`.
 
-    Raises KeyError for a step that nobody declared: a crash that can never happen proves nothing.
+    Raises KeyError for a step that is not declared: a crash that can never happen proves nothing.
     """
     if name not in KNOWN:
         raise KeyError(f"no step {name!r}; declared are {sorted(KNOWN)}")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-#: What argparse says of an option that is none, and of a word that is none of several.
+#: argparse's message about an unknown option, and about a word that is none of several.
 _UNKNOWN = re.compile(r"unrecognized arguments: (.*)", re.DOTALL)
 _CHOICE = re.compile(r"invalid choice: '([^']*)' \(choose from (.*)\)")
 
@@ -25,7 +25,7 @@ def meant(word: str, words: Iterable[str]) -> str:
 
 
 def with_meant(message: str, options: Iterable[str]) -> str:
-    """What argparse says of wrong arguments, and what was probably meant; ``options`` are those that there are.
+    """argparse's message about wrong arguments, and what was probably meant; ``options`` are those that there are.
 
     >>> with_meant("unrecognized arguments: --notification x", ["--notifications", "--rows"])
     'unrecognized arguments: --notification x; did you mean --notifications?'

@@ -297,7 +297,7 @@ class _Reader:
 
 
 def _demand_deletes(target: YamlNode, bound: Iterable[YamlNode], bindings: Iterable[ViewBinding]) -> None:
-    """Programs of others keep what is deleted, unless their settings say otherwise: so each key's fate is written."""
+    """Third-party programs keep deleted rows unless a setting has another value: so each key's fate is written."""
     driver = dict(target.entries()).get("driver")
     if driver is None or not driver.is_text or driver.text() != "process":
         return

@@ -32,5 +32,5 @@ def from_service(name: str) -> SourceAddress:
 
 
 def from_file(name: str, holds: str) -> SourceAddress:
-    """A file with nothing but a connection string; ``holds``: what it is, in errors. Raises as ``text_of`` does."""
+    """A file with only a connection string; ``holds``: what it is, in errors. Raises as ``text_of`` does."""
     return SourceAddress(text_of(Path(name).expanduser(), f"the file {name} with {holds}").strip(), f"the file {name}")

@@ -10,7 +10,7 @@ offset and the value must be there: a value that is absent is not a value that i
 
 The offsets of a partition must be without gaps, as a missing record may be a fact that nothing else shows. Where a
 connector writes in Kafka's transactions, each one leaves a marker that takes an offset and that no reader sees. Such
-gaps look like any other, so those topics are captured from Kafka, where the broker says what there is to be read.
+gaps look like any other, so those topics are captured from Kafka, where the broker reports what there is to be read.
 """
 
 from __future__ import annotations

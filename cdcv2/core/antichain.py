@@ -192,7 +192,7 @@ def _coordinates(times: Sequence[Time]) -> list[tuple[int, ...]] | None:
 
 def _is_beyond(low: list[tuple[int, ...]], coordinates: tuple[int, ...]) -> bool:
     """Whether one of ``low`` is less than or equal; it is sorted, and none of it is beyond another."""
-    # Those whose first coordinate is not greater; what follows has no say.
+    # Those whose first coordinate is not greater; what follows does not matter.
     end = bisect_right(low, (coordinates[0], MAX_TIME + 1))
     if len(coordinates) == 2:
         # Where the first coordinate rises the second falls: the last has the least.

@@ -140,7 +140,7 @@ def meet(a: Time, b: Time) -> Time:
 
 
 def sort_key(time: Time) -> Any:
-    """A key for sorting times; it extends the partial order and says nothing else."""
+    """A key for sorting times; it extends the partial order and has no other meaning."""
     return time if type(time) is int else cast(PartialOrder, time).sort_key()
 
 

@@ -24,7 +24,7 @@ DIGEST = "digest"
 _KINDS = {int: "whole number", bool: "truth value", str: "text", list: "list", tuple: "list", dict: "object"}
 #: What is wrong with one that has another digest.
 CHANGED = "it was changed after it was written, and does not have the digest that it names"
-#: What to do about a file that is damaged, where nothing else is said.
+#: What to do about a file that is damaged, by default.
 RESTORE = "restore it, or start over without it"
 
 
@@ -77,7 +77,7 @@ def reading(place: object, remedy: str = RESTORE) -> Iterator[None]:
     try:
         yield
     except RefusedError:
-        # It says what is wrong itself.
+        # Its text names what is wrong.
         raise
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as cause:
         what = f"{cause} is missing" if isinstance(cause, KeyError) else cause

@@ -97,7 +97,7 @@ class Bank:
     """One bank in one database. Errors of the database come as psycopg raises them.
 
     Args:
-        connect: opens a connection, ``Postgres.connect`` say. Each client has its own.
+        connect: opens a connection, as ``Postgres.connect``. Each client has its own.
         seed: what is drawn, and by which client.
         accounts, branches: how many there are in the beginning.
     """
@@ -156,7 +156,7 @@ class Bank:
         return working.done
 
     def marker(self, text: str = "the end") -> int:
-        """Commit a transaction that changes no table, and return an LSN that tells it from all before it.
+        """Commit a transaction that changes no table, and return an LSN that separates it from all before it.
 
         Every transaction that committed before ends at or below that LSN, and the marker ends above it. So a capture
         has released all of them and the marker, too, exactly when its frontier is past the returned number: when the

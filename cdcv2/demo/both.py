@@ -39,7 +39,7 @@ class BankChecks:
     held: dict[str, set[int]] = field(default_factory=dict)
     #: what was on its way, by time
     on_its_way: list[int] = field(default_factory=list)
-    #: the first few times at which the ledgers said another amount to be on its way than the balances
+    #: the first few times at which the ledgers had another amount on its way than the balances
     unbooked: list[str] = field(default_factory=list)
     #: the first few times at which a row was there less than zero times
     negative: list[str] = field(default_factory=list)

@@ -1,7 +1,7 @@
-"""Negative controls: a proof is worth what it says when something *is* wrong.
+"""Negative controls: a proof is worth something if it fails when something *is* wrong.
 
 Two copies of a log in a directory, one without an update message, one with a changed diff; reading must stop short
-or refuse, and ``cdcv2 verify`` must say so by its exit code.
+or refuse, and ``cdcv2 verify`` must report it by its exit code.
 """
 
 from __future__ import annotations

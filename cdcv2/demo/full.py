@@ -35,7 +35,7 @@ class FullDemo:
         self.road = Road(self.folder, self.story, seed=seed, rate=rate)
 
     def run(self) -> None:
-        """Tell the whole story. Raises Failed, or what a part raises."""
+        """Run the whole story. Raises Failed, or what a part raises."""
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
         with ExitStack() as opened:
@@ -138,6 +138,6 @@ class FullDemo:
 
 def main(folder: Path | None = None, *, seed: int = 0) -> int:
     """Run the demonstration, as :func:`~cdcv2.demo.story.run_demo` does. Raises as :func:`check_demo` does."""
-    check_demo()  # before anything is told or started
+    check_demo()  # before anything is printed or started
     folder = folder or folder_of("demo")
     return run_demo(FullDemo(folder, seed=seed), folder)

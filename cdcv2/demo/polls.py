@@ -1,7 +1,7 @@
 """Readers that look at a target all along, and note what they saw: the money of all its tables, in one snapshot.
 
-A snapshot says up to where it is (the checkpoint that was committed with it), so it is judged twice: at once by the
-constant sum over all tables, and in the end by the logs, which say what each table had just then.
+A snapshot has its frontier (the checkpoint that was committed with it), so it is judged twice: at once by the
+constant sum over all tables, and in the end by the logs, which have the rows of each table at that frontier.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class TargetPoll(Protocol):
 
 
 class PostgresPoll:
-    """A repeatable-read transaction over all tables and the checkpoint; a session that broke is made anew."""
+    """A repeatable-read transaction over all tables and the checkpoint; a broken session is replaced."""
 
     def __init__(self, connect: Callable[..., Connected], materialization: str) -> None:
         self._connect, self._name = connect, materialization
@@ -164,7 +164,7 @@ class Poller:
         self.look, self._money, self._pause = look, money, pause
         self._stop, self._failure = threading.Event(), list[BaseException]()
         self._thread = threading.Thread(target=self._work, name="poller", daemon=True)
-        #: how many snapshots had rows, and how often nobody answered
+        #: how many snapshots had rows, and how often no server answered
         self.snapshots = self.unreachable = 0
         #: the first snapshot at each frontier that was seen, oldest first
         self.sights: list[Sight] = []
@@ -209,7 +209,7 @@ class Poller:
             if last is not None:
                 self._print(f"after {last}, there is {sight}")
             elif sight is not None:
-                # Before the bank's first commit, perhaps: the logs say that, in the end.
+                # Before the bank's first commit, perhaps: the logs show that, in the end.
                 self.empty.add(sight.upper)
             return
         self.snapshots += 1
@@ -230,7 +230,7 @@ class Poller:
 
 
 class Course:
-    """What each table had at every commit, by what the logs say: ``changes`` are their updates, by table."""
+    """The rows of each table at every commit, by the logs: ``changes`` are their updates, by table."""
 
     def __init__(self, changes: Mapping[str, Iterable[tuple[Row, int, int]]]) -> None:
         self._times: dict[str, list[int]] = {}

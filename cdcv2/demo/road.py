@@ -95,7 +95,7 @@ class Road:
 
     @contextmanager
     def capture(self) -> Iterator[Child]:
-        """The capture job, gone in the end."""
+        """The capture job, which ends with the block."""
         with stopped(self.submit_capture()) as job:
             yield job
 

@@ -1,4 +1,4 @@
-"""A process that dies and is started again, as whoever runs services would do it; and what each life brought about."""
+"""A process that dies and is started again, as an operator would do it; and what each life brought about."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Service:
     Args:
         name: what to call it.
         launch: starts it, with what is added to its environment.
-        moves: how far it has come, in steps that only grow: frontiers that were seen, say.
+        moves: how far it has come, in steps that only grow, as the frontiers that were seen.
         crash: the step (:mod:`cdcv2.failpoints`) at which its first life ends, by SIGKILL; ``name:3``: at the third
         time.
     """
@@ -102,6 +102,6 @@ class Service:
         self.lives.append(Life(self._start, self._moves()))
 
     def stop(self) -> int:
-        """Tell it to end (SIGTERM), and let it finish what it is at; its exit code. Raises UnavailableError."""
+        """Have it end (SIGTERM), and let it finish what it is at; its exit code. Raises UnavailableError."""
         self.child.signal(signal.SIGTERM)
         return self.child.wait(PATIENCE)

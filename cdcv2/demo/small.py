@@ -130,7 +130,7 @@ class SmallDemo:
         self.folder, self.seed, self.story = folder.absolute(), seed, Story()
 
     def run(self) -> None:
-        """Tell the whole story. Raises Failed, or what a part raises."""
+        """Run the whole story. Raises Failed, or what a part raises."""
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
         with self.story.step("Recorded change data is captured, into one log per table"):

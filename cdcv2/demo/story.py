@@ -1,4 +1,4 @@
-"""What a demonstration says while it runs: numbered steps, short facts, and checks that it must pass."""
+"""What a demonstration prints while it runs: numbered steps, short facts, and checks that it must pass."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from cdcv2.servers.jars import user_cache
 
 
 class FailedCheck(Exception):
-    """A check of the demonstration did not hold; the text says which."""
+    """A check of the demonstration did not hold; the text names it."""
 
 
 class Demonstration(Protocol):
-    """A demonstration: what it says, and what it does."""
+    """A demonstration: what it prints, and what it does."""
 
     story: Story
 
@@ -57,7 +57,7 @@ class Story:
 
     @property
     def seconds(self) -> float:
-        """How long the story has been told."""
+        """How long the story has been running."""
         return time.monotonic() - self._begin
 
     @contextmanager

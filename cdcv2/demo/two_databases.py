@@ -59,7 +59,7 @@ class DoubledDemo:
         }
 
     def run(self) -> None:
-        """Tell the whole story. Raises Failed, or what a part raises."""
+        """Run the whole story. Raises Failed, or what a part raises."""
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
         story = self.story
@@ -273,7 +273,7 @@ class DoubledDemo:
         return ["--bootstrap", self.kafka.bootstrap]
 
     def _words(self) -> list[str]:
-        """What every capture is told, on Spark or not."""
+        """The arguments of every capture, on Spark or not."""
         words = [*self._bootstrap, "--remap", f"kafka:{TIMELINE}", "--rows", str(self.folder / "rows")]
         for name in BANKS:
             words += ["--prefix", name, "--notifications", f"{name}={name}.notifications"]
@@ -295,7 +295,7 @@ class DoubledDemo:
         return lambda: sum(which == name for _, which in self._turn_lines())
 
     def _turn_lines(self) -> Iterator[tuple[float, str]]:
-        """When which capture came a turn further, as they say."""
+        """When which capture came a turn further, by its own lines."""
         for name in ("first", "second"):
             log = self.folder / name / "capture.log"
             for line in log.read_text("utf-8").splitlines() if log.exists() else ():
@@ -357,6 +357,6 @@ class DoubledDemo:
 
 def main(folder: Path | None = None, *, seed: int = 0) -> int:
     """Run the demonstration, as :func:`~cdcv2.demo.story.run_demo` does. Raises as :func:`check_demo` does."""
-    check_demo()  # before anything is told or started
+    check_demo()  # before anything is printed or started
     folder = folder or folder_of("demo-doubled")
     return run_demo(DoubledDemo(folder, seed=seed), folder)

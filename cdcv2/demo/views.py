@@ -55,7 +55,7 @@ class ViewsDemo:
         self.road = Road(self.folder, self.story, seed=seed, rate=rate)
 
     def run(self) -> None:
-        """Tell the whole story. Raises Failed, or what a part raises."""
+        """Run the whole story. Raises Failed, or what a part raises."""
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
         story = self.story
@@ -354,6 +354,6 @@ class ViewsDemo:
 
 def main(folder: Path | None = None, *, seed: int = 0) -> int:
     """Run the demonstration, as :func:`~cdcv2.demo.story.run_demo` does. Raises as :func:`check_demo` does."""
-    check_demo("deltalake", "pyarrow", "yaml")  # before anything is told or started
+    check_demo("deltalake", "pyarrow", "yaml")  # before anything is printed or started
     folder = folder or folder_of("demo-tables")
     return run_demo(ViewsDemo(folder, seed=seed), folder)

@@ -126,7 +126,7 @@ class LogWatch:
 
 
 def mangle_topic(watch: LogWatch, table: str, topic: str, *, seed: int, partitions: int = 3) -> MangledCopy:
-    """Write the log of ``table`` into ``topic``, mangled, and read it back to say what it holds.
+    """Write the log of ``table`` into ``topic``, mangled, and read it back to describe its content.
 
     Reordered within a sixth of the log only, so that a reader finishes something before it has read everything.
     """
@@ -145,7 +145,7 @@ def mangle_topic(watch: LogWatch, table: str, topic: str, *, seed: int, partitio
 
 
 def described(copy: KafkaLog, original: list[Message]) -> MangledCopy:
-    """Read a copy of a log, to say what it holds."""
+    """Read a copy of a log, to describe its content."""
     there = [entry.message for entry in copy.read() if entry is not None]
     return describe(copy.name, original, [message for message in there if not isinstance(message, GarbledMessage)])
 

@@ -289,7 +289,7 @@ def in_turn(
 ) -> Iterator[tuple[int, Entry | None]]:
     """A message of each source in turn, with the number of the source, until all have ended or none is chosen.
 
-    ``chosen`` is given the numbers of those that have not ended, and says from which to read next; ``ended`` is called
+    ``chosen`` is given the numbers of those that have not ended, and returns those to read next; ``ended`` is called
     with the number of one that ends.
 
     >>> from cdcv2.protocol.log import Position
@@ -366,7 +366,7 @@ def read(
         start: where the history begins; ``follow``, ``on_error``: as of :class:`LogReader`.
         quarantine: a folder for the evidence of contradictions, as of ``--quarantine``.
 
-    Raises what opening a log raises, IncompleteError where a log that a capture wrote is gone, ForeignStateError for
+    Raises what opening a log raises, IncompleteError where a log that a capture wrote is missing, ForeignStateError for
     logs of two timelines. Cost: a look at each place.
     """
     given = [addresses] if isinstance(addresses, (str, LogAddress)) else list(addresses)

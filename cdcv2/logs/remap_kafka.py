@@ -1,7 +1,7 @@
 """The log of a shared remap in a Kafka topic of one partition: a record's place is its offset.
 
-No transactions, and no compare-and-append that Kafka does not have: each minter appends what it wants, and all read
-what came of it. The topic keeps everything, as topics of logs do; trimming deletes the records before an offset, which
+No transactions, and no compare-and-append that Kafka does not have: each minter appends its request, and all read
+the outcome. The topic keeps everything, as topics of logs do; trimming deletes the records before an offset, which
 is never used again.
 """
 
@@ -26,7 +26,7 @@ class KafkaRemap:
 
     Args:
         topic: the topic, of one partition.
-        bootstrap: ``host:port`` of a broker, or several with commas; None: as the settings say.
+        bootstrap: ``host:port`` of a broker, or several with commas; None: as in the settings.
         config_file: a properties file with TLS and SASL settings; never shown.
         create: make the topic if it is not there, with ``replication`` (None: the cluster's own).
         patience: how long, in seconds, an answer of the cluster is waited for, and a delivery.
@@ -73,7 +73,7 @@ class KafkaRemap:
     def read(self, after: int) -> LogView:
         """The records from an offset on; see :class:`~cdcv2.timeline.minting.RemapLog`.
 
-        Raises UnavailableError, and MissingLogError when the topic is gone.
+        Raises UnavailableError, and MissingLogError when the topic is missing.
         """
         deadline = time.monotonic() + self._client.patience
         while True:
@@ -87,7 +87,7 @@ class KafkaRemap:
                 self._client.fail(f"topic {self._topic!r}", None)
 
     def append(self, raw: bytes, after: int) -> int:
-        """Append a record, durably; its offset. Raises UnavailableError when nobody knows whether it is there,
+        """Append a record, durably; its offset. Raises UnavailableError when it is unknown whether it is there,
         RefusedError for a record that is larger than the topic allows.
         """
         delivered: list[tuple[Any, int]] = []
@@ -114,7 +114,7 @@ class KafkaRemap:
         self._client.fail(f"topic {self._topic!r}", error)
 
     def trim(self, before: int) -> None:
-        """Delete the records before an offset. Raises UnavailableError; then they may be gone or not."""
+        """Delete the records before an offset. Raises UnavailableError; then they may be deleted or not."""
         place = self._client.kafka.TopicPartition(self._topic, 0, before)
 
         def delete() -> None:
@@ -133,7 +133,7 @@ class KafkaRemap:
         self._producer = self._consumer = None
 
     def _consumed(self, start: int, end: int) -> list[tuple[int, bytes]] | None:
-        """The records of some offsets; None when the first ones are gone by now."""
+        """The records of some offsets; None when the first ones are deleted."""
         if start >= end:
             return []
         if self._consumer is None:

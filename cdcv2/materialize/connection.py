@@ -198,7 +198,7 @@ class ThreadConnection:
             self._failure = failure
         try:
             self._served.driver.close()
-        except BaseException as failure:  # the first failure is the one that tells
+        except BaseException as failure:  # the first failure is the cause
             self._failure = self._failure or failure
         with self._news:
             self._news.notify_all()

@@ -164,7 +164,7 @@ def after_start(holdings: list[Holding], wanted: Range, start: Antichain) -> tup
 
 
 def holding_value(checkpoint: Any) -> dict[str, Any]:
-    """The value of a holding that has nothing but a checkpoint, given as plain JSON."""
+    """The value of a holding that has only a checkpoint, given as plain JSON."""
     return {"checkpoint": checkpoint, "state": {}, "extent": None}
 
 

@@ -61,7 +61,7 @@ class Coverage:
     """
 
     def __init__(self, start: Antichain, *, total: bool | None = None) -> None:
-        #: Every time from the start on that is not beyond it is stated, and no greater frontier can say so.
+        #: Every time from the start on that is not beyond it is stated, and this holds for no greater frontier.
         self.known = start
         #: Whether times are integers, totally ordered.
         self.total = all(type(time) is int for time in start) and bool(start) if total is None else total

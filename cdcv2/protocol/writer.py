@@ -105,7 +105,7 @@ class Writer:
         self.already_written = 0
 
     def update(self, data: Any, time: Time, diff: int) -> None:
-        """Say that the multiplicity of ``data`` changes at ``time`` by ``diff``; changes to one identity add up.
+        """The multiplicity of ``data`` changes at ``time`` by ``diff``; changes to one identity add up.
 
         Raises MalformedError for a value that is no time, or a time not beyond the frontier advanced to (also when
         that advance has raised), a diff that is not an int, data that cannot be hashed or that are no row of the log.
@@ -136,7 +136,7 @@ class Writer:
             self.update(data, time, diff)
 
     def advance(self, frontier: Union[Iterable[Time], Antichain]) -> None:
-        """Say that no more will be fed at times not beyond ``frontier``: write them, then state them.
+        """No more will be fed at times not beyond ``frontier``: write them, then state them.
 
         When it returns, both are durable. When it raises (UnavailableError, OutputError), calling it again with
         the same frontier is right. Raises ResumeError when an orphan in the log is not among what was fed, or when a

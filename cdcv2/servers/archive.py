@@ -28,12 +28,12 @@ def flags(program: str) -> tuple[str, ...]:
     Raises UsageError for an unknown program, and UnavailableError when it is not installed.
     """
     made = archive(program)
-    # A file that does not fit is passed over; that it was is nothing to tell those who asked for something else.
+    # A file that does not fit is passed over; a line about that would only disturb those who asked for something else.
     return (f"-XX:SharedArchiveFile={made}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off") if made.exists() else ()
 
 
 def archive(program: str) -> Path:
-    """Where this program's archive is, or would be; its name tells of which Java and jars. Raises as :func:`flags`."""
+    """Where this program's archive is, or would be; its name depends on Java and jars. Raises as :func:`flags`."""
     if program not in PROGRAMS:
         raise UsageError(f"there is no archive of {program!r}; there are {', '.join(PROGRAMS)}")
     java = find_java()

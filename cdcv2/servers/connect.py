@@ -6,7 +6,7 @@ and why:
 - ``provide.transaction.metadata``: a transaction is complete when its END says so and all that END counts is there;
 - one partition for the transaction topic, as its order is the order of commits; as many as one likes for tables;
 - ``skipped.operations=none``: by default TRUNCATE is left out, and every copy is silently wrong from there on;
-- notifications: they tell how many rows a snapshot has, which nothing else does;
+- notifications: only they state how many rows a snapshot has;
 - idempotent producers: a repeated snapshot row has no identity of its own;
 - ``retention.ms=-1``: a topic that forgets is no log.
 
@@ -226,12 +226,12 @@ class Connect(Server):
         Killed any earlier, it takes a second snapshot when it is restarted, which capture refuses: its seam with the
         changes is inexact. What is written down comes from a heartbeat or a change, at the next ``flush_ms``.
 
-        Raises UnavailableError when its task fails, with what it says, or after ``timeout`` seconds.
+        Raises UnavailableError when its task fails, with its message, or after ``timeout`` seconds.
         """
         self.child.wait_until(lambda: self._streams() and self._snapshot_is_past(), "streaming", timeout)
 
     def _snapshot_is_past(self) -> bool:
-        """Whether what is written down is a place in the stream; while a snapshot runs, it says so."""
+        """Whether what is written down is a place in the stream, and not in a snapshot that is still running."""
         return _is_past(self._read_positions())
 
     def _streams(self) -> bool:

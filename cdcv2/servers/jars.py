@@ -103,7 +103,7 @@ def fetch_jars(name: str, jars: Sequence[Jar], cache: Path, report: Callable[[st
     if _damage(folder, jars) is None:
         return folder
     with _locked(cache, folder.name):
-        # Whoever held the lock before us may have fetched it.
+        # The holder of the lock before us may have fetched it.
         damage = _damage(folder, jars)
         if damage is None:
             return folder

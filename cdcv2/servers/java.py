@@ -1,6 +1,6 @@
 """Where the Java is, and whether it is new enough: asked before anything that would fail strangely without it.
 
-Spark 4 and Kafka 4 need Java 17. A missing or old one is one line that says what to do, not a class-version trace.
+Spark 4 and Kafka 4 need Java 17. A missing or old one is one line with what to do, not a class-version trace.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def find_java(oldest: int = OLDEST) -> Path:
 def java_version(java: Path) -> int:
     """The major version of this ``java``: 17, or 8 for what calls itself 1.8.
 
-    Raises UnavailableError when it does not run or does not say.
+    Raises UnavailableError when it does not run or does not report its version.
     """
     try:
         said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)

@@ -1,6 +1,6 @@
 """The package as a zip, as ``spark-submit --py-files`` takes it. ``make zip`` runs this file by itself.
 
-So it needs nothing but the standard library, and imports nothing of the package.
+So it needs only the standard library, and imports nothing of the package.
 """
 
 from __future__ import annotations

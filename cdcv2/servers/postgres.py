@@ -89,7 +89,7 @@ class Postgres(Server):
         }
 
     def connect(self, **options: Any) -> Connection[tuple[Any, ...]]:
-        """A new psycopg connection; ``options`` as for ``psycopg.connect``, ``autocommit=True`` say."""
+        """A new psycopg connection; ``options`` as for ``psycopg.connect``, as ``autocommit=True``."""
         try:
             import psycopg
         except ImportError as cause:
@@ -110,7 +110,7 @@ class Postgres(Server):
             env=_plain_environment(),
             cwd=self.folder,
             user=self._user,
-            stop_signal=signal.SIGINT,  # "fast": it waits for nobody, and writes a checkpoint
+            stop_signal=signal.SIGINT,  # "fast": it waits for no session, and writes a checkpoint
             death_signal=signal.SIGQUIT,  # "immediate": it takes its shared memory along, as SIGKILL would not
         )
 

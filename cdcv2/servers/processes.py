@@ -141,7 +141,7 @@ class Child:
             self.kill9()
 
     def kill9(self, *, alone: bool = False) -> None:
-        """SIGKILL for the whole process group, or for the one process ``alone``; return when all are gone.
+        """SIGKILL for the whole process group, or for the one process ``alone``; return when all have ended.
 
         Those whom one process alone leaves behind have the grace to notice.
         """
@@ -185,7 +185,7 @@ def poll_until(condition: Callable[[], bool], timeout: float, *, pause: float = 
 
 
 def free_port() -> int:
-    """A TCP port of 127.0.0.1 that nobody uses, and that stays free while its server is down.
+    """A TCP port of 127.0.0.1 that is free, and that stays free while its server is down.
 
     It lies below the ports that the system gives to outgoing connections: a client that keeps asking for a server
     that is down could else be given that very port for its own end, and keep the server from coming back.
@@ -200,14 +200,14 @@ def free_port() -> int:
 
 
 class Server(ABC):
-    """A server as a context manager: entered, it answers; left, it has stopped, and its folder is gone if it was ours.
+    """A server as a context manager: entered, it answers; left, it has stopped, and its own folder is removed.
 
     Args:
         name: what to call it in messages and files.
         folder: where data and log are kept; None: a private temporary folder, removed in the end.
         place: where to make that temporary folder, when not where the system does.
 
-    A subclass says how to :meth:`_launch` the process and what :meth:`_answers` means.
+    A subclass defines how to :meth:`_launch` the process and what :meth:`_answers` means.
     """
 
     #: seconds within which it must answer after a start

@@ -35,7 +35,7 @@ class _Daemon(Server):
         return Child(self.name, [program, *self._command], log=self.log, env=environment, cwd=self.folder)
 
     def status(self) -> dict[str, Any]:
-        """What its page says; empty when it does not answer."""
+        """The content of its page; empty when it does not answer."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self._page}/json/", timeout=5) as answer:
                 found: dict[str, Any] = json.load(answer)

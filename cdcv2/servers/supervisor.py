@@ -78,7 +78,7 @@ def _kill_all(child: subprocess.Popen[bytes]) -> None:
 
 
 def _end(child: subprocess.Popen[bytes], grace: float) -> None:
-    """Wait until all are gone; after ``grace`` seconds, and then again and again, make them."""
+    """Wait until all have ended; after ``grace`` seconds, and then again and again, make them."""
     deadline = time.monotonic() + grace
     while _orphans_left(child):
         if time.monotonic() > deadline:
@@ -87,7 +87,7 @@ def _end(child: subprocess.Popen[bytes], grace: float) -> None:
 
 
 def _report(**what: object) -> None:
-    """Tell the owner. Nobody may be listening any more, and then the pipe, not this, says so."""
+    """Report to the owner. If it no longer listens, the broken pipe shows that."""
     with contextlib.suppress(BrokenPipeError):
         print(json.dumps(what), flush=True)
 

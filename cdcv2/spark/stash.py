@@ -6,7 +6,7 @@ their canonical encodings are (``equality.py``). So a row lies here once for eve
 is rewritten: when the rows that were never folded outnumber those that were, or the rows that have been given out
 outnumber those that have not.
 
-Which pieces there are is said by the reader's manifest, and only there: a piece is written whole before a manifest
+Only the reader's manifest names the pieces that there are: a piece is written whole before a manifest
 names it, and removed after one does not name it any more. Times are integers here.
 """
 
@@ -61,8 +61,8 @@ class StashPiece:
 class ParquetStash:
     """The stash of one table in ``folder``.
 
-    ``number`` is that of the manifest which will name the pieces that are written now: whoever has put it may remove
-    every piece of that number or a lower one that it does not name.
+    ``number`` is that of the manifest which will name the pieces that are written now: after its put, every piece of
+    that number or a lower one that it does not name may be removed.
     """
 
     def __init__(self, folder: Path, codec: RowCodec) -> None:

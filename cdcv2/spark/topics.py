@@ -1,4 +1,4 @@
-"""What Kafka says of topics before they are read, asked by the Java client that Spark itself will use.
+"""Kafka's description of topics before they are read, from the Java client that Spark itself will use.
 
 So there is one configuration for everything that the job does with Kafka, and nothing else to install. Settings come
 from a properties file, as Java's clients have it; they may hold secrets, so no value of theirs is ever shown.
@@ -26,7 +26,7 @@ PATIENCE = 20_000
 
 @dataclass(frozen=True)
 class TopicDescription:
-    """A topic as Kafka describes it, and the identity that Kafka gave it: one made anew has another."""
+    """A topic as Kafka describes it, and the identity that Kafka gave it: a recreated one has another."""
 
     topic: Topic
     identity: str
@@ -56,12 +56,12 @@ def reading(kafka: Mapping[str, str]) -> dict[str, str]:
     # then Spark's own question, how far the topic is, waits behind it on the broker, half a second by default.
     patient = {"fetch.max.wait.ms": "10", **kafka}
     options = {f"kafka.{key}": value for key, value in patient.items()}
-    # Records that are gone are rows that are missing: better to stop, and say so.
+    # Records that are deleted are rows that are missing: better to stop, and report it.
     return {**options, "kafka.isolation.level": "read_committed", "failOnDataLoss": "true"}
 
 
 def describe(spark: SparkSession, kafka: Mapping[str, str], names: Sequence[str]) -> list[TopicDescription]:
-    """What Kafka says of these topics. Raises MissingLogError, or UnavailableError when Kafka does not answer."""
+    """Kafka's description of these topics. Raises MissingLogError, or UnavailableError when Kafka does not answer."""
     java = jvm(spark)
     properties = java.java.util.Properties()
     for key, value in kafka.items():
@@ -109,7 +109,7 @@ def _describe(java: Any, client: Any, name: str) -> TopicDescription:
     except Py4JJavaError as error:
         if "AuthorizationException" not in str(error.java_exception):
             raise
-        config = {}  # not ours to read; check_keeps says so
+        config = {}  # not ours to read; check_keeps reports it
     parts = [part.partition() for part in found.partitions()]
     spec = java.org.apache.kafka.clients.admin.OffsetSpec
     first, last = (_offsets(java, client, name, parts, which()) for which in (spec.earliest, spec.latest))

@@ -23,7 +23,7 @@ from cdcv2.rows.source_types import SourceType
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: The column that marks what is gone, of tables that keep it.
+#: The column that marks deleted rows, of tables that keep them.
 DELETED = "cdcv2_deleted"
 #: The version of the protocol, in every Open.
 VERSION = 1

@@ -117,7 +117,7 @@ class Turns:
         self._changed: set[int] = set()
 
     def record(self, message: Any) -> None:
-        """Take note of a message that its side is about to say, or that has just been heard."""
+        """Record a message that its side is about to send, or that has just been received."""
         kind = type(message)
         may = self._may.get(kind)
         if may is None:
@@ -142,7 +142,7 @@ class Turns:
             self._asked, self._loaded, self._stored, self._changed = set(), set(), set(), set()
 
     def _wrong(self, message: Any) -> TurnError:
-        """Why the message may not be said."""
+        """Why the message may not be sent."""
         kind = type(message)
         side = _SIDE.get(kind)
         if side is None:
@@ -158,7 +158,7 @@ class Turns:
             raise TurnError("runtime", f"ended in the midst of a transaction ({told})")
 
     def expected(self, side: str) -> list[str]:
-        """The names of what the side may say now."""
+        """The names of the messages that the side may send now."""
         moves = TABLES[side][self.phases[side]]
         return [kind.__name__ for kind in moves if self.phases[_OTHER[side]] in WHILE[kind][0]]
 

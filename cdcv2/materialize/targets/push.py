@@ -1,8 +1,8 @@
-"""What drivers of systems that only take pushes have in common: the recovery log rules, and repeats are equal.
+"""The common part of drivers of systems that only take pushes: the recovery log rules, and repeats are equal.
 
-The runtime has made a transaction's extent durable before the first delta is pushed, and whoever comes after a crash
-pushes just that transaction again, in the same order. When all deltas have been taken, a statement per table says how
-many there are; when that has been taken, too, the transaction may be committed.
+The runtime has made a transaction's extent durable before the first delta is pushed. After a crash, the next instance
+pushes just that transaction again, in the same order. When all deltas have been taken, a statement per table has their
+number; when that has been taken, too, the transaction may be committed.
 """
 
 from __future__ import annotations

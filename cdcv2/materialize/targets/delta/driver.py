@@ -148,13 +148,12 @@ class DeltaDriver(StagedDriver):
             elif manifest.has(wanted.range, wanted.upper):
                 return
             else:
-                # What is committed for a range is applied in the order of its commits: whoever commits has applied
-                # the last one.
+                # A range is applied in the order of its commits: an instance that commits has applied the one before.
                 self._folder.put(number + 1, replace(manifest, applying=wanted))
                 failpoints.reach(BEGUN)
 
     def _finish(self, number: int, manifest: DeltaManifest, transaction: PendingCommit) -> None:
-        """Apply what manifest ``number`` says is being applied, whoever has begun it."""
+        """Apply what manifest ``number`` names as being applied, by any instance."""
         marks = {}
         for name, files in transaction.files.items():
             try:

@@ -30,7 +30,7 @@ from cdcv2.views.arrow_columns import DIGITS, arrow_column
 _NEVER = set(" ,;{}()\n\t=")
 #: Puts a transaction's rows into a table: :func:`commit`, or what does the same by other means.
 Commit: TypeAlias = Callable[[DeltaFolder, Table, TransactionFiles, int, str, Antichain], "TableVersion | None"]
-#: The property of a table that says whose it is.
+#: The property of a table that names its materialization.
 OWNER = "cdcv2.materialization"
 
 
@@ -114,7 +114,7 @@ def _lost(place: Path, found: str, mark: TableVersion) -> RefusedError:
 
 
 def schema_of(table: Table) -> Any:
-    """The columns in Arrow's types. A key's are never null, whatever the type says."""
+    """The columns in Arrow's types. A key's are never null, against the type."""
     pa = arrow()
     return pa.schema([pa.field(one.name, type_of(one)) for one in table.fields])
 
@@ -142,7 +142,7 @@ def opened(place: Path) -> Any:
 def commit(
     folder: DeltaFolder, table: Table, files: TransactionFiles, number: int, materialization: str, upper: Antichain
 ) -> TableVersion | None:
-    """Put a transaction's rows into the table, unless it has them; its mark then. None: others have gone on already.
+    """Put a transaction's rows into the table, unless it has them; its mark then. None: another is further already.
 
     Raises OutputError when the staged file or the table cannot be read, or the commit not be written.
     """

@@ -5,8 +5,8 @@ delta (:mod:`cdcv2.materialize.protocol.deltas`). Statements have no key. No tra
 repeat by itself (:class:`~cdcv2.materialize.subscriber.Subscriber` does it), which also covers what Kafka's cannot, a
 producer that dies between its own commit and ours.
 
-The recovery log knows up to where the topics were written, and where the last statements are. So topics that were made
-anew are noticed at opening, and so is a log that is another's, or an old one: the topics say otherwise, or go on.
+The recovery log knows up to where the topics were written, and where the last statements are. So recreated topics are
+noticed at opening, and so is a log that is another's, or an old one: the topics have other records, or go on.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class KafkaDriver(PushDriver):
     """One producer.
 
     Args:
-        bootstrap: ``host:port`` of a broker, or several with commas; None: as the settings say.
+        bootstrap: ``host:port`` of a broker, or several with commas; None: as in the settings.
         prefix: what stands before a table's name in that of its topic.
         config_file: a properties file with TLS and SASL settings; never shown.
         create: make the topics that are missing, with ``partitions``; they keep everything, as sums need it.
@@ -52,7 +52,7 @@ class KafkaDriver(PushDriver):
         self._client = Client(bootstrap, config_file, patience=patience)
         self._prefix, self._create, self._partitions = prefix, create, partitions
         self._producer: Any = None
-        # Topic -> partition -> behind the last record that was written, by whomever; whether the log was told.
+        # Topic -> partition -> behind the last record that any instance wrote. ``_told``: the recovery log has that.
         self._ends: dict[str, dict[str, int]] = {}
         # Topic -> partition and offset of the statement that was written last.
         self._stated: dict[str, list[int]] = {}
@@ -101,7 +101,7 @@ class KafkaDriver(PushDriver):
         return answers if told else [*answers[:-1], Flushed(Patch({"ends": self._ends}))]
 
     def start_commit(self, message: StartCommit) -> StartedCommit:
-        """Push what is buffered, then the statements; and say up to where that has filled the topics."""
+        """Push what is buffered, then the statements; returns up to where that has filled the topics."""
         super().start_commit(message)
         return StartedCommit(Patch({"ends": self._ends, "stated": self._stated}))
 

@@ -1,9 +1,9 @@
-"""Whether topics of deltas end where the recovery log says, read from the topics themselves at opening.
+"""Whether topics of deltas end where they do in the recovery log, read from the topics themselves at opening.
 
 The log knows the place of the last statement in each topic, and behind which offsets nothing of ours is. So at that
-place there is the statement of just its frontier; and whatever is behind has been committed (a zombie may say such
-things again), or is of the one transaction that had begun. Anything else was pushed with another log, or with one that
-is newer than this: of a backup, then. Nothing may be pushed with it: readers would be told other deltas of times that
+place there is the statement of just its frontier; and whatever is behind has been committed (a zombie may send it
+again), or is of the one transaction that had begun. Anything else was pushed with another log, or with one that
+is newer than this: of a backup, then. Nothing may be pushed with it: readers would get other deltas of times that
 they have, or wait for ever for those in between.
 """
 

@@ -192,7 +192,7 @@ class LakeDriver(StagedDriver):
 
 def orphans(folder: str | Path) -> list[Path]:
     """Files that no manifest names; **what was committed and not yet applied is among them**, see
-    :class:`~cdcv2.materialize.targets.manifests.Manifests`. ``cdcv2 orphans`` tells them apart, and removes the others.
+    :class:`~cdcv2.materialize.targets.manifests.Manifests`. ``cdcv2 orphans`` separates them, and removes the others.
     """
     return LakeFolder(folder).orphans()
 

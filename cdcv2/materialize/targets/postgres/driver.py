@@ -299,7 +299,7 @@ class PostgresDriver(DistributedDriver):
         from psycopg import Error
 
         session.close()
-        # A COPY that is under way ends with an error, which says nothing new: psycopg would log it, where it is not
+        # A COPY that is under way ends with an error without news: psycopg would log it, where it is not
         # ended. Behind the session, so that no answer is waited for.
         with suppress(Error):
             self._copy_end.close()
@@ -323,7 +323,7 @@ class PostgresDriver(DistributedDriver):
         return fenced(self._holding["name"], message.range) if message is not None else RefusedError("nothing is open")
 
     def _refuse_merge(self, session: Connection[Any], table: PostgresTable) -> None:
-        """Fewer rows were merged than staged: a key has come, or gone, since it was looked up."""
+        """Fewer rows were merged than staged: a key was added, or deleted, since it was looked up."""
         row = session.execute(table.odd).fetchone()
         session.rollback()
         key = () if row is None else table.inward_key(row)

@@ -31,8 +31,8 @@ TYPES: dict[str, LiteralString] = {
     "bytes": "bytea",
     "json": "jsonb",
 }
-#: Classes of SQLSTATE that say nothing of the transaction itself: no connection, a conflict, a lock, a shutdown; and
-#: the one that says that too many are connected.
+#: Classes of SQLSTATE that are not about the transaction itself: no connection, a conflict, a lock, a shutdown; and
+#: the one for too many connections.
 _AWAY, _TOO_MANY = {"08", "40", "55", "57"}, "53300"
 #: kinds whose values PostgreSQL gives back as another type of Python's
 _INWARD: dict[str, Callable[[Any], Any]] = {"integer": int}
@@ -79,7 +79,7 @@ def type_of(field: Field) -> str:
 def stored_columns(session: Connection[Any], table: Table) -> Table:
     """The table as it is, or would be made, there: without the source's types of columns that are not kept in these.
 
-    They are kept as the log has them where a table was made so, and where the server lacks the type (an enum, say).
+    They are kept as the log has them where a table was made so, and where the server lacks the type (as an enum).
     """
     typed = [field for field in table.fields if source_column(field.source, field.kind) is not None]
     wanted = [_maybe(field) for field in typed]
@@ -134,7 +134,7 @@ def _expected_columns(fields: Sequence[tuple[str, Field]]) -> list[list[str | No
 
 
 def line(cause: Exception) -> str:
-    """The first line of what PostgreSQL says; the others may show rows."""
+    """The first line of PostgreSQL's message; the others may show rows."""
     return (str(cause).strip().splitlines() or [type(cause).__name__])[0]
 
 
@@ -157,7 +157,7 @@ class ExistingTable(NamedTuple):
 
 
 class PostgresTable:
-    """The statements for one table, made once. ``number`` tells its temporary tables from those of the others.
+    """The statements for one table, made once. ``number`` is in the names of its temporary tables.
 
     ``staged``: the table in which executors stage rows, in place of a temporary one.
     """
@@ -312,7 +312,7 @@ def expression(field: Field, way: str, column: Composable) -> Composed:
 
 
 def lock(session: Connection[Any], tables: Sequence[PostgresTable]) -> None:
-    """From here to the end of the transaction, rows of these tables may be written, and nobody alters a column."""
+    """From here to the end of the transaction, rows of these tables may be written, and no session alters a column."""
     from psycopg import sql
 
     places = sql.SQL(", ").join(table.identifier for table in tables)

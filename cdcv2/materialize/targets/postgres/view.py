@@ -88,7 +88,7 @@ def committed(
 ) -> list[Holding]:
     """What a materialization has committed, by range of keys, as a recovery log holds it; none where it never began.
 
-    Nothing is changed, and nobody fenced off. Raises UnavailableError and OutputError as the driver does.
+    Nothing is changed, and no instance fenced off. Raises UnavailableError and OutputError as the driver does.
     """
     with postgres_errors("open", materialization):
         session = connect(conninfo)
