@@ -33,7 +33,7 @@ PRICES = RowType({"type": "record", "name": "data", "fields": [
 
 
 class Said(NamedTuple):
-    """What a run of the command said, and its exit code."""
+    """The output of a run of the command, and its exit code."""
 
     code: int
     out: str

@@ -79,7 +79,7 @@ def test_a_column_whose_values_mean_something_else_is_refused(altered: Altered, 
 
 @WAYS
 def test_a_number_with_more_digits_goes_on_and_is_reported(altered: Altered, more: list[str]) -> None:
-    """What reads the log believes the log, and is told where to name the new schema; the remedy is tried."""
+    """A reader of the log believes the log; the remedy names where to put the new schema, and is tried."""
     pytest.importorskip("yaml")
     pytest.importorskip("pyarrow")
     altered.source = {"type": "numeric", "precision": 12, "scale": 2}

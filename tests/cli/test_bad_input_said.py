@@ -1,4 +1,4 @@
-"""Whatever is wrong with a log, a name or an output, each command that meets it says what, where, and by which code."""
+"""An error in a log, a name or an output: each command that meets it reports what, where, and by which exit code."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_a_contradiction_is_said_with_its_evidence(
 @pytest.mark.parametrize("command", READERS)
 @pytest.mark.parametrize("what", ["nothing", "an empty directory", "a file"])
 def test_a_log_that_is_not_there_is_said(run: Run, tmp_path: Path, command: str, what: str) -> None:
-    """Exit 2, with the name: it is wrong, or nobody has written it yet."""
+    """Exit 2, with the name: it is wrong, or has not been written yet."""
     place = tmp_path / "log"
     if what == "an empty directory":
         place.mkdir()
@@ -101,7 +101,7 @@ def test_a_log_that_is_not_there_is_said(run: Run, tmp_path: Path, command: str,
 
 @pytest.mark.parametrize("command", READERS)
 def test_a_file_that_was_removed_is_said(run: Run, prices: Path, tmp_path: Path, command: str) -> None:
-    """A gap in the numbers is no end: facts are gone. Exit 4; verify, whose answer it is, has 1 for it."""
+    """A gap in the numbers is no end: facts are missing. Exit 4; verify, whose answer it is, has 1 for it."""
     (prices / f"{2:020d}.avro").unlink()
     said = run(*words(command, prices, tmp_path))
 
@@ -165,7 +165,7 @@ def test_a_row_schema_that_is_none_is_wrong_usage(run: Run, tmp_path: Path, cont
 
 @pytest.fixture
 def closed_port() -> int:
-    """A port on which nobody listens."""
+    """A port on which no server listens."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port: int = taken.getsockname()[1]
@@ -186,7 +186,7 @@ def test_a_broker_that_is_down_is_said_after_a_bounded_wait(
         call = ["capture", "kafka", "--prefix", "p", "--rows", captured / "rows", "--into", into]
     said = run(*call, *broker)
 
-    # While it waits it may say once that it does.
+    # While it waits it may report once that it does.
     assert (4, "", True) == (said.code, said.out, said.err.count("\n") <= 2)
     assert f"127.0.0.1:{closed_port}" in said.err.splitlines()[-1]
     assert (False, False) == (into.exists(), (tmp_path / "copy").exists())

@@ -137,7 +137,7 @@ def test_tables_are_left_out_one_after_the_other(run: Run, tmp_path: Path) -> No
 
 
 def test_what_can_be_written_no_more_is_named_and_the_others_go_on(run: Run, site: Site) -> None:
-    """The topic is gone, and is why the table was left out."""
+    """The topic is missing, and is why the table was left out."""
     del site.topics["views"]
     site.grow("clicks")
     said = site.capture(["clicks"], "--propose-recipe")

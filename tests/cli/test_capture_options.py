@@ -67,7 +67,7 @@ def test_what_cannot_be_is_refused(rows: Path, more: dict[str, Any], said: str) 
 
 @pytest.mark.parametrize(("content", "said"), [("{", "is no JSON"), ('"long"', "an Avro record schema")])
 def test_a_file_without_a_row_type_is_wrong_usage(rows: Path, content: str, said: str) -> None:
-    """Whoever captures."""
+    """Of every capture."""
     (rows / "public.a.avsc").write_text(content)
     with pytest.raises(UsageError, match=f"public.a.avsc.*{said}"):
         asked(rows)

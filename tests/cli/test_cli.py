@@ -92,7 +92,7 @@ def test_every_error_has_its_exit_code_and_no_traceback(
 
 
 def test_a_mistake_of_ours_shows_its_traceback(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And its exit code is none that says something about a log."""
+    """And its exit code is none with a meaning for a log."""
 
     def fail(args: argparse.Namespace) -> Exit:
         raise KeyError("oh")
@@ -159,7 +159,7 @@ def test_an_interrupt_while_it_writes_is_one_line(long_log: Path) -> None:
 
 
 def test_a_full_disk_is_told(long_log: Path) -> None:
-    """What cannot be written was not said: exit 4."""
+    """Output that cannot be written is lost: exit 4."""
     if not os.path.exists("/dev/full"):
         pytest.skip("this system has no /dev/full")
     with open("/dev/full", "w", encoding="utf-8") as full:

@@ -1,4 +1,4 @@
-"""`cdcv2 as-of` prints a table as it was at a finished time, or says why it cannot."""
+"""`cdcv2 as-of` prints a table as it was at a finished time, or why it cannot."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_it_is_the_sum_of_what_happened_up_to_the_time(run: Run, prices: Path, a
 
 @pytest.mark.parametrize("at", [0, 2])
 def test_a_time_before_the_history_is_wrong_usage(run: Run, prices: Path, at: int) -> None:
-    """An empty table would say that it is known to have been empty then."""
+    """An empty table would mean that it is known to have been empty then."""
     said = run("as-of", prices, "--at", at)
 
     assert (2, "") == (said.code, said.out)
@@ -60,7 +60,7 @@ def test_a_table_that_got_its_first_row_later_is_empty_before(run: Run, tmp_path
 
 
 def test_a_captured_history_begins_with_its_snapshot(run: Run, captured: Path) -> None:
-    """Its logs are stated from 0 on, and nobody looked before."""
+    """Its logs are stated from 0 on, and no reader looked before."""
     said = run("as-of", captured / "logs/public.orders", "--at", 5)
 
     assert (2, "", True) == (said.code, said.out, "the history begins at 101779848" in said.err)
@@ -104,7 +104,7 @@ def test_a_row_that_is_there_less_than_no_times_is_an_error(run: Run, tmp_path: 
 
 
 def test_a_table_is_chosen_among_those_of_a_capture(run: Run, captured: Path) -> None:
-    """By name; without one, the names are told."""
+    """By name; without one, the names are printed."""
     undecided = run("as-of", captured / "logs")
     unknown = run("as-of", captured / "logs", "--table", "public.nothing")
 
@@ -114,7 +114,7 @@ def test_a_table_is_chosen_among_those_of_a_capture(run: Run, captured: Path) ->
 
 @pytest.mark.parametrize("tag", ["01_quiesced", "02_quiesced", "03_quiesced"])
 def test_it_equals_what_the_database_held_when_it_was_recorded(run: Run, captured: Path, tag: str) -> None:
-    """PostgreSQL's own copy of the table, taken while nobody wrote."""
+    """PostgreSQL's own copy of the table, taken while no client wrote."""
     truth = Path(__file__).resolve().parents[1] / "data" / "debezium" / "clean_full" / "truth" / tag
     at = json.loads((truth / "_meta.json").read_text("utf-8"))["lsn_int"]
     said = run("as-of", captured / "logs", "--table", "public.pgbench_tellers", "--at", at)

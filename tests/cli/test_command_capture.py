@@ -52,7 +52,7 @@ def test_running_it_again_adds_nothing(run: Run, captured: Path, tmp_path: Path)
 
 
 def test_a_dump_of_kcat_is_captured_as_one_of_ours(run: Run, captured: Path, tmp_path: Path) -> None:
-    """``kcat -C -J`` calls value and timestamp payload and ts: the same log comes of it; without values, exit 3."""
+    """``kcat -C -J`` calls value and timestamp payload and ts: the same log results; without values, exit 3."""
     kcat, keys = tmp_path / "kcat.jsonl", tmp_path / "keys.jsonl"
     with gzip.open(captured / "topics.jsonl.gz", "rt", encoding="utf-8") as dump:
         text = dump.read()
@@ -159,7 +159,7 @@ def test_a_prefix_that_no_topic_of_the_dump_has_is_said(run: Run, captured: Path
 
 
 def test_a_dump_whose_beginning_is_gone_is_refused(run: Run, captured: Path, tmp_path: Path) -> None:
-    """Exit 4, with what is gone; a topic that is not captured may begin where it likes."""
+    """Exit 4, with what is missing; a topic that is not captured may begin anywhere."""
     with gzip.open(captured / "topics.jsonl.gz", "rt", encoding="utf-8") as dump:
         records = [json.loads(line) for line in dump]
     table = "clean_full.public.order_items"
@@ -257,7 +257,7 @@ def test_the_memory_of_another_directory_is_refused(run: Run, captured: Path, tm
 
 
 def test_a_log_that_is_gone_stays_gone_where_the_memory_knows_it(run: Run, captured: Path, tmp_path: Path) -> None:
-    """Exit 4, and verify still says that it is missing; without the memory it is written anew, whole."""
+    """Exit 4, and verify still reports it as missing; without the state it is written again, whole."""
     into, table = tmp_path / "logs", "public.order_items"
     both = words(captured, into, "--tables", f"{table},public.orders")
     run(*both)
@@ -275,7 +275,7 @@ def test_a_log_that_is_gone_stays_gone_where_the_memory_knows_it(run: Run, captu
 
 
 def test_nothing_is_complete_over_a_log_that_lacks_a_file(run: Run, captured: Path, tmp_path: Path) -> None:
-    """What the memory says was read stands in the log, or is lost: in a view of it, too."""
+    """What was read, by the state, stands in the log, or is lost: in a view of it, too."""
     into, table = tmp_path / "logs", "public.order_items"
     capture = words(captured, into, "--release-every", "100")
     assert 0 == run(*capture).code
@@ -314,7 +314,7 @@ def test_what_is_no_dump_is_said(run: Run, captured: Path, tmp_path: Path) -> No
 
 
 def test_a_changed_row_type_needs_another_log(run: Run, captured: Path, tmp_path: Path) -> None:
-    """The log says what it holds."""
+    """The log describes what it holds."""
     into, rows = tmp_path / "logs", tmp_path / "rows"
     run(*words(captured, into))
     rows.mkdir()

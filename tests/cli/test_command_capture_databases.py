@@ -181,7 +181,7 @@ def test_each_transaction_as_soon_as_it_is_complete(run: Run, recorded: Path, ca
 
 
 def test_logs_of_others_are_not_marked_before_they_are_refused(run: Run, recorded: Path, tmp_path: Path) -> None:
-    """Whoever wrote them in the order of commits would have no views of them any more."""
+    """Otherwise logs that were written in the order of commits would have no views of them any more."""
     assert 0 == run(*words(recorded, tmp_path)).code
     (tmp_path / "logs" / CAPTURE_FILE).unlink()
     shutil.rmtree(tmp_path / "remap")
@@ -261,7 +261,7 @@ def test_wrong_arguments_leave_nothing_behind(
 
 
 def test_databases_that_share_a_topic_are_refused(run: Run, recorded: Path, tmp_path: Path) -> None:
-    """One of them would be told what the other one's snapshot has, and not its own."""
+    """One of them would take the other one's snapshot for its own."""
     both = ["--prefix", "bank", "--notifications", "clean_full=notes", "--notifications", "bank=notes"]
     line = [word for word in words(recorded, tmp_path) if word not in ("--notifications", "clean_full.notes")]
     said = run(*line, *both, "--rows", recorded / "both")

@@ -88,7 +88,7 @@ class Captures:
             (self.logs / "_memory.json").unlink(missing_ok=True)
 
     def same_stop(self, dump: list[str], *more: str) -> str:
-        """Capture it with the memory, without it, and from a dump that lost all but the ENDs: what each run says."""
+        """Capture it with the state, without it, and from a dump that lost all but the ENDs: the text of each run."""
         said = [self(dump, *more)]
         self.forget("lost")
         said.append(self(dump, *more))
@@ -169,7 +169,7 @@ def test_rows_that_are_read_again_are_duplicates(capture: Captures, memory: str)
 def test_a_crash_between_the_statements_and_the_memory_makes_no_row_a_new_one(
     capture: Captures, tmp_path: Path
 ) -> None:
-    """The memory says that the snapshot is not released, and the logs have it: what they hold is counted."""
+    """By the state the snapshot is not released, and the logs have it: what they hold is counted."""
     first = [note(0, "STARTED"), row(0, 0, 1, **FIRST), row(0, 1, 3, **LAST), scanned(1, 2)]
     assert 1 == capture(first, *NOTIFIED).code
     shutil.copy(capture.logs / "_memory.json", tmp_path / "kept")
@@ -182,7 +182,7 @@ def test_a_crash_between_the_statements_and_the_memory_makes_no_row_a_new_one(
 
 
 def test_rows_of_a_table_that_the_snapshot_did_not_scan_stop_it(capture: Captures) -> None:
-    """Nobody has said how many there are; when the others are released, they come too late."""
+    """Nothing states how many there are; when the others are released, they come too late."""
     late = row(0, 0, 7, table="u", **LAST)
     dump = [note(0, "STARTED"), row(0, 0, 1, **FIRST), scanned(1, 1), late, note(2, "COMPLETED")]
     said = capture(dump, *NOTIFIED, tables="tu")
@@ -205,7 +205,7 @@ def test_rows_of_a_table_that_the_snapshot_did_not_scan_stop_it(capture: Capture
 def test_a_scan_without_a_number_that_can_be_believed_stops_it(
     capture: Captures, tmp_path: Path, scan: dict[str, str], reason: str | None, remap: bool
 ) -> None:
-    """Before anything is written; the same number twice is one, and tables that are not captured count for nobody."""
+    """Before anything is written; the same number twice is one, and tables that are not captured do not count."""
     again = note(2, "TABLE_SCAN_COMPLETED", **{"scanned_collection": "public.t", **scan})
     dump = [*BEGUN, note(0, "STARTED"), scanned(1, 2), again, note(3, "COMPLETED"), end(0, 5, 120, 0)]
     said = capture(dump, *NOTIFIED, *(("--remap", str(tmp_path / "remap")) if remap else ()))
@@ -243,7 +243,7 @@ def test_a_row_above_what_its_end_counted_stops_every_later_run(capture: Capture
 
 
 def test_a_row_of_a_transaction_whose_end_was_lost_stops_every_later_run(capture: Captures) -> None:
-    """Others were released instead of it; verify says so, and that the logs are wrong."""
+    """Others were released instead of it; verify reports that, and that the logs are wrong."""
     lost = [*BEGUN, insert(1, 0, 40, 4, 1, 100), end(0, 4, 110, 1), insert(0, 2, 60, 6, 1, 130), end(1, 6, 140, 1)]
     assert (0, [1, 3, 40, 60]) == (capture(lost, "--release-every", "1").code, capture.held())
     assert 0 == capture.run("verify", capture.logs).code
@@ -348,7 +348,7 @@ def test_rows_of_a_second_snapshot_are_reported_in_the_same_words_by_every_run(
     assert f"{words} [138]" in said[0].err and 4 == bound.code and words in bound.err, bound
 
 
-# -- a snapshot that nobody wants
+# -- a snapshot where the recipe has none
 
 
 @pytest.mark.parametrize("remap", [False, True])
@@ -396,7 +396,7 @@ def test_rows_of_a_snapshot_where_none_is_wanted_stop_it_for_ever_once_more_is_s
 def test_rows_of_a_snapshot_where_none_is_wanted_stop_a_remap_that_states_empty_tables(
     capture: Captures, tmp_path: Path
 ) -> None:
-    """Nothing was given out, and the table is stated to be empty: each run says up to where, in the same words."""
+    """Nothing was released, and the table is stated to be empty: each run reports up to where, in the same words."""
     begin = record("p.transaction", 0, 0, {"status": "BEGIN", "id": "5:120"})
     dump = [begin, insert(1, 0, 10, 5, 1, 100)]
     more = ("--snapshot", "none", "--remap", str(tmp_path / "remap"))
@@ -468,7 +468,7 @@ def test_what_stops_only_for_what_is_not_released_is_judged_again_on_other_input
 
 
 def test_a_stop_that_cannot_be_read_is_refused_by_its_file(capture: Captures) -> None:
-    """What it says is why nothing more was captured."""
+    """Its text is why nothing more was captured."""
     assert 0 == capture(BEGUN).code
     (capture.logs / "public.t" / "_stop.0.json").write_text("{}")
     for said in (capture(BEGUN), capture.run("verify", capture.logs)):
@@ -504,7 +504,7 @@ def test_a_table_that_is_said_to_be_empty_and_is_not_contradicts_it(capture: Cap
 
 
 def test_a_table_that_was_scanned_and_is_empty_is_complete(capture: Captures) -> None:
-    """It has no topic, and the connector says that it has no rows."""
+    """It has no topic, and the connector reports that it has no rows."""
     said = [note(0, "STARTED"), scanned(1, 2), scanned(2, 0, "public.u"), note(3, "COMPLETED")]
     assert 0 == capture([*BEGUN, *said], *NOTIFIED, tables="tu").code
     assert (0, []) == (capture.run("verify", capture.logs).code, capture.held("u"))
@@ -517,7 +517,7 @@ def test_only_a_table_that_is_captured_is_said_to_be_empty(capture: Captures) ->
 
 
 def test_notifications_of_another_connector_are_named(capture: Captures) -> None:
-    """Its topic was given by mistake: what comes there says nothing of our snapshot."""
+    """Its topic was given by mistake: its records mean nothing for our snapshot."""
     rows = [row(0, 0, 1, **FIRST), row(0, 1, 2, **LAST)]
     others = [note(at, kind, connector_name="bank") for at, kind in enumerate(("STARTED", "COMPLETED"))]
     said = [capture([*rows, *others], *NOTIFIED) for _ in range(2)]

@@ -98,7 +98,7 @@ def test_a_partition_that_is_added_and_one_that_is_silent(run: Run, folder: Path
 
 
 def test_logs_are_moved_by_writing_them_twice(run: Run, folder: Path) -> None:
-    """A second set of logs under the same remap says the same at the same times, so readers may change over."""
+    """A second set of logs under the same remap has the same at the same times, so readers may change over."""
     run(*words(folder, "--bind-at-most", 20))
     said = run(*words(folder, into="moved"))
 
@@ -189,7 +189,7 @@ def test_a_recipe_whose_logs_are_foreign_is_not_proposed(run: Run, folder: Path)
 def test_a_recipe_whose_new_topic_cannot_be_captured_is_not_proposed(
     run: Run, folder: Path, first: int, row: dict[str, object], code: int, text: str
 ) -> None:
-    """Its head is gone, or its rows are others: bound, the timeline would end there. The old one goes on."""
+    """Its first records are missing, or its rows are others: bound, the timeline would end there; the old goes on."""
     run(*words(folder))
     (folder / "rows" / "views.avsc").write_text(json.dumps(row), "utf-8")
     with open(folder / "clicks.jsonl", "a", encoding="utf-8") as file:
@@ -205,7 +205,7 @@ def test_a_recipe_whose_new_topic_cannot_be_captured_is_not_proposed(
 
 
 def test_plain_topics_have_no_transactions_that_could_be_in_no_order(run: Run, folder: Path) -> None:
-    """The option says nothing of them: their logs stay what views may be made of."""
+    """The option does not matter to them: views may be made of their logs as before."""
     run(*words(folder))
     dump(folder / "clicks.jsonl", 120)
     said = run(*words(folder, "--ordering", "complete"))
@@ -342,7 +342,7 @@ def ended() -> Iterator[list[subprocess.Popen[str]]]:
 def test_two_processes_one_killed_and_started_again(
     run: Run, folder: Path, step: str, ended: list[subprocess.Popen[str]]
 ) -> None:
-    """One is killed; then both bind and write at once, and what comes of it is one history."""
+    """One is killed; then both bind and write at once, and the result is one history."""
     dump(folder / "clicks.jsonl", 600)
     ended.append(started(folder, "a", step))
     ended[0].communicate(timeout=120)
@@ -359,7 +359,7 @@ def test_two_processes_one_killed_and_started_again(
 
 
 class Flaky(DumpedRanges):
-    """Dumped topics that do not answer now and then; when they were looked at often enough, the process is told."""
+    """Dumped topics that do not answer now and then; when they were looked at often enough, the process is stopped."""
 
     def __init__(self, dumped: DumpedTopics, looks: int) -> None:
         super().__init__(dumped)
@@ -392,7 +392,7 @@ def follow(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, *more: objec
 
 
 def test_topics_that_do_not_answer_are_waited_for(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was taken of them before is not taken twice; each reason is said once, and SIGTERM ends it well."""
+    """What was taken of them before is not taken twice; each reason is reported once, and SIGTERM ends it well."""
     said = follow(run, folder, monkeypatch)
 
     assert (0, 1) == (said.code, said.err.count("waiting: Kafka does not answer"))
@@ -403,7 +403,7 @@ def test_topics_that_do_not_answer_are_waited_for(run: Run, folder: Path, monkey
 def test_times_of_the_recipe_that_was_are_waited_for(
     run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A capture that proposes beside one that is behind: it says so, and goes on when the other is through."""
+    """A capture that proposes beside one that is behind: it reports that, and goes on when the other is through."""
     run(*words(folder))
     shutil.rmtree(folder / "logs")
     (folder / "rows" / "views.avsc").write_text(json.dumps(CLICKS), "utf-8")

@@ -113,7 +113,7 @@ def test_wrong_input_is_an_error_with_its_place_in_every_run(
 
 
 def test_a_lost_memory_costs_time_and_no_update_comes_twice(dump: Dump) -> None:
-    """And a memory whose logs are gone is refused."""
+    """And a state whose logs are missing is refused."""
     dump.put((1, 3, 1), (5, None), (2, 7, 1))
     assert 1 == dump.capture().code
     (dump.folder / "logs/_memory.json").unlink()

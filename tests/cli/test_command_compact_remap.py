@@ -30,7 +30,7 @@ def folder(tmp_path: Path, run: Run) -> Path:
 
 
 def compacted(run: Run, folder: Path, *more: object) -> Any:
-    """What the command says that came of it."""
+    """The result that the command prints."""
     said = run("compact-remap", folder / "remap", "--keep", 0, "--json", *more)
     assert 0 == said.code, said.err
     plain = json.loads(said.out)
@@ -39,7 +39,7 @@ def compacted(run: Run, folder: Path, *more: object) -> Any:
 
 
 def test_a_summary_is_shown_where_it_stands(run: Run, folder: Path) -> None:
-    """As every record is; up to where it sums up is told beside that."""
+    """As every record is; up to where it sums up is printed beside that."""
     compacted(run, folder)
     shown = [json.loads(line) for line in run("inspect", folder / "remap", "--json").out.splitlines()]
     lines = run("inspect", folder / "remap").out.splitlines()
@@ -84,7 +84,7 @@ def test_what_the_furthest_behind_needs_is_kept(run: Run, folder: Path) -> None:
 
 
 def test_logs_that_nobody_writes_are_let_go(run: Run, folder: Path) -> None:
-    """And cannot be gone on with; neither can new ones be begun from what is forgotten."""
+    """And cannot be resumed; neither can new ones start from what is forgotten."""
     first = compacted(run, folder, "--release", folder / "others")
     assert [str(folder / "logs")] == list(first["holds"]) and first["since"] == first["last"]
     for into in ("others", "new"):
@@ -95,7 +95,7 @@ def test_logs_that_nobody_writes_are_let_go(run: Run, folder: Path) -> None:
 
 
 def test_some_hours_are_kept_for_questions(run: Run, folder: Path) -> None:
-    """A day, if nothing is said; said to people, with who holds it."""
+    """A day by default; printed for people, with the logs that hold it."""
     whole, shown = answers(run, folder, 0), run("inspect", folder / "remap").out
     said = run("compact-remap", folder / "remap")
     records = len(run("inspect", folder / "remap").out.splitlines())

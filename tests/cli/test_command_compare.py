@@ -1,4 +1,4 @@
-"""`cdcv2 compare` says whether a target has what its logs say, and which rows differ."""
+"""`cdcv2 compare` reports whether a target has what its logs have, and which rows differ."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def kept(run: Run, tmp_path: Path) -> Path:
 
 
 def test_equal_is_0_with_a_fingerprint_per_table(run: Run, kept: Path) -> None:
-    """Also with what was deleted softly in it, and where the log has gone on since."""
+    """Also with softly deleted rows in it, and where the log has gone on since."""
     said, plain = run("compare", kept), json.loads(run("compare", kept, "--json").out)
 
     assert (0, "equal: prices, complete through 9") == (said.code, said.out.splitlines()[-1])
@@ -99,7 +99,7 @@ def test_now_is_where_the_logs_are(run: Run, kept: Path) -> None:
 
 
 def test_a_target_that_was_emptied_is_not_equal(run: Run, kept: Path) -> None:
-    """A lake that somebody moved away is not begun anew by the next run; one that is begun anew holds nothing."""
+    """A lake that was moved away is not started again by the next run; a new one holds nothing."""
     shutil.move(kept.parent / "lake", kept.parent / "moved")
     refused, said = run("materialize", kept), run("compare", kept)
 

@@ -249,7 +249,7 @@ def test_a_source_without_one_row_in_common_may_be_another_database(
 
 
 def test_equal_is_0_and_differing_rows_are_named_and_3(database: Any, orders: Path, run: Run) -> None:
-    """A row changed, one gone, one that the log does not know."""
+    """A row changed, one deleted, one that the log does not know."""
     said = run("compare", orders, "--source", "env")
 
     assert 0 == said.code, said.err
@@ -271,7 +271,7 @@ def test_equal_is_0_and_differing_rows_are_named_and_3(database: Any, orders: Pa
 
 
 def test_equal_tables_are_not_moved(database: Any, orders: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The database says their fingerprints, and no row."""
+    """The database computes their fingerprints, and sends no row."""
 
     def moved(*_: Any) -> Any:
         raise AssertionError("rows were asked for")
@@ -296,7 +296,7 @@ def test_rows_without_a_key_are_compared_with_how_often_they_are_there(
 
 
 def test_a_log_that_is_not_there_yet_is_1_until_it_is(database: Any, tmp_path: Path, run: Run) -> None:
-    """What differs may be on its way: said so. With --wait it is given time."""
+    """What differs may be on its way: that is reported. With --wait it is given time."""
     database.execute("CREATE TABLE orders (id int PRIMARY KEY, item text); INSERT INTO orders VALUES (1, 'ape')")
     folder = log(tmp_path, "public.orders", ORDER, upper=10) / "public.orders"
     early = run("compare", folder, "--source", "env")
@@ -439,7 +439,7 @@ def test_a_target_that_is_behind_the_source_is_1(database: Any, tmp_path: Path, 
     assert "of the target complete through 9 only: what differs may be on its way" in said.out
 
 
-# --- what is said of what is wrong
+# --- the report on what is wrong
 
 
 def refusals() -> dict[str, Callable[[Run, Path], Said]]:
@@ -477,7 +477,7 @@ def test_wrong_usage_is_2(database: Any, orders: Path, run: Run, text: str) -> N
 
 
 def test_a_column_that_cannot_be_compared_is_left_out_by_name(database: Any, tmp_path: Path, run: Run) -> None:
-    """Never silently: the answer says which ones were not compared."""
+    """Never silently: the answer names those that were not compared."""
     database.execute("CREATE TABLE orders (id int PRIMARY KEY, item tstzrange, extra int)")
     database.execute("INSERT INTO orders VALUES (1, '[2024-01-01 00:00Z,)', 7)")
     folder = log(tmp_path, "public.orders", ORDER, ([1, '["2024-01-01 00:00:00+00",)'], 5, 1)) / "public.orders"

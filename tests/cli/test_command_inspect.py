@@ -44,7 +44,7 @@ def test_json_lines_hold_the_messages_whole(run: Run, prices: Path) -> None:
 
 
 def test_garbled_bytes_are_shown_where_they_stand(run: Run, prices: Path) -> None:
-    """What is before and behind them is shown, too; exit 3 says that something is wrong."""
+    """What is before and behind them is shown, too; exit 3 means that something is wrong."""
     append_raw(prices, b"\x00\x00\x00\x00", b"\xff\xfe")
     write(prices, HISTORY[0])
     said, plain = run("inspect", "--brief", prices), run("inspect", "--json", prices).out.splitlines()

@@ -1,4 +1,4 @@
-"""`cdcv2 mangle` makes a copy that no reader can tell from the log."""
+"""`cdcv2 mangle` makes a copy in which no reader sees a difference to the log."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_without_rebatching_the_messages_stay_as_they_are(run: Run, prices: Path
 
 
 def test_every_log_of_a_capture_is_copied(run: Run, captured: Path, tmp_path: Path) -> None:
-    """Into a directory of its own; {table} says where else."""
+    """Into a directory of its own; {table} stands for another place."""
     copies = run("mangle", captured / "logs", tmp_path / "copies", "--window", 9)
     named = run("mangle", captured / "logs", tmp_path / "some/{table}/log")
 
@@ -99,7 +99,7 @@ def test_a_capture_of_one_table_is_copied_as_one(run: Run, one_table: Path, tmp_
 
 
 def test_copies_have_the_note_of_the_capture(run: Run, captured: Path, tmp_path: Path) -> None:
-    """What verify says of the capture it says of its copies; and they are no logs that the capture's memory knows."""
+    """verify reports of its copies what it reports of the capture; and the capture's state does not know them."""
     logs, copies, named = captured / "logs", tmp_path / "copies", tmp_path / "named"
     run("mangle", logs, copies, "--window", 9)
     run("mangle", logs, named / "{table}", "--window", 9)

@@ -1,4 +1,4 @@
-"""`cdcv2 materialize` keeps what a YAML file says where it says, and names the line of what it cannot understand."""
+"""`cdcv2 materialize` keeps what a YAML file defines, and names the line of what it cannot understand."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def written(folder: Path, text: str) -> Path:
 
 
 def test_a_log_that_turns_out_to_be_in_no_order_is_refused_before_the_first_commit(run: Run, tmp_path: Path) -> None:
-    """While it was empty it could not tell: asked again at the first cut."""
+    """While it was empty it could not know: asked again at the first cut."""
     write(tmp_path / "prices", *HISTORY)
     reading = _Source(read_plan(str(written(tmp_path, LAKE))), follow=False, told=lambda: 0)
     DirectoryLog(tmp_path / "prices", description=LogDescription("complete"))
@@ -358,7 +358,7 @@ def process(path: Path, *words: str, **environment: str) -> AbstractContextManag
 def test_following_ends_between_transactions_when_it_is_told_to(
     run: Run, tmp_path: Path, sent: int, code: int
 ) -> None:
-    """And takes what comes until then; what it said last is true."""
+    """And takes what comes until then; its last line is true."""
     write(tmp_path / "prices", Updates([(APPLE, 3, 1)]), Progress([0], [5], {3: 1}))
     path, lake = written(tmp_path, LAKE), tmp_path / "lake"
     with process(path, "--follow", "--every", "0") as following:
@@ -402,7 +402,7 @@ def test_a_stop_that_comes_while_it_follows_is_named_once(
 def test_what_fails_while_it_is_told_to_stop_is_said(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It says up to where the target is complete: so what was committed last must be in it."""
+    """It reports up to where the target is complete: so what was committed last must be in it."""
     messages: list[Any] = []
     for time in range(9):
         messages += [Updates([(price(time, time, "x"), time, 1)]), Progress([time], [time + 1], {time: 1})]

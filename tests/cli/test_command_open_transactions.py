@@ -1,4 +1,4 @@
-"""`cdcv2 open-transactions` tells what a capture of transactions waits for."""
+"""`cdcv2 open-transactions` shows what a capture of transactions waits for."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def updates(said: str) -> list[dict[str, object]]:
 
 
 def test_text_shows_updates_and_the_frontier_that_they_complete(run: Run, tmp_path: Path) -> None:
-    """Nothing comes before it is finished; a move of the frontier alone is told, too."""
+    """Nothing comes before it is finished; a move of the frontier alone is printed, too."""
     log = write(tmp_path / "prices", *HISTORY[:4], HISTORY[5], HISTORY[4])
     said = run("replay", log)
 
@@ -37,7 +37,7 @@ def test_text_shows_updates_and_the_frontier_that_they_complete(run: Run, tmp_pa
 
 
 def test_a_mangled_copy_gives_the_same_updates(run: Run, prices: Path, tmp_path: Path) -> None:
-    """Repeated, reordered, re-batched: a reader cannot tell."""
+    """Repeated, reordered, re-batched: a reader sees no difference."""
     copy = write(tmp_path / "copy" / "prices", *mangle(HISTORY, seed=3, copies=3))
     straight, mangled = (updates(run("replay", "--json", log).out) for log in (prices, copy))
 

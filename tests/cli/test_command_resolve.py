@@ -280,7 +280,7 @@ def test_bytes_that_are_no_message_are_kept_and_hold_nothing_back(run: Run, tmp_
 def test_bytes_beyond_what_one_run_keeps_are_not_passed_over(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What nobody decided is a reason to look, however much was decided; the next run keeps more of it."""
+    """Undecided bytes are a reason to look, however much was decided; the next run keeps more of them."""
     monkeypatch.setattr(looks, "MOST", 2)
     log, quarantine = write(tmp_path / "prices", *BEFORE), ("--quarantine", tmp_path / "q")
     append_raw(log, b"\xff\x00", b"\xff\x01", b"\xff\x02", encoded(Progress([2], [4])))

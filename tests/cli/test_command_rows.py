@@ -53,7 +53,7 @@ def test_the_schema_goes_into_a_file(run: Run, tmp_path: Path) -> None:
 
 
 def test_records_without_a_schema_say_nothing_about_types(run: Run, captured: Path) -> None:
-    """Values are no types: the remedy is told."""
+    """Values are no types: the remedy is printed."""
     said = run("rows", "--from-envelope", captured / "topics.jsonl.gz", "--table", "public.orders")
 
     assert (2, True) == (said.code, "schemas.enable=true" in said.err)
@@ -69,7 +69,7 @@ def test_what_is_nested_too_deep_is_no_record(run: Run, tmp_path: Path, content:
 
 
 class Catalogue:
-    """A connection to a database with one table; ``identity`` is what it says of it."""
+    """A connection to a database with one table; ``identity`` is its replica identity."""
 
     def __init__(self, identity: str) -> None:
         self.identity, self.rows = identity, list[tuple[object, ...]]()
@@ -86,7 +86,7 @@ class Catalogue:
         return
 
     def execute(self, query: str, _: object) -> None:
-        """What PostgreSQL would say of its table."""
+        """PostgreSQL's answer about its table."""
         columns: list[tuple[object, ...]] = [("id", True, False, 20, -1)]
         kind: list[tuple[object, ...]] = [("int8", "b", "N", 0, 0, -1, "pg_catalog")]
         self.rows = [(1, self.identity)] if "pg_class" in query else columns if "pg_attribute" in query else kind

@@ -1,4 +1,4 @@
-"""`cdcv2 verify` says from the log alone what is complete, missing or wrong, and its exit code says it again."""
+"""`cdcv2 verify` reports from the log alone what is complete, missing or wrong; its exit code repeats it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_closed_demands_the_end(run: Run, prices: Path, tmp_path: Path) -> None:
 
 
 def test_an_empty_log_misses_nothing_that_was_stated(run: Run, tmp_path: Path) -> None:
-    """Nobody has promised anything yet; and nothing is claimed."""
+    """Nothing is promised yet; and nothing is claimed."""
     said = run("verify", write(tmp_path / "empty"))
 
     assert (0, "nothing is complete yet") == (said.code, said.out.splitlines()[-1])
@@ -80,7 +80,7 @@ def test_a_contradiction_is_shown_with_both_positions(run: Run, tmp_path: Path, 
 
 
 def test_every_contradiction_is_found_not_only_the_first(run: Run, tmp_path: Path) -> None:
-    """Whoever mends a log wants to know all that is wrong with it."""
+    """To mend a log, one needs to know all that is wrong with it."""
     many = [Updates([(price(number), 3, diff)]) for number in range(14) for diff in (1, 2)]
     log = write(tmp_path / "log", *many, Progress([0], [9], {3: 14}))
     said, plain = run("verify", log), json.loads(run("verify", "--json", log).out)
@@ -91,7 +91,7 @@ def test_every_contradiction_is_found_not_only_the_first(run: Run, tmp_path: Pat
 
 
 def test_only_full_finds_a_contradiction_at_a_finished_time(run: Run, tmp_path: Path) -> None:
-    """A reader forgets what it has given out; without --full it counts what came later, and says so."""
+    """A reader forgets what it has given out; without --full it counts what came later, and reports that."""
     log = write(tmp_path / "log", *HISTORY, Updates([(PLUM, 9, 5)]))
     quick, full = run("verify", log), run("verify", "--full", log)
 
@@ -131,7 +131,7 @@ def test_a_topic_that_is_no_log_is_named_in_one_line(run: Run, tmp_path: Path) -
 
 
 def test_copies_of_a_log_are_judged_as_one(run: Run, tmp_path: Path) -> None:
-    """What the one lacks the other has; what they tell differently is a contradiction."""
+    """What the one lacks the other has; where they differ is a contradiction."""
     left = write(tmp_path / "left", *HISTORY[:4])
     right = write(tmp_path / "right", *HISTORY[1:])
     other = write(tmp_path / "other", Updates([(APPLE, 3, 7)]), *HISTORY[1:])
@@ -163,7 +163,7 @@ def test_updates_that_nobody_counts_yet_are_told(run: Run, tmp_path: Path) -> No
 
 
 def test_the_directory_of_a_capture_is_verified_log_by_log(run: Run, captured: Path) -> None:
-    """A log per table; and whether anybody said how many rows the snapshot had."""
+    """A log per table; and whether notifications stated how many rows the snapshot had."""
     said = run("verify", captured / "logs")
     plain = json.loads(run("verify", "--json", captured / "logs").out)
 
@@ -216,7 +216,7 @@ def test_a_log_of_a_capture_that_is_gone_is_missed(run: Run, captured: Path, tmp
 def test_a_damaged_note_of_a_capture_is_refused(
     run: Run, captured: Path, tmp_path: Path, command: str, raw: str
 ) -> None:
-    """It says which logs there must be: without it, one that is gone would not be missed."""
+    """It names the logs that there must be: without it, a missing one would not be noticed."""
     logs = tmp_path / "logs"
     shutil.copytree(captured / "logs", logs)
     shutil.rmtree(logs / "public.orders")
@@ -227,7 +227,7 @@ def test_a_damaged_note_of_a_capture_is_refused(
 
 
 def test_a_start_beyond_all_that_is_stated_is_no_completeness(run: Run, tmp_path: Path) -> None:
-    """Nobody has said anything about what comes from there on."""
+    """Nothing is stated about what comes from there on."""
     said = run("verify", write(tmp_path / "empty", Progress([0], [10])), "--start", "1999")
 
     assert (0, "nothing is complete yet from [1999] on") == (said.code, said.out.splitlines()[-1])
@@ -255,7 +255,7 @@ def test_files_that_are_gone_are_missing_and_other_tables_are_judged(
 
 
 def test_a_log_that_ends_before_the_others_is_named(run: Run, captured: Path, tmp_path: Path) -> None:
-    """Its last file is gone: nothing in the log shows that, but that a capture brings all of them to one end."""
+    """Its last file is missing: only the rule shows that, by which a capture brings all logs to one end."""
     logs = tmp_path / "logs"
     shutil.copytree(captured / "logs", logs)
     sorted((logs / "public.orders").glob("*.avro"))[-1].unlink()

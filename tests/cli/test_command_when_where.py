@@ -65,7 +65,7 @@ def test_where_says_how_far_the_sources_were(run: Run, remap: Path) -> None:
 
 
 def test_what_a_remap_has_forgotten(run: Run, remap: Path) -> None:
-    """What happened before is told as such; where the sources were before is refused."""
+    """What happened before is reported as such; where the sources were before is refused."""
     log, shared = DirectoryRemap(remap), SharedRemap()
     minted(log, follow(shared))
     minted(log, compact(shared, 1500))
@@ -96,7 +96,7 @@ def test_inspect_shows_each_record_and_what_came_of_it(run: Run, remap: Path) ->
 
 
 def test_a_remap_with_foreign_bytes_cannot_be_read_and_one_that_is_not_there_is_misnamed(run: Run, remap: Path) -> None:
-    """4 with the file; 2 for names, also of an empty directory, which nobody has begun."""
+    """4 with the file; 2 for names, also of an empty directory, where no remap has started."""
     empty = remap.parent / "empty"
     empty.mkdir()
     misnamed = (["where", empty / "nowhere"], ["when", empty, "orders=0@1"], ["inspect", "kafka:x", "--remap"])

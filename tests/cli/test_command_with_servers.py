@@ -173,7 +173,7 @@ def test_topics_whose_transactions_are_in_no_order_tell_it(
 ) -> None:
     """Of a topic alone: no view of it, none of its copy, and inspect shows it."""
     kafka, row = ["--bootstrap", broker.bootstrap], captured / "rows" / "public.orders.avsc"
-    # Nobody says in it that the snapshot is whole: what the log is tells it before it has anything.
+    # No record in it states that the snapshot is whole: the log's description shows it before it has anything.
     make_topics(broker, {"clean_full.notes": 1})
     said = run("capture", "kafka", *kafka, "--remap", tmp_path / "remap", "--prefix", "clean_full", "--rows",
                captured / "rows", "--into", "kafka:eager.{table}", "--ordering", "complete",

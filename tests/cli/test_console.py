@@ -33,7 +33,7 @@ class Clock:
 
 
 def test_a_bar_appears_after_a_while_moves_and_goes_away() -> None:
-    """It tells share, time and what is left, over itself in one line; nothing stays of it."""
+    """It shows share, time and what is left, over itself in one line; nothing stays of it."""
     stream, clock = Terminal(), Clock()
     bar = progress.Bar(200, "reading", stream, clock=clock)
     bar.update(40)
@@ -119,7 +119,7 @@ def test_a_file_stays_as_it_was_when_the_command_fails(tmp_path: Path) -> None:
 
 
 def test_a_file_keeps_its_rights_and_a_link_to_it_stays_one(tmp_path: Path) -> None:
-    """It is its content that is made anew."""
+    """Its content is replaced, not the file."""
     target, link = tmp_path / "out", tmp_path / "link"
     target.write_text("before", "utf-8")
     target.chmod(0o640)

@@ -93,7 +93,7 @@ def test_a_capture_by_commit_times_that_lost_its_memory_goes_on(
 def test_a_capture_on_a_remap_goes_on_under_a_recipe_that_is_proposed(
     run: Run, dumps: dict[str, Path], tmp_path: Path, name: str
 ) -> None:
-    """Its TEMP has rows of the old type: it says so, nothing is written, and with the option it goes on to the end."""
+    """Its TEMP has rows of the old type: it reports that and writes nothing; with the option it goes on."""
     old, new = tmp_path / "old", tmp_path / "new"
     shutil.copytree(GOLDEN / name, old)
     recorded, options = captures.CAPTURES[name]
@@ -142,14 +142,14 @@ def test_a_materialization_goes_on(run: Run, dumps: dict[str, Path], tmp_path: P
 
 
 def test_a_view_whose_last_value_may_be_of_a_row_that_is_gone_is_not_gone_on_with(run: Run, tmp_path: Path) -> None:
-    """What it would have to know, which rows are there, is not in the table; made anew it is. The others go on."""
+    """What it would have to know, which rows are there, is not in the table; a new one has it. The others go on."""
     pytest.importorskip("pyarrow")
     place, logs = tmp_path / "last", GOLDEN / "commit-times" / "logs"
     shutil.copytree(GOLDEN / "last", place)
     file = captures.views(place, logs, "last")
     said = run("materialize", file)
     assert (4, True) == (said.code, "its view 'per_order' was begun by an earlier release, whose last" in said.err)
-    # The checkpoint's mark of the view tells; nothing was taken over to see it.
+    # The checkpoint's mark of the view shows it; nothing was taken over to see it.
     claimed = FileRecoveryLog("shop", place / "recovery").open(Range(), Antichain([0]))
     bindings = {one.target: one for one in read_plan(str(file)).bindings}
     demand_same("shop", [bindings["orders"], bindings["items"]], claimed.recovered.checkpoint)

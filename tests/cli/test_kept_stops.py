@@ -20,7 +20,7 @@ WHOLE = [
 ]  # fmt: skip
 #: A row of transaction 6, which was committed between the two; its END is lost.
 LATE = insert(2, 0, 11, 6, 1, 120)
-#: A snapshot that the connector took anew, which may explain that.
+#: A resnapshot, which may explain that.
 ANEW = row(3, 0, 12, lsn=150, snapshot="last")
 STOP = "the END of transaction 6 is missing"
 
@@ -72,7 +72,7 @@ def test_without_the_memory_an_end_from_before_the_snapshot_is_kept(
 def test_a_run_that_ends_while_it_seeks_what_explains_a_stop_leaves_that_to_the_next_one(
     capture: Captures, monkeypatch: pytest.MonkeyPatch, explained: bool
 ) -> None:
-    """With its memory, which says nothing of the stop before the topics were read to their ends."""
+    """With its state, which has nothing of the stop before the topics were read to their ends."""
     more, late = (*NOTIFIED, "--release-every", "1"), [*WHOLE, LATE, *[ANEW] * explained, end(2, 8, 160, 0)]
     assert 0 == capture(WHOLE, *more).code
 
@@ -91,7 +91,7 @@ def test_a_run_that_ends_while_it_seeks_what_explains_a_stop_leaves_that_to_the_
 
 
 def test_a_record_that_is_none_behind_a_stop_does_not_hide_it(capture: Captures) -> None:
-    """It is not taken, and says nothing of a snapshot."""
+    """It is not taken, and means nothing for a snapshot."""
     more = (*NOTIFIED, "--release-every", "1")
     assert 0 == capture(WHOLE, *more).code
     none = record("p.public.t", 2, 1, {"op": "?"})

@@ -94,7 +94,7 @@ def test_a_topic_without_its_row_type_holds_the_remap_and_is_brought_up_when_it_
 def test_a_topic_that_is_gone_is_not_made_and_needs_no_row_type(
     run: Run, tmp_path: Path, broker: KafkaBroker
 ) -> None:
-    """As a directory that is gone: what was bound before is for a capture with the old arguments."""
+    """As a missing directory: what was bound before is for a capture with the old arguments."""
     site = InKafka(tmp_path, run, broker)
     site.grow("likes", "posts")
     (tmp_path / "rows" / "posts.avsc").write_text(json.dumps(ROW), "utf-8")

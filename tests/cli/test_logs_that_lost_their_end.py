@@ -78,7 +78,7 @@ def test_a_finished_history_that_was_cut_is_1(run: Run, tmp_path: Path) -> None:
 
 
 def test_a_log_that_is_not_read_to_its_end_is_not_judged(run: Run, tmp_path: Path) -> None:
-    """It is ahead, and what lies before stands where nobody has to read."""
+    """It is ahead, and what lies before stands where no reader needs it."""
     path = made(run, tmp_path, [Progress([4], [9]), Progress([0], [4])], [Progress([0], [5])])
     said = run("materialize", path)
     assert (0, True) == (said.code, "complete through 4" in said.out), said.err

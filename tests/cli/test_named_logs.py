@@ -64,7 +64,7 @@ def test_a_materialization_of_product_times_is_refused(run: Run, products: Path,
 
 
 def test_without_a_finished_time_there_is_no_table(run: Run, prices: Path, tmp_path: Path) -> None:
-    """Exit 1 and nothing printed: an empty table would say that it is known to be empty."""
+    """Exit 1 and nothing printed: an empty table would mean that it is known to be empty."""
     begun = write(tmp_path / "begun", HISTORY[0])
     later = run("as-of", write(tmp_path / "empty", Progress([0], [10])), "--start", 10)
     said = run("as-of", begun)

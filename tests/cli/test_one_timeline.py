@@ -57,7 +57,7 @@ def test_logs_of_two_timelines_are_refused_with_both_names(run: Run, tmp_path: P
 
 
 def test_copies_of_a_log_are_of_one_timeline(run: Run, tmp_path: Path) -> None:
-    """Also where they are given by the name of one table; a log beside them that is not read says nothing."""
+    """Also where they are given by the name of one table; a log beside them that is not read does not matter."""
     a, b = logs(tmp_path, X, Y)
 
     assert [4, 4] == [run(command, f"t={a}", f"t={b}").code for command in ("verify", "replay")]
@@ -65,7 +65,7 @@ def test_copies_of_a_log_are_of_one_timeline(run: Run, tmp_path: Path) -> None:
 
 
 def test_a_log_that_is_read_alone_is_of_the_timeline_that_is_named(run: Run, tmp_path: Path) -> None:
-    """Nobody is told rows of another one."""
+    """No reader gets rows of another one."""
     a, _ = logs(tmp_path, X, Y)
     right, wrong = (run("as-of", a, "--timeline", name) for name in "xy")
 
@@ -115,7 +115,7 @@ def test_a_materialization_names_the_timeline_in_its_file(run: Run, tmp_path: Pa
 
 
 def test_a_view_goes_on_with_logs_of_its_own_timeline_only(run: Run, tmp_path: Path) -> None:
-    """A log that was written anew may be called the same: its times are others."""
+    """A recreated log may have the same name: its times are others."""
     pytest.importorskip("yaml")
     pytest.importorskip("pyarrow")
     logs(tmp_path, X, X)
@@ -165,7 +165,7 @@ def test_a_mangled_log_is_another_one_of_the_same_timeline(run: Run, tmp_path: P
 
 @pytest.mark.parametrize("stated", [X, LogDescription(timeline="x", log_set="0c")])
 def test_a_log_in_the_place_of_another_is_refused(run: Run, tmp_path: Path, stated: LogDescription) -> None:
-    """Whoever reads it, or would write on, would have the rows of two sources in one table."""
+    """A reader, or a later writer, would have the rows of two sources in one table."""
     logs(tmp_path / "own", NONE, NONE)
     write_timeline(tmp_path / "own", "y" if stated.log_set is None else "x", ["a", "b"], ordering="commit")
     a, _ = logs(tmp_path / "foreign", stated, stated)

@@ -110,7 +110,7 @@ def test_a_line_of_pip_works_in_a_checkout() -> None:
 
 
 def test_a_missing_library_names_an_extra_that_is_there() -> None:
-    """Whoever raises it; and it is one exit code, wherever it is raised."""
+    """One exit code, wherever it is raised."""
     asked = {
         str(argument.value)
         for path in PACKAGE.rglob("*.py")

@@ -1,6 +1,6 @@
-"""The table of docs/operations/remap.md, done as it says, one row after the other, on a live topic.
+"""The table of docs/operations/remap.md, done step by step, one row after the other, on a live topic.
 
-Records come all along; no reader may miss one, or see one twice, whoever is killed, stopped, moved or replaced.
+Records come all along; no reader may miss one, or see one twice, when a process is killed, stopped, moved or replaced.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Site:
         assert 0 == self._producer.flush(120)
 
     def release(self, name: str, mapping: int) -> dict[str, str]:
-        """Another version of cdcv2, unpacked, which writes what ``mapping`` says; the environment to run it in."""
+        """Another version of cdcv2, unpacked, with this ``mapping``; the environment to run it in."""
         path = self.folder / name
         path.mkdir()
         with zipfile.ZipFile(package_zip(path)) as archive:
@@ -150,7 +150,7 @@ def site(broker: KafkaBroker, run: Run, tmp_path: Path) -> Iterator[Site]:
 
 
 def stopped(process: subprocess.Popen[str]) -> int:
-    """Told to end."""
+    """Stopped by a signal."""
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=120)
     return process.returncode
@@ -158,7 +158,7 @@ def stopped(process: subprocess.Popen[str]) -> int:
 
 @pytest.mark.xdist_group("jobs")
 def test_a_live_capture_is_doubled_upgraded_moved_and_changed(site: Site) -> None:
-    """Row by row of the table; what it says of readers and exit codes holds."""
+    """Row by row of the table; its claims about readers and exit codes hold."""
     # A capture that may die: two, with the same arguments; one may be stopped for ever.
     first, second = site.capture("old"), site.capture("old")
     site.send()
@@ -190,7 +190,7 @@ def test_a_live_capture_is_doubled_upgraded_moved_and_changed(site: Site) -> Non
     site.check([*read, *(said["data"]["page"] for said in later)])
     assert site.sent - 20 == len(site.pages("old")), "nobody writes the old logs any more"
 
-    # A version that writes something else: it says so; proposed, the old one stops by itself.
+    # A version that writes something else reports that; proposed, the old one stops by itself.
     other = site.release("other", mapping=MAPPING + 1)
     _, said = site.capture("moved", env=other).communicate(timeout=120)
     assert f"the mapping is version {MAPPING + 1}, bound {MAPPING}" in said and "--propose-recipe" in said, said
@@ -216,7 +216,7 @@ def pages(site: Site, words: list[str]) -> list[dict[str, Any]]:
 
 @pytest.mark.xdist_group("jobs")
 def test_one_more_topic_and_a_remap_that_is_compacted(site: Site) -> None:
-    """The old capture stops when it has written all before; whoever compacts disturbs nobody, now or at a start."""
+    """The old capture stops when it has written all before; a compaction disturbs no process, now or at a start."""
     old = site.capture("grown")
     site.send()
     site.until_all_in("grown")

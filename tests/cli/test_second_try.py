@@ -90,7 +90,7 @@ def test_logs_of_another_remap_that_hold_nothing_make_room(run: Run, captured: P
 def test_where_something_was_written_nothing_is_removed(
     run: Run, captured: Path, tmp_path: Path, left: str
 ) -> None:
-    """A fact in a log, a memory of facts that are gone, and what cannot be read stay, and are judged as they are."""
+    """A fact in a log, a state of missing facts, and what cannot be read stay, and are judged as they are."""
     into = tmp_path / "logs"
     shutil.copytree(captured / "logs", into)
     if left != "fact":

@@ -51,7 +51,7 @@ BEGUN = [
 
 
 def test_what_was_given_out_before_is_a_duplicate(capture: Captures) -> None:
-    """The connector repeats a row; the ENDs before say that it was given out, and the capture goes on."""
+    """The connector repeats a row; the ENDs before show that it was released, and the capture goes on."""
     first = [*BEGUN, insert(0, 2, 10, 5, 1, 100), end(1, 5, 120, 1)]
     assert (0, [1, 3, 10]) == (capture(first, *NOTIFIED).code, capture.held())
     again = capture([*first, insert(0, 3, 10, 5, 1, 100), insert(0, 4, 11, 6, 1, 130), end(2, 6, 140, 1)], *NOTIFIED)
@@ -59,7 +59,7 @@ def test_what_was_given_out_before_is_a_duplicate(capture: Captures) -> None:
 
 
 def test_the_begin_before_is_one_of_two(capture: Captures) -> None:
-    """The connector was killed inside the transaction and numbers its rows anew: some of them may be lost."""
+    """The connector was killed inside the transaction and renumbers its rows: some of them may be lost."""
     assert 4 != capture(BEGUN, *NOTIFIED).code
     transaction = {"id": "5:1", "total_order": 1, "data_collection_order": 1}
     anew = row(0, 2, 10, op="c", txId=5, transaction=transaction, version="3.4.1.Final")

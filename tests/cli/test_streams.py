@@ -1,4 +1,4 @@
-"""Standard streams may be closed or full: the exit code says what became of the result, and none is a mistake."""
+"""Standard streams may be closed or full: the exit code shows what became of the result, and none is a mistake."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FULL = Path("/dev/full")
 
 
 class Done(NamedTuple):
-    """What came of a command in a shell."""
+    """The result of a command in a shell."""
 
     code: int
     out: str
@@ -65,7 +65,7 @@ def test_a_full_standard_output_is_said(prices: Path) -> None:
 
 
 def test_an_output_by_the_name_of_a_stream_goes_there(prices: Path, tmp_path: Path) -> None:
-    """/dev/stdout leads to a file that is open: one in its place would be seen by nobody."""
+    """/dev/stdout leads to a file that is open: no reader would see one in its place."""
     words = [sys.executable, "-m", "cdcv2", "as-of", prices, "--output", "/dev/stdout"]
     with open(tmp_path / "out", "w+b") as out:
         done = subprocess.run(words, stdout=out, stderr=subprocess.DEVNULL, check=False)

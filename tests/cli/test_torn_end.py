@@ -16,7 +16,7 @@ A = "public.a"
 
 
 def row(tx: int, number: int, seq: int | None) -> RowFact:
-    """A row that says which one it is."""
+    """A row that identifies itself."""
     text = f"row {tx}.{number}"
     return RowFact(A, tx, number, number, seq, "c", ((text, 1),), Position(f"p.{A}", 0, 0))
 

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.integration
 
 
 def test_types_arrive_as_types(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """compare --source is equal, information_schema says the same, and a user's queries run on the target unchanged."""
+    """compare --source is equal, information_schema agrees, and a user's queries run on the target unchanged."""
     with arriving() as source:
         for name, value in source.server.environment.items():
             monkeypatch.setenv(name, value)

@@ -140,7 +140,7 @@ def test_from_its_first_record_on_it_is_captured(capture: Captures, dumps: list[
 def test_a_table_that_had_rows_before_its_first_record_is_named_and_the_others_go_on(
     capture: Captures, op: str, memory: str, before: str
 ) -> None:
-    """What would be stated of it would be no table: nothing is, now and later, whatever comes of it."""
+    """A log of it would be no table: nothing is stated, now and later, with any records."""
     said = [*BEGUN, *SAID, *FIRST_OF_T, FIRST_OF_U[0], changed(op, FIRST_OF_U[1]), FIRST_OF_U[2]]
     for dump in (said, [*said, *LATER]):
         done = capture(dump, *NOTIFIED, "--before", before, tables="tu")
@@ -200,7 +200,7 @@ def test_a_log_that_a_crash_left_behind_is_not_taken_for_one_of_such_a_table(cap
 
 
 def test_a_late_row_of_its_snapshot_stops_the_capture(capture: Captures) -> None:
-    """It had rows, so it was scanned, whatever the notifications say."""
+    """It had rows, so it was scanned, against the notifications."""
     assert 0 == capture([*BEGUN, *SAID], *NOTIFIED, tables="tu").code
     late = capture([*BEGUN, *SAID, row(0, 0, 7, table="u", **FIRST)], *NOTIFIED, tables="tu")
     assert 4 == late.code and "a row of the snapshot of public.u stands at p.public.u[0]@0" in late.err
@@ -208,7 +208,7 @@ def test_a_late_row_of_its_snapshot_stops_the_capture(capture: Captures) -> None
 
 @pytest.mark.parametrize("known", ["--snapshot none", "SKIPPED"])
 def test_without_a_snapshot_a_table_is_covered_if_it_has_a_topic(capture: Captures, known: str) -> None:
-    """Or if the user says so; another one begins with its first record."""
+    """Or if the user declares it; another one begins with its first record."""
     skipped = [note(0, "SKIPPED")] if known == "SKIPPED" else []
     more = NOTIFIED if skipped else ("--snapshot", "none")
     dump = [*skipped, change("t", 0, 10, 5, 1, 100), end(0, 5, 120, t=1)]
@@ -506,7 +506,7 @@ def test_on_a_remap_out_of_order_it_begins_with_what_is_given_out_first(run: Run
 def test_on_a_remap_a_crash_anywhere_while_it_is_covered_is_healed(
     bound: Captures, step: str, nth: int, first: str
 ) -> None:
-    """Also where no table was covered before, so that no log says how far the capture has come, but TEMP."""
+    """Also where no table was covered before, so that no log shows how far the capture is, but TEMP."""
     more = NOTIFIED if first == "t" else ("--snapshot", "none")
     begun, later = ([*BEGUN, *SAID], WHOLE) if first == "t" else ([end(0, 4, 110, other=1)], [
         end(0, 4, 110, other=1), change("t", 0, 10, 5, 1, 110), end(1, 5, 120, t=1),
@@ -525,7 +525,7 @@ def test_on_a_remap_a_crash_anywhere_while_it_is_covered_is_healed(
 
 
 def test_on_a_remap_one_that_lags_behind_finds_the_same_start(bound: Captures) -> None:
-    """Others have stated it; whoever goes on at an earlier time gives out the same."""
+    """Others have stated it; a run that resumes at an earlier time releases the same."""
     assert 0 == bound([*BEGUN, *SAID], *NOTIFIED, tables="tu").code
     with failpoints.placed(log_set.TABLE_STATED, 1), pytest.raises(failpoints.PlacedCrash):
         bound([*BEGUN, *SAID, *FIRST_OF_T, *FIRST_OF_U], *NOTIFIED, tables="tu")
@@ -580,7 +580,7 @@ def test_on_a_remap_nothing_is_complete_where_no_table_is_covered(bound: Capture
 
 
 def test_on_a_remap_a_late_row_of_its_snapshot_stops_the_capture(bound: Captures) -> None:
-    """It had rows, so it was scanned, whatever the notifications say."""
+    """It had rows, so it was scanned, against the notifications."""
     assert 0 == bound([*BEGUN, *SAID], *NOTIFIED, tables="tu").code
     late = bound([*BEGUN, *SAID, row(0, 0, 7, table="u", **FIRST)], *NOTIFIED, tables="tu")
     assert 4 == late.code and "none" == begins(bound)
@@ -588,7 +588,7 @@ def test_on_a_remap_a_late_row_of_its_snapshot_stops_the_capture(bound: Captures
 
 @pytest.mark.parametrize("known", ["--snapshot none", "SKIPPED"])
 def test_on_a_remap_without_a_snapshot_a_table_is_covered_if_it_has_records(bound: Captures, known: str) -> None:
-    """When anything is bound first, or if the user says so; another one begins with its first record."""
+    """When anything is bound first, or if the user declares it; another one begins with its first record."""
     skipped = [note(0, "SKIPPED")] if known == "SKIPPED" else []
     more = (*(NOTIFIED if skipped else ("--snapshot", "none")), "--empty", "public.v")
     dump = [*skipped, change("t", 0, 10, 5, 1, 100), end(0, 5, 120, t=1)]
@@ -647,7 +647,7 @@ def test_on_a_remap_views_go_on_without_it_and_take_it_in(run: Run, tmp_path: Pa
     assert "t: 4 rows" in said.out and "u: 2 rows" in said.out
 
 
-# -- tables that were empty, as only the user says
+# -- tables that were empty only by the user's declaration
 
 
 EMPTY = ("--empty", "public.t,public.u,public.v")

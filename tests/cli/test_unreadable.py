@@ -1,4 +1,4 @@
-"""What nobody may read is exit code 4 with its path: no table is left out of a folder, and there is no traceback."""
+"""A file without permission is exit code 4 with its path: no table is left out of a folder; there is no traceback."""
 
 from __future__ import annotations
 

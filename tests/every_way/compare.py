@@ -19,7 +19,7 @@ NONE: Facts = {table: Counter() for table in TABLES}
 
 
 class Different(AssertionError):
-    """A capture says something else than the judge."""
+    """A capture has another result than the judge."""
 
 
 class Case:
@@ -223,7 +223,7 @@ class Case:
         released = self.released(upper)
         step = self.judge.step(Known(self.world, cut), released)
         if self.came.forgot and stop is not None and "cannot be known" in stop:
-            # What would show whether a record is a duplicate is gone.
+            # What would show whether a record is a duplicate is lost.
             return
         missing = self._unfounded(cut, released, step)
         if missing:
@@ -283,7 +283,7 @@ class Case:
             step = self.judge.step(Known(self.world, cut), released)
             facts = self.came.facts.get(time, NONE)
             if self.came.forgot and upper <= time and stop is not None and "cannot be known" in stop:
-                # What would show whether a record is a duplicate is gone.
+                # What would show whether a record is a duplicate is lost.
                 return
             if stop is not None and self._stops_here(time, step, before, facts):
                 return
@@ -304,7 +304,7 @@ class Case:
             raise self.fail(f"the last time is {time}, and the logs are stated up to {upper}")
 
     def _check_stops(self) -> None:
-        """They are at one time; but what a topic has lost, and when, may say more or less to each life."""
+        """They are at one time; but what a topic has lost, and when, may show more or less to each life."""
         stops = [(stop, upper) for _, stop, upper in self.came.lives if stop is not None]
         uppers = {upper for stop, upper in stops if not (self.came.forgot and "cannot be known" in stop)}
         if len(uppers) > 1:

@@ -79,7 +79,7 @@ def _bytes(value: Any) -> bytes | None:
 class Connector:
     """Sends what the database did.
 
-    ``version`` is its own; ``notified``: it says how its snapshot goes; ``steady``: a row that is sent again has the
+    ``version`` is its own; ``notified``: it reports how its snapshot goes; ``steady``: a second copy of a row has the
     same ``source.sequence``.
     """
 

@@ -1,8 +1,8 @@
-"""What every capture must say of a history, by definition: all that is in the topics up to some cut, looked at anew.
+"""The result that every capture must have, by definition: all that is in the topics up to some cut, judged afresh.
 
-The judge knows what really happened (each record names its event) and remembers nothing but what was given out. It
-works on cuts: so many records of each partition are known. Of a cut it says which transactions are whole, and whose
-records contradict what the connector may send: those are *culprits*. Nothing of a culprit is given out from the cut on
+The judge knows what really happened (each record names its event) and keeps only what was released. It works on cuts:
+so many records of each partition are known. Of a cut it decides which transactions are whole, and whose records
+contradict what the connector may send: those are *culprits*. Nothing of a culprit is released from the cut on
 that shows it, and nothing behind it; that is a stop. A stop is *due* when all before the culprit is whole; one that is
 not due may stop a capture already. What was given out before any record showed that it was wrong is no fault, but then
 the capture must stop when one does. Where records contradict each other about what was given out rightly, a capture may
@@ -202,7 +202,7 @@ class Judge:
         return [replace(one, must=False) if self._is_old(one, known, released) else one for one in found]
 
     def _is_old(self, one: Culprit, known: Known, released: dict[int, Facts]) -> bool:
-        """Whether so many were given out behind it that it is a duplicate to whoever looks at it now."""
+        """Whether so many were released behind it that it is a duplicate to a capture that sees it now."""
         if one.tx is None or self.world.known is None:
             return False
         if self.way.ordering == "complete" and one.tx not in released and any(end.tx == one.tx for end in known.ends()):
@@ -227,7 +227,7 @@ class Judge:
         if "STARTED" in kinds[first:] or len(lsns) > 1 and max(lsns) > SNAPSHOT_LSN:
             yield Culprit("a second snapshot", EVER, True, now=given, at_once=True, another=True)
         elif max(lsns, default=0) > SNAPSHOT_LSN:
-            # Nothing tells them from those of the first one, but that there are too many.
+            # They look like those of the first one, but there are too many.
             more = known.has_more_than_scanned(known.of("read"))
             at = EVER if given or not more else SNAPSHOT
             yield Culprit("rows of another snapshot", at, more, now=more, at_once=True, another=True)
@@ -240,7 +240,7 @@ class Judge:
             yield Culprit("more snapshot rows than were scanned", SNAPSHOT, True, now=True)
         read, reads = facts_of(firsts), Counter(one.table for one in firsts)
         if given and any(n > released[SNAPSHOT][table][row] for table in TABLES for row, n in read[table].items()):
-            # Without a memory only their number tells it: the logs do not say at which positions they stood.
+            # Without a state only their number shows it: the logs do not have the positions at which they stood.
             more = any(reads[table] > released[SNAPSHOT][table].total() for table in TABLES)
             yield Culprit("a snapshot row after the snapshot", SNAPSHOT, more, now=True)
         base = min((one.commit for one in firsts), default=SNAPSHOT_LSN)
@@ -293,7 +293,7 @@ class Judge:
             due = (end is not None or tx in released) and self._is_open(tx, released)
             yield Culprit(TWO_ROWS, self.commits[tx], due, tx)
         if changes and self.world.connector.version == OLD and len(known.of("begin", tx)) > 1:
-            # A row of it says which version. Where it was not numbered anew, but sent again, nothing tells that.
+            # A row of it shows the version. Whether it was renumbered or sent again, no record shows.
             given = known.facts(end) if end is not None and known.is_whole(end) else None
             given = released.get(tx, given)
             wrong = given is not None and given != self.real(tx, {tx: given} | released)
@@ -398,7 +398,7 @@ class Judge:
 
     def _give(self, known: Known, released: dict[int, Facts], step: Step, cap: int) -> None:
         bad = {one.tx for one in step.culprits if one.must}
-        # Behind so many others that it is a duplicate to whoever reads it.
+        # Behind so many others that it is a duplicate to a capture that reads it.
         old = self._too_late(known.ends(), released)
         is_due = True
         for end in sorted(known.ends(), key=lambda one: one.commit):

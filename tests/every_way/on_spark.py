@@ -90,7 +90,7 @@ def _between(records: dict[Place, list[Record]], low: Cut, high: Cut, chance: ra
 
 
 def _told(logs: Path) -> tuple[dict[int, Facts], int]:
-    """What the logs say, of the tables that the connector covers."""
+    """The content of the logs, of the tables that the connector covers."""
     there = {table: (logs / table).is_dir() for table in TABLES}
     return of_covered(
         {table: log_messages(logs / table, ROWS) if is_there else [] for table, is_there in there.items()},

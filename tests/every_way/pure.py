@@ -1,6 +1,6 @@
 """The ways to capture that need no Spark, run over a history: in memory, with restarts, kills, and any cut of bindings.
 
-Each run says what it came to (:class:`Came`). Topics are seen as far as a stage of the history goes; a life of a
+Each run has a result (:class:`Came`). Topics are seen as far as a stage of the history goes; a life of a
 capture reads them in an order of its own, may be killed at any step, and may have lost its memory.
 """
 
@@ -82,7 +82,7 @@ class Came:
     #: By commit times what stopped one more run, of all topics, that had no memory and released after each record; and
     #: whether the logs then keep a stop.
     without_memory: tuple[str | None, bool] | None = None
-    #: The stops that were said to last, and those that the logs keep, log by log.
+    #: The stops that were reported as permanent, and those that the logs keep, log by log.
     lasting: set[str] = field(default_factory=set)
     kept: dict[str, set[str]] = field(default_factory=dict)
     #: Where one lasts, what stops one more life, without a memory and without what need not be in the topics any more.
@@ -101,7 +101,7 @@ def recipe(world: World, way: Way) -> Recipe:
 
 
 def said_by(logs: Mapping[str, MemoryLog]) -> tuple[dict[int, Facts], int]:
-    """What logs in memory say; those of tables that the connector does not cover say nothing."""
+    """The content of logs in memory; none for tables that the connector does not cover."""
     return of_covered(
         {table: log.messages for table, log in logs.items()}, {table: log.description() for table, log in logs.items()}
     )
@@ -118,7 +118,7 @@ def of_covered(
 def stated(
     logs: Mapping[str, list[Message]], starts: Mapping[str, int] | None = None
 ) -> tuple[dict[int, Facts], int]:
-    """What the logs say, by time, each update counted, up to the meet of what is stated; they begin at ``starts``."""
+    """The content of the logs, by time, each update counted, up to the meet of what is stated; from ``starts`` on."""
     facts: dict[int, Facts] = {}
     uppers = []
     for table, messages in logs.items():
@@ -300,7 +300,7 @@ class Timeline(RemapInMemory):
                 return
 
     def told(self) -> tuple[dict[int, Facts], int]:
-        """What the logs say; up to where TEMP is stated, while no table has an output."""
+        """The content of the logs; up to where TEMP is stated, while no table has an output."""
         facts, upper = said_by(self.logs)
         if not upper and self.temp.messages:
             temp = Iter(self.temp.messages)
@@ -321,7 +321,7 @@ class Timeline(RemapInMemory):
         return min((check_int(upper.elements[0]) for upper in uppers), default=None)
 
     def close(self) -> None:
-        """What was sent and is not durable is gone."""
+        """What was sent and is not durable is lost."""
         for log in (*self.logs.values(), self.temp):
             log.close()
 

@@ -1,6 +1,6 @@
 """One history: what a database did, what is in the topics of it, what went wrong, and how the topics are seen to grow.
 
-Everything is drawn from one seed; ``features`` says which kinds of mishap may be drawn. See :data:`MISHAPS`.
+Everything is drawn from one seed; ``features`` has the kinds of mishap that may be drawn. See :data:`MISHAPS`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MISHAPS = (
 )
 #: A row that is sent again may have another `source.sequence`.
 ANOTHER_SEQUENCE = "another sequence"
-#: The connector covers a table only after its snapshot, which had rows by then.
+#: The connector covers a table only after its snapshot, and the table had rows before.
 LATE_TABLE = "late table"
 FEATURES = (ANOTHER_SEQUENCE, LATE_TABLE, *MISHAPS)
 Cut = dict[Place, int]
@@ -36,7 +36,7 @@ class World:
     seed: int
     #: initial with notifications ("notified"), initial without ("marked"), or "none".
     snapshot: str
-    #: Tables that the capture is told to have whole old rows.
+    #: Tables that are declared to the capture to have whole old rows.
     full: frozenset[str]
     mishaps: tuple[str, ...]
     database: Database
@@ -128,7 +128,7 @@ def drawn(seed: int, features: Collection[str] = FEATURES) -> World:
     world.stages = _stages(chance, world, drawing.first)
     staged = random.Random(f"{seed} staged")
     if drawing.contradicts is not None and staged.random() < 0.5:
-        # All that is whole by then is given out, and the next start finds what contradicts it.
+        # All that is whole is released then, and the next start finds what contradicts it.
         world.stages = [_before(world, *drawing.contradicts), world.whole]
     world.known = chance.choice((None, None, None, 2, 4))
     world.forgets = chance.random() < 0.2
@@ -146,7 +146,7 @@ class _Drawing:
         #: From which transaction on the connector covers the table that is covered late; None: there is none.
         self.covers: int | None = None
         #: Where in the transaction topic an END stands that contradicts what is before it; the transaction whose rows
-        #: have not come by then, if there is one.
+        #: have not come before it, if there is one.
         self.contradicts: tuple[int, int | None] | None = None
 
     @property
@@ -341,7 +341,7 @@ def _before(world: World, at: int, late: int | None) -> Cut:
 def _stages(chance: random.Random, world: World, first: Cut) -> list[Cut]:
     """Some cuts, each beyond the one before; in the last is all, or at times not quite."""
     whole, cuts = world.whole, list[Cut]()
-    # Where nothing says how many rows a snapshot has, it is complete when the capture looks.
+    # Without a number of a snapshot's rows, it is complete when the capture looks.
     cut = dict.fromkeys(whole, 0) | (first if world.snapshot == "marked" else {})
     for _ in range(chance.choice((0, 0, 1, 1, 2))):
         for place, end in whole.items():
@@ -352,13 +352,13 @@ def _stages(chance: random.Random, world: World, first: Cut) -> list[Cut]:
 
 
 def recipe_words(world: World) -> dict[str, Any]:
-    """What a capture of this history is told beside its tables."""
+    """The arguments of a capture of this history beside its tables."""
     more: dict[str, Any] = {"full_identity": world.full}
     if world.snapshot == "none":
         more["snapshot"] = "none"
     if world.snapshot == "notified":
         more["notification_topic"] = NOTIFICATIONS
     if world.snapshot != "notified":
-        # Nothing else says that the connector covers them.
+        # Only this shows that the connector covers them.
         more["empty"] = frozenset(table for table, rows in world.database.snapshot.items() if not rows)
     return more
