@@ -65,7 +65,7 @@ class KafkaTopics:
         return {place: high for place, (_, high) in self._spans(self._topics()).items()}
 
     def check(self, positions: Mapping[Place, int], *, follow: bool = False) -> dict[Place, int]:
-        """Whether everything from the positions on is there, and will stay; returns where the partitions end now.
+        """Raise unless everything from the positions on is there, and will stay; returns where the partitions end now.
 
         Raises as :meth:`read` does.
         """

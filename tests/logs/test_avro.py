@@ -94,7 +94,7 @@ def test_updates_at_product_times_come_back(drawn: Any) -> None:
 
 
 def test_another_library_reads_and_writes_product_times_with_the_schema() -> None:
-    """The schema says all that another implementation has to know."""
+    """The schema has all that another implementation must know."""
     codec = MessageCodec(ROW, 2)
     parsed = fastavro.parse_schema(codec.schema)
     out = io.BytesIO()
@@ -257,7 +257,7 @@ def test_a_schema_with_int_times_has_the_same_bytes() -> None:
 @pytest.mark.parametrize("kwargs", [{"times": "long"}, {"times": 0}, {"times": True}, {"times": 2.0}, {"times": 101},
                                     {"confluent_schema_id": -1}, {"confluent_schema_id": 2**32}])
 def test_settings_that_do_not_exist_are_usage_errors(kwargs: Any) -> None:
-    """Said when the codec is made."""
+    """Reported when the codec is made."""
     with pytest.raises(UsageError):
         MessageCodec(ROW, **kwargs)
 

@@ -86,7 +86,7 @@ def test_messages_come_back_with_their_positions(path: Path) -> None:
 
 
 def test_a_log_is_opened_by_whoever_knows_its_path(path: Path) -> None:
-    """It says itself what it holds."""
+    """It describes itself."""
     written(path, [FIRST])
     log = DirectoryLog(path)
 
@@ -106,7 +106,7 @@ def test_nothing_is_in_the_log_before_it_is_flushed(path: Path) -> None:
 
 
 def test_product_times_are_kept(path: Path) -> None:
-    """The log says of which kind its times are."""
+    """The log states of which kind its times are."""
     log = DirectoryLog(path, ROW, create=True, times=2)
     message = Updates([(ROW.row([1, "a"]), Product(1, 2), 1)])
     log.send(message)
@@ -167,7 +167,7 @@ def test_many_writers_of_one_log_lose_nothing(path: Path) -> None:
 
 
 def test_two_may_create_a_log_at_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever comes second finds the log that the first one made, and they agree on it or it is refused."""
+    """The second one finds the log that the first one made, and they agree on it or it is refused."""
     real = os.link
 
     def overtaken(source: Any, target: Any) -> None:
@@ -246,7 +246,7 @@ def test_writer_and_reader_meet_in_a_directory(path: Path) -> None:
 
 
 def test_a_followed_log_goes_on(path: Path) -> None:
-    """Nothing now is said as None, and what is written later comes."""
+    """Nothing now is yielded as None, and what is written later comes."""
     log = written(path, [FIRST])
     followed = DirectoryLog(path, idle_wait=0.001).read(follow=True)
 
@@ -315,7 +315,7 @@ def test_a_log_that_was_made_anew_is_not_read_on(path: Path) -> None:
 
 
 def test_a_directory_that_is_no_log_is_a_missing_log(path: Path) -> None:
-    """Said with the path, and not made by accident."""
+    """Reported with the path, and not made by accident."""
     with pytest.raises(MissingLogError, match="no directory .*orders"):
         DirectoryLog(path, ROW)
     assert not path.exists()
@@ -373,7 +373,7 @@ def test_a_directory_with_other_things_is_not_taken_over(path: Path) -> None:
 
 
 def changed(path: Path, **change: Any) -> None:
-    """A change of what the log says of itself, by a writer that gives no digest of it."""
+    """A change of the log's description, by a writer that gives no digest of it."""
     described = path / "_log.json"
     said = {**json.loads(described.read_text()), **change}
     del said["digest"]
@@ -449,7 +449,7 @@ def test_a_failing_disk_is_an_output_error_and_the_flush_can_be_tried_again(
 
 
 def test_a_place_where_no_log_can_be_made_is_an_output_error(tmp_path: Path) -> None:
-    """A file in the way, say."""
+    """As a file in the way."""
     (tmp_path / "file").write_text("")
     with pytest.raises(OutputError, match="file"):
         DirectoryLog(tmp_path / "file" / "log", ROW, create=True)
@@ -465,7 +465,7 @@ def test_a_file_that_cannot_be_read_is_unavailable(path: Path) -> None:
 
 
 def test_a_log_is_marked_with_another_ordering_than_that_of_commits(path: Path) -> None:
-    """Whoever opens it to write so marks it, also one that is there; it stays marked, and the rest as it was."""
+    """A writer with the attribute marks it, also an existing log; it stays marked, and the rest as it was."""
     log = written(path, [FIRST])
     before = json.loads((path / "_log.json").read_text("utf-8"))
     opened = DirectoryLog(path, description=LogDescription(AS_COMPLETE))

@@ -64,7 +64,7 @@ def test_statements_come_back(message: Progress) -> None:
 
 
 def test_a_line_is_for_people() -> None:
-    """One look says what happened."""
+    """One look shows what happened."""
     line = JsonLines(ROW).encode(Updates([((1, math.inf), Product(1, 2**60), 1)]))
 
     assert {"updates": [{"data": {"id": 1, "price": "Infinity"}, "time": [1, "1152921504606846976"], "diff": 1}]} == (
@@ -95,7 +95,7 @@ def test_a_line_is_for_people() -> None:
     ('{"updates": [{"data": 1, "time": ' + "1" * 5000 + ', "diff": 1}]}', "no JSON"),
 ])
 def test_a_line_that_is_no_message_is_refused(line: str | bytes, said: str) -> None:
-    """With the reason, and nothing but a DecodeError."""
+    """With the reason, and only a DecodeError."""
     with pytest.raises(DecodeError, match=said):
         JsonLines(ROW).decode(line)
 

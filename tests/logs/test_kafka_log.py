@@ -169,7 +169,7 @@ def test_a_missing_topic_is_named_and_not_made(broker: KafkaBroker, topic: str) 
 
 @pytest.mark.parametrize("setting", ["cleanup.policy=compact", "retention.ms=1000", "retention.bytes=100000"])
 def test_a_topic_that_would_lose_statements_is_refused(broker: KafkaBroker, topic: str, setting: str) -> None:
-    """By whoever writes or reads, before the first message."""
+    """By the writer or the reader, before the first message."""
     name, _, value = setting.partition("=")
     made(broker, topic, **{name: value})
     for create in (False, True):
@@ -257,7 +257,7 @@ def test_large_messages_are_split_to_fit_the_topic(broker: KafkaBroker, topic: s
 
 
 def test_a_limit_that_was_lowered_later_is_refused_clearly(broker: KafkaBroker, topic: str) -> None:
-    """The broker refuses the message, and flush says so with the remedy, as soon as the new limit is in force there."""
+    """The broker refuses the message, and flush reports it with the remedy, as soon as the new limit is in force."""
     log = log_of(broker, topic, patience=60)
     client = Client(broker.bootstrap)
     kind = client.questions
@@ -281,7 +281,7 @@ def test_confluent_framing_goes_through_a_topic(broker: KafkaBroker, topic: str)
 
 
 def test_a_followed_log_goes_on(broker: KafkaBroker, topic: str) -> None:
-    """Nothing now is said as None; what comes later is given, and so are partitions that are added."""
+    """Nothing now is yielded as None; what comes later is given, and so are partitions that are added."""
     log = log_of(broker, topic, FIRST)
     followed = log.read(follow=True)
     assert FIRST == next_of(followed).message
@@ -300,7 +300,7 @@ def test_a_followed_log_goes_on(broker: KafkaBroker, topic: str) -> None:
 
 
 def test_a_broker_that_is_down_is_unavailable_in_bounded_time() -> None:
-    """With its address and what was heard of it, however it is asked."""
+    """With its address and the client's last message, for every way to ask."""
     nobody = f"127.0.0.1:{free_port()}"
     with pytest.raises(UnavailableError, match=nobody) as caught:
         KafkaLog("orders", nobody, ROW, patience=1)
@@ -349,7 +349,7 @@ def test_a_broker_that_goes_away_and_comes_back(
 
 
 def test_a_closed_log_can_be_used_again(broker: KafkaBroker, topic: str) -> None:
-    """Closing releases connections, and says nothing about the log."""
+    """Closing releases connections, and has no effect on the log."""
     log = log_of(broker, topic, FIRST)
     log.close()
     log.send(SECOND)
@@ -377,7 +377,7 @@ def guarded() -> Iterator[tuple[KafkaBroker, str]]:
 def test_settings_come_from_a_file_and_stay_there(
     guarded: tuple[KafkaBroker, str], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Java's own file logs us in; a wrong password is said, and shown nowhere."""
+    """Java's own file logs us in; a wrong password is reported, and shown nowhere."""
     broker, address = guarded
     path = tmp_path / "client.properties"
     path.write_text(
@@ -450,7 +450,7 @@ def test_what_a_log_stated_before_stands_beside_what_comes_later(broker: KafkaBr
 
 
 def test_a_log_states_its_timeline_in_every_message_and_takes_no_other(broker: KafkaBroker, topic: str) -> None:
-    """What is of one message stands beside that one only, also when it is sent again; two timelines are an error."""
+    """Attributes of one message stand beside that one only, also when it is sent again; two timelines are an error."""
     mine = LogDescription(timeline="x")
     log = log_of(broker, topic, description=mine)
     log.send(FIRST, (("cdcv2-other", b"1"),))
@@ -487,7 +487,7 @@ def test_an_empty_topic_that_is_read_with_a_log_is_of_its_timeline(broker: Kafka
 
 
 def test_where_a_log_begins_is_stated_by_all_that_write_it(broker: KafkaBroker, topic: str) -> None:
-    """Also by one that opens it later and was not told of it: its last message stands for all."""
+    """Also by one that opens it later without the attribute: its last message stands for all."""
     mine = LogDescription(timeline="x")
     first = log_of(broker, topic, description=mine)
     first.describe(LogDescription(start="none"))

@@ -140,7 +140,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
 
 @dataclass(frozen=True)
 class Case:
-    """Rows that are hard to keep. ``errors``: name of the target -> the error, and what its text says."""
+    """Rows that are hard to keep. ``errors``: name of the target -> the error, and its text."""
 
     row: list[Any]
     row_type: RowType = ENTRY
@@ -204,7 +204,7 @@ CASES: dict[str, Callable[[], Case]] = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_rows_that_are_hard_to_keep(place: Place, name: str) -> None:
-    """They are kept, or the error says which table, which column, and what to do; then other rows are right."""
+    """They are kept, or the error names the table, the column, and what to do; then other rows are right."""
     case = CASES[name]()
     good: list[Change] = [([f"good {case.row_type.columns[0]}", *[None] * (len(case.row) - 1)], 1)]
     if case.row_type is not ENTRY and case.row_type.shape.columns[-1].shape.kind != "optional":
@@ -309,13 +309,13 @@ def torn_manifest(place: Place) -> Iterator[None]:
 
 
 def lost_recovery(place: Place) -> Iterator[None]:
-    """The recovery log is gone, and the lake is not."""
+    """The recovery log is missing, and the lake is not."""
     assert isinstance(place, Lake)
     with away(place.recovery):
         yield
 
 
-#: Hardship -> the target, the error, what its text says. Put up behind the first transaction.
+#: Hardship -> the target, the error, its text. Put up behind the first transaction.
 SPOILED: dict[Callable[[Place], Iterator[None]], tuple[str, type[Cdcv2Error], str]] = {
     by_sql(
         "dropped_column",
@@ -450,7 +450,7 @@ def test_a_column_that_is_altered_in_mid_run(
 @pytest.mark.integration
 @pytest.mark.parametrize("moment", ["Load", "Flush", "Changes"])
 def test_what_altering_has_rounded_is_not_taken_for_a_wrong_row(server: Postgres, moment: str) -> None:
-    """A row that is looked up is another one by then; the error is of the column all the same."""
+    """A row that is looked up has changed in the meantime; the error is of the column all the same."""
     place, binding = Database(server), entries(PRICE)
     driver = (RowByRow if moment in ("Load", "Store") else PostgresDriver)(connect=place.connect)
     runtime = Runtime("m", [binding], driver, history(*PRICES, row_type=PRICE), rows=1)
@@ -470,7 +470,7 @@ def test_what_altering_has_rounded_is_not_taken_for_a_wrong_row(server: Postgres
 
 @pytest.mark.integration
 def test_a_database_that_is_down_at_the_start_and_in_mid_run(server: Postgres) -> None:
-    """Each time the error says that it does not answer; when it does again, the next run goes on."""
+    """Each time the error reports that it does not answer; when it does again, the next run goes on."""
     place = Database(server)
     server.stop()
     try:
@@ -559,7 +559,7 @@ TEXTS = RowType({
 
 @pytest.mark.integration
 def test_a_database_whose_disk_is_full(server: Postgres) -> None:
-    """The error says so, the transaction is not there, and with more room the next run goes on."""
+    """The error reports it, the transaction is not there, and with more room the next run goes on."""
     place = Database(server)
     with small_disk((server.folder / "data").stat().st_uid) as (folder, enlarge):
         (folder / "space").mkdir()

@@ -40,7 +40,7 @@ def fed(cuts: Iterable[Fed]) -> Callable[[Checkpoint], Iterable[Fed]]:
 
 
 class Noted(toys.Authoritative):
-    """A driver that remembers what it was told."""
+    """A driver that records what it receives."""
 
     def __init__(self, database: toys.Database) -> None:
         super().__init__(database)
@@ -68,7 +68,7 @@ class Noted(toys.Authoritative):
 
 
 def test_each_transaction_asks_stores_and_commits() -> None:
-    """A key that is there is said to exist; one transaction per cut, as far as its size is reached."""
+    """A key that is there is sent with ``exists``; one transaction per cut, as far as its size is reached."""
     database = toys.Database()
     driver = Noted(database)
     checkpoint = Runtime("m", [TOTALS], driver, fed(THREE), rows=1).run()
@@ -143,7 +143,7 @@ def test_the_state_of_the_reader_comes_back() -> None:
 
 
 def test_a_gap_is_refused() -> None:
-    """What lies in it would be lost for ever, and nobody would know."""
+    """Its content would be lost for ever, and silently."""
     with pytest.raises(RefusedError, match=r"gave a cut from \[4\] on, and the view .*\[3\]"):
         Runtime("m", [TOTALS], toys.Authoritative(toys.Database()), fed([THREE[0], THREE[2]])).run()
 

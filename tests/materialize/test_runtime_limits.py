@@ -67,7 +67,7 @@ def test_an_extent_that_the_reader_does_not_reach_any_more_is_refused() -> None:
 
 @pytest.mark.parametrize(("step", "committed"), [(BEFORE_COMMIT, 0), (AFTER_COMMIT, 3)])
 def test_the_recovery_log_decides_what_was_committed(step: str, committed: int) -> None:
-    """Staged and not committed is nothing; committed and not applied is applied by whoever comes."""
+    """Staged and not committed is nothing; committed and not applied is applied by the next instance."""
     log, shelf = MemoryRecoveryLog("m"), toys.Shelf()
     with pytest.raises(failpoints.PlacedCrash), failpoints.placed(step):
         Runtime("m", [TOTALS], toys.Lake(shelf), fed(THREE), log=log, rows=1).run()

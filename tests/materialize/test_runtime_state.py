@@ -1,4 +1,4 @@
-"""What a driver is told when it opens, and what becomes of the state that it hands over at each moment."""
+"""What a driver receives when it opens, and what becomes of the state that it hands over at each moment."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Agreeing(toys.Toy):
         return Patch({"agreed": agreed + 1}) if agreed < 2 and len(self.prepared) < 3 else None
 
     def open(self, message: Open) -> Opened:
-        """As it was told to."""
+        """As the test ordered."""
         self.opened.append(message)
         super().open(message)
         return self._rules
@@ -71,7 +71,7 @@ def run(driver: Agreeing, log: MemoryRecoveryLog | None, cuts: int = 3, range: R
 
 
 def test_a_driver_is_told_all_that_the_recovery_log_has() -> None:
-    """Name, tables, share and start; its state, its pieces and what was begun; what it agrees to is in it by then."""
+    """Name, tables, share and start; its state, its pieces and what was begun; what it agreed to is in it already."""
     log, rows = MemoryRecoveryLog("m"), toys.Rows()
     first = Agreeing(rows)
     with failpoints.placed(BEFORE_COMMIT), pytest.raises(failpoints.PlacedCrash):
@@ -137,7 +137,7 @@ def test_a_runtime_goes_on_from_the_least_of_the_pieces_that_a_store_names() -> 
 
 
 def test_before_it_is_opened_a_runtime_is_at_its_start() -> None:
-    """Whoever asks it how far it is, is told the truth."""
+    """A caller that asks it how far it is gets the truth."""
     driver = Agreeing(toys.Rows())
     made = Runtime("m", [TOTALS], driver, fed([]), log=MemoryRecoveryLog("m"), start=[7])
 
@@ -162,7 +162,7 @@ def test_who_stops_between_two_transactions_settles_and_asks_who_has_taken_over(
 
 
 def test_a_runtime_gives_out_each_message_of_either_side() -> None:
-    """Before it is said, or taken note of: so one that schedules several can stop it there."""
+    """Before it is sent, or recorded: so one that schedules several can stop it there."""
     made = Runtime("m", [TOTALS], toys.Authoritative(toys.Database()), fed(THREE[:2]), rows=1)
     stored = [Store, StartCommit, StartedCommit, Acknowledge]
 

@@ -54,7 +54,7 @@ def test_it_stops_at_the_end_of_the_history_without_asking_for_more() -> None:
 
 
 def test_it_gives_out_each_batch_before_it_asks_for_the_next_message() -> None:
-    """Whoever follows a live log sees what is complete at once."""
+    """A reader that follows a live log sees what is complete at once."""
     asked = []
 
     def source() -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""Mangling changes how facts are told, never which facts."""
+"""Mangling changes the form of facts, never the facts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ windows = st.sampled_from([None, 1, 2, 3, 10])
 
 
 def told(messages: Iterable[Any]) -> Counter[Any]:
-    """Each update, and how often it is told."""
+    """Each update, and how often it occurs."""
     return Counter(update for message in messages if hasattr(message, "updates") for update in message.updates)
 
 
@@ -150,7 +150,7 @@ def test_without_rebatching_messages_stay_whole() -> None:
 
 
 def test_rebatching_splits_and_merges() -> None:
-    """Both updates and statements are told in other groups than before; some larger, some smaller."""
+    """Both updates and statements are in other groups than before; some larger, some smaller."""
     done = list(mangle(chain(60), copies=1, seed=3))
     sizes = {len(message) for message in done if isinstance(message, Updates)}
     widths = {

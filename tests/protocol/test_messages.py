@@ -46,7 +46,7 @@ def test_updates_refuse_what_is_no_triple(update: Any) -> None:
 
 @pytest.mark.parametrize("updates", [None, 5])
 def test_updates_refuse_what_cannot_be_iterated(updates: Any) -> None:
-    """With what it takes, not with what Python says of an int."""
+    """With what it takes, not with Python's text about an int."""
     with pytest.raises(MalformedError, match="not iterable"):
         Updates(updates)
 
@@ -80,7 +80,7 @@ def test_updates_are_values() -> None:
 
 @pytest.mark.parametrize("count", [0, -1, True, False, 1.0, "1", None])
 def test_progress_refuses_a_count_that_counts_nothing(count: Any) -> None:
-    """Zero is said by leaving it out."""
+    """A time without updates is left out."""
     with pytest.raises(MalformedError) as caught:
         Progress([0], [5], {3: count})
 
@@ -123,7 +123,7 @@ def test_progress_refuses_an_upper_that_is_not_beyond_its_lower(lower: Any, uppe
 
 @pytest.mark.parametrize("bound", [[3, 4], [3, 3], [P(0, 0), P(1, 1)], [P(0, 1), P(1, 0), P(1, 1)]])
 def test_progress_refuses_bounds_that_are_no_antichains(bound: Any) -> None:
-    """What the writer meant cannot be told: the least, or the greatest."""
+    """The writer's intent is unknown: the least, or the greatest."""
     last = max(bound, key=lambda time: list(time) if isinstance(time, P) else time)
     with pytest.raises(MalformedError, match="lower bound.*antichain"):
         Progress(bound, [])
@@ -167,7 +167,7 @@ def test_progress_takes_any_iterables() -> None:
 
 
 def test_a_statement_about_nothing_is_legal() -> None:
-    """Upper equal to lower: an idle writer may say it."""
+    """Upper equal to lower: an idle writer may state it."""
     assert Progress([5], [5]).lower == Progress([5], [5]).upper
     assert not Progress([5], [5]).covers(5)
 

@@ -1,4 +1,4 @@
-"""Rule 5: what lacks is said, as data and as text, and nothing is said when nothing lacks."""
+"""Rule 5: what lacks is reported, as data and as text, and nothing is reported when nothing lacks."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_an_iterator_can_insist_on_the_end() -> None:
 
 
 def test_bounds_of_several_elements_are_told_one_by_one() -> None:
-    """And an interval without an end is told as one."""
+    """And an interval without an end is reported as one."""
     several = MissingUpdates(statements=gaps(([P(1, 0), P(0, 1)], [P(3, 3)])))
     assert "the times from Product(0, 1), Product(1, 0) to before Product(3, 3)" in str(several)
     assert "the times from 4 on" in str(MissingUpdates(statements=gaps(([4], []))))

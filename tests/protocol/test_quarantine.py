@@ -108,7 +108,7 @@ def test_a_dispute_beyond_known_holds_nothing_yet() -> None:
 
 
 def test_resolving_a_diff_lets_the_time_go() -> None:
-    """The diff that was decided is given out, whichever came first, and whatever the log says later."""
+    """The diff that was decided is given out, whichever came first, against all later facts of the log."""
     reader = parked(Updates([("a", 3, 1)]), Updates([("a", 3, -1)]), Progress([0], [5], {3: 1}))
 
     batch = reader.resolve(3, data="a", diff=-1)
@@ -283,7 +283,7 @@ def test_resolve_refuses_what_it_cannot_mean() -> None:
 
 
 def test_undecodable_bytes_raise_with_their_position() -> None:
-    """Bytes that are no message are the log's fault, and the error says where they lie."""
+    """Bytes that are no message are the log's fault, and the error names where they lie."""
     reader = Resolver()
 
     with pytest.raises(DecodeError) as caught:
@@ -341,7 +341,7 @@ def test_a_count_decided_before_is_what_a_surplus_is_measured_by(stated: dict[in
 
 
 def test_a_surplus_names_the_statement_that_it_is_over() -> None:
-    """By its position; the updates are too many to say which one it is."""
+    """By its position; the updates are too many to identify it."""
     reader = parked(Updates([("a", 3, 1), ("b", 3, 1)]))
     reader.absorb(Entry(at(7), Progress([0], [5], {3: 1})))
 
@@ -366,7 +366,7 @@ def test_a_count_that_is_stated_and_then_denied_has_both_positions() -> None:
 
 
 def test_a_count_decided_before_it_is_stated_is_not_missed() -> None:
-    """Nobody has stated anything about its time."""
+    """Nothing is stated about its time."""
     reader = parked(Progress([0], [5]))
     reader.resolve(7, count=2)
     reader.absorb(Progress([5], [6]))
@@ -389,7 +389,7 @@ def test_what_was_decided_of_one_identity_says_nothing_of_another() -> None:
 
 
 def test_a_fact_that_came_without_a_position_gets_none_by_another() -> None:
-    """Nobody knows where it was read."""
+    """It is unknown where it was read."""
     reader = parked()
     reader.absorb(Updates([("a", 3, 1)]))
     reader.absorb(Entry(at(4), Updates([("a", 3, 2)])))

@@ -77,7 +77,7 @@ def test_two_diffs_for_one_identity_contradict(messages: list[Message]) -> None:
 
 
 def test_what_is_not_beyond_reported_is_late_and_dropped() -> None:
-    """A finished time is forgotten: a repeat there cannot be told from a contradiction, and is counted."""
+    """A finished time is forgotten: a duplicate there looks like a contradiction, and is counted."""
     reader = reader_of(Progress([0], [5], {3: 1}), Updates([("a", 3, 1)]))
 
     assert reader.absorb(Updates([("a", 3, 1), ("a", 3, 9), ("b", 4, 1), ("c", 5, 1)])) is None
@@ -246,7 +246,7 @@ def test_times_without_a_join_need_no_bound() -> None:
 
 @pytest.mark.parametrize("first, second", [({3: 1}, {3: 2}), ({3: 2}, {3: 1}), ({3: 1}, {}), ({}, {3: 1})])
 def test_two_counts_for_one_time_contradict(first: dict[int, int], second: dict[int, int]) -> None:
-    """Whichever came first, also if the one says nothing about the time, which is zero, and before any update came."""
+    """Whichever came first, also if the one has no count at the time, which is zero, and before any update came."""
     reader = reader_of(Progress([0], [5], first) if first else Progress([0], [5], {1: 1}))
 
     with pytest.raises(ContradictionError) as caught:
@@ -352,7 +352,7 @@ def test_a_batch_comes_with_the_message_that_completes_it() -> None:
 
 
 def test_the_updates_of_a_batch_are_sorted_by_time() -> None:
-    """Earlier times first; whoever applies them in order is always right."""
+    """Earlier times first; a caller that applies them in order is always right."""
     reader = reader_of(Updates([("c", 3, 1), ("a", 1, 1), ("b", 2, 1), ("d", 1, 1)]))
 
     given = reader.absorb(Progress([0], [9], {1: 2, 2: 1, 3: 1}))

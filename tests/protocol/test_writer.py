@@ -25,7 +25,7 @@ P = Product
 
 
 def replay(messages: Iterable[Message], start: Any = None) -> tuple[dict[tuple[Any, Any], int], Antichain]:
-    """What a log says: each identity with its diff, and how far."""
+    """The content of a log: each identity with its diff, and how far."""
     reader = Iter(messages, start=start)
     return {(data, time): diff for batch in reader for data, time, diff in batch.updates}, reader.frontier
 
@@ -58,7 +58,7 @@ def test_nothing_is_written_before_its_time_is_finished() -> None:
 
 
 def test_without_updates_only_the_statement_is_written() -> None:
-    """Time passes also when nothing happens; advancing to where one is says nothing."""
+    """Time passes also when nothing happens; advancing to where one is states nothing."""
     log = RecordingLog()
     writer = Writer(log)
     writer.advance([3])
@@ -315,7 +315,7 @@ def test_two_writers_that_are_fed_alike_may_write_one_log() -> None:
 
 
 def test_what_was_advanced_past_takes_no_more() -> None:
-    """The caller said so; and frontiers do not go back."""
+    """The caller stated it; and frontiers do not go back."""
     writer = Writer(RecordingLog())
     writer.update("a", 7, 1)
     writer.advance([5])
@@ -395,7 +395,7 @@ CRASHES = ["send 1", "flush 1", "send 2", "flush 2", "send 3", "flush 3", "send 
 @pytest.mark.parametrize("keep", [0, 1, 9])
 @pytest.mark.parametrize("crash", CRASHES)
 def test_after_a_failure_the_same_advance_may_be_called_again(crash: str, keep: int) -> None:
-    """Whatever had become durable: the same facts are written, and the log says each once."""
+    """After any part became durable: the same facts are written, and the log has each once."""
     log = RecordingLog(crash_at=[crash], keep=keep)
     writer = Writer(log, updates_per_message=2)
     for updates, frontier in (([("a", 1, 1), ("b", 1, 1), ("c", 2, 1)], [3]), ([("d", 4, 1)], [5])):

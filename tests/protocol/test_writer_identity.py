@@ -37,14 +37,14 @@ def test_values_that_are_one_in_the_log_are_one_for_its_writer(
 
 
 def test_data_that_are_no_row_of_the_log_are_refused_when_they_are_fed(tmp_path: Path) -> None:
-    """Not at the next advance, when nobody knows any more where they came from."""
+    """Not at the next advance, when it is unknown where they came from."""
     log = DirectoryLog(tmp_path / "log", FLOATS, create=True)
     with Writer(log) as writer, pytest.raises(MalformedError, match="x"):
         writer.update(("text",), 1, 1)
 
 
 def test_the_state_of_another_log_is_refused() -> None:
-    """Where the log is shorter than what was read; what is no state at all is said to be none."""
+    """Where the log is shorter than what was read; what is no state at all is reported as none."""
     log, short = MemoryLog("one"), MemoryLog("one")
     log.send(Updates([("a", 1, 1)]))
     log.send(Progress([0], [2], {1: 1}))
@@ -73,7 +73,7 @@ def test_the_state_of_a_log_with_more_parts_is_refused() -> None:
 
 
 def test_the_state_of_a_log_made_anew_is_refused_and_that_of_a_log_that_was_moved_is_not(tmp_path: Path) -> None:
-    """By what stands last where it was read: the names say nothing."""
+    """By what stands last where it was read: the names do not matter."""
     def written(name: str, *times: int) -> DirectoryLog:
         log = DirectoryLog(tmp_path / name, FLOATS, create=True)
         with Writer(log) as writer:
@@ -88,7 +88,7 @@ def test_the_state_of_a_log_made_anew_is_refused_and_that_of_a_log_that_was_move
     made_anew = written("log", 1, 2, 3)
     with pytest.raises(ForeignStateError, match="which holds something else before 4 in part 0"):
         Writer(made_anew, state=state)
-    # It was read up to there, and said nothing of what came since.
+    # It was read up to there; what came since is unknown.
     assert [20] == list(Writer(written("moved", 19), state=state).known)
 
 

@@ -1,4 +1,4 @@
-"""Times of sources in parts: an order and nearly a lattice, and frontiers that speak of parts nobody knows yet."""
+"""Times of sources in parts: an order and nearly a lattice, and frontiers that cover parts not yet known."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from cdcv2.timeline.partitioned import (
 from tests.reclock_oracle import KINDS, Kind, Several, Topic
 from tests.strategies import Chooser, choosers
 
-# As many examples as the profile says: 100, or fewer while changes are tried out.
+# As many examples as in the profile: 100, or fewer while changes are tried out.
 ORDINARY = settings.default.max_examples
 PARTS = st.sampled_from([0, 1, 2, "a"])
 SETS = st.frozensets(PARTS, max_size=3)
@@ -79,7 +79,7 @@ def test_frontiers_of_it_are_a_lattice(first: list[Time], second: list[Time], ti
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: type(kind).__name__)
 @given(choose=choosers())
 def test_a_frontier_says_of_each_point_whether_it_is_in(kind: Kind, choose: Any) -> None:
-    """Of partitions and sources that nobody has heard of, too; and as much for two places at once."""
+    """Of unknown partitions and sources, too; and as much for two places at once."""
     one = kind.later(choose, kind.later(choose, kind.first))
     other = kind.later(choose, kind.later(choose, kind.first))
     both = kind.both(one, other)
@@ -131,7 +131,7 @@ def test_parts_hold_parts() -> None:
 
 
 def test_a_time_shows_what_it_is() -> None:
-    """In errors, and to whoever debugs one."""
+    """In errors, and for debugging."""
     times = [Partitioned.rest(), Partitioned.rest([2, 0]), Partitioned.at("a", 3), Partitioned.among([1])]
 
     assert [

@@ -1,4 +1,4 @@
-"""The operator gives out what the definition says: each update once, at its time, and a frontier that is exact."""
+"""The operator gives out what the definition demands: each update once, at its time, with an exact frontier."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cdcv2.timeline.remap import Remap
 from tests.reclock_oracle import KINDS, Kind, Steps, advanced, changes, complete, steps
 from tests.strategies import Chooser, choosers
 
-# As many examples as the profile says: 100, or fewer while changes are tried out.
+# As many examples as in the profile: 100, or fewer while changes are tried out.
 ORDINARY = settings.default.max_examples
 of_each_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: type(kind).__name__)
 Plain = list[tuple[Any, Any, int]]
@@ -49,7 +49,7 @@ class Run:
         self.out: Counter[tuple[Any, Any]] = Counter()
 
     def take(self, carried: tuple[list[Update], Antichain], before: Antichain) -> None:
-        """Note what came out: nothing before the frontier that was said, which never goes back."""
+        """Record what came out: nothing before the stated frontier, which never goes back."""
         updates, frontier = carried
         for data, time, diff in updates:
             assert before.less_equal(time), f"{data} at {time} after {before} was said"
@@ -62,7 +62,7 @@ class Run:
         self.take(self.operator.bind(binding), before)
 
     def feed(self, updates: Iterable[tuple[Any, Any, int]], place: Any = None) -> None:
-        """Updates come, and the source says where it is."""
+        """Updates come, and the source reports where it is."""
         built = [(data, self.kind.point(point), diff) for data, point, diff in updates]
         source = None if place is None else self.kind.frontier(place)
         before = self.operator.frontier
@@ -129,7 +129,7 @@ def test_compacting_before_is_compacting_after(kind: Kind, choose: Chooser) -> N
 @of_each_kind
 @given(choose=choosers())
 def test_a_run_that_is_begun_again_goes_on_as_if_it_had_not_stopped(kind: Kind, choose: Chooser) -> None:
-    """With the remap, and the source read from where the remap says for what the output has: nothing else is kept."""
+    """With the remap, and the source read from the remap's answer for what the output has: nothing else is kept."""
     plain, source = steps(choose, kind), happened(choose, kind)
     whole = changes(kind, plain, source, plain[-1][0] + 1)
     remap = Remap(kind.start)
@@ -199,7 +199,7 @@ def test_it_holds_the_remap_where_it_reads_and_lets_go_behind() -> None:
 
 
 def test_a_remap_that_others_follow_is_looked_at_with_each_call() -> None:
-    """As when captures share one: the bindings come by reading, and the operator is told nothing of them."""
+    """As when captures share one: the bindings come by reading, and the operator gets none of them."""
     remap = Remap(Antichain([0]))
     one, other = Reclock(remap), Reclock(remap)
     one.updates([("a", 1, 1)])
@@ -227,7 +227,7 @@ def test_an_operator_that_compacts_holds_no_history() -> None:
     ([("a", 4, 1)], None), ([], Antichain([3])), ([("a", 6, 1), ("b", 1, 1)], None), ([("a", 6, 1)], Antichain([4])),
 ])  # fmt: skip
 def test_a_source_that_breaks_its_word_is_named(updates: list[Update], source: Antichain | None) -> None:
-    """What was said to be over would otherwise be at a time that has been given out; nothing of it is taken."""
+    """What was stated to be over would otherwise be at a time that has been given out; nothing of it is taken."""
     carry = Reclock(Remap(Antichain([0])))
     carry.updates([], Antichain([5]))
     with pytest.raises(MalformedError, match="source"):

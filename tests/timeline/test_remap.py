@@ -115,7 +115,7 @@ def test_published_concurrency() -> None:
 
 
 def test_published_sharing() -> None:
-    """Compaction waits for the slowest reader, and goes on when that is gone (#19765)."""
+    """Compaction waits for the slowest reader, and goes on when that has ended (#19765)."""
     remap = remap_of(Antichain([0]), (1000, Antichain([3])), (2000, Antichain([5])))
     slow, slower = remap.hold(), remap.hold(0)
     remap.compact(1500)
@@ -196,7 +196,7 @@ def test_a_remap_is_a_collection_of_from_times(kind: Kind, choose: Any) -> None:
 @of_each_kind
 @given(choose=choosers())
 def test_minting_binds_what_was_observed_and_never_goes_back(kind: Kind, choose: Any) -> None:
-    """Whatever the clock says, and however old, in parts, the observation is."""
+    """With any clock, and however old, in parts, the observation is."""
     remap, now, seen = Remap(kind.start), 0, [kind.first]
     for _ in range(choose.integer(1, 6)):
         place = kind.later(choose, choose.pick(seen))

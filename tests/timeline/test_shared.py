@@ -32,7 +32,7 @@ START = Antichain([0])
 
 
 class Shelf:
-    """A log in memory; what is trimmed is gone."""
+    """A log in memory; what is trimmed is deleted."""
 
     name = "shelf"
 
@@ -252,7 +252,7 @@ def test_who_has_another_recipe_stops_and_says_from_when() -> None:
 def test_a_log_that_is_not_the_one_is_refused(
     reader: Callable[[], SharedRemap], records: tuple[Record, ...], error: type[Exception]
 ) -> None:
-    """It was made anew, has lost its beginning, or is of other sources."""
+    """It was recreated, has lost its beginning, or is of other sources."""
     with pytest.raises(error):
         run(Shelf(*records), follow(reader()))
 
@@ -362,7 +362,7 @@ class OneByOne(Shelf):
 
 
 def test_what_is_won_meanwhile_is_given_out_whoever_proposed_it() -> None:
-    """Of the reading before an append, and of each behind it; an append says up to where its minter has read."""
+    """Of the reading before an append, and of each behind it; an append has up to where its minter has read."""
     shelf, shared = OneByOne(GENESIS, proposal(1, 9, 3), proposal(9, 20, 4)), SharedRemap(START, recipe="v1")
 
     assert [0, 1, 2, 4] == [one.position for one in run(shelf, mint(shared, Antichain([6]), lambda: 40))]
@@ -438,7 +438,7 @@ def test_a_summary_needs_a_recipe() -> None:
 
 
 def held(of: str, since: int | None) -> HoldRecord:
-    """What somebody says of some logs."""
+    """The hold of some logs."""
     return HoldRecord(of, since)
 
 

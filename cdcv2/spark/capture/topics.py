@@ -100,7 +100,7 @@ class FileTopics:
         return f"files in {self.folder}"
 
     def check(self, spark: SparkSession, positions: Mapping[Place, int]) -> dict[str, str]:
-        """Whether the directory is there."""
+        """Raise MissingLogError unless the directory is there; it has no identities."""
         nameable(spark, self.folder)
         if not self.folder.is_dir():
             raise MissingLogError(f"there is no directory {self.folder} with dumped topics: check --files")

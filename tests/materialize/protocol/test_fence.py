@@ -71,7 +71,7 @@ def test_a_parent_that_comes_back_is_above_all_its_children() -> None:
 
 
 def test_what_is_known_of_a_key_is_the_furthest_of_its_holdings() -> None:
-    """A stale holding says less, but nothing wrong."""
+    """A stale holding states less, but nothing wrong."""
     holdings = [Holding(Range(0, 1000), 6, 30), Holding(Range(500, 599), 9, 50)]
 
     found = pieces(holdings, Range(0, 1000), lambda at: Antichain([at]), Antichain([0]))
@@ -108,7 +108,7 @@ def test_a_finished_piece_is_ahead_of_all_others() -> None:
 
 
 def test_a_wider_range_leaves_a_narrower_one_that_it_shares_no_key_with() -> None:
-    """It begins as the first of its keys does, and nobody is fenced off."""
+    """It begins as the first of its keys does, and no instance is fenced off."""
     narrow = Holding(Range(0, 9), 6, 30)
 
     assert {(0, 9, 6, 30), (20, 90, 0, "new")} == plain(claim([narrow], Range(20, 90), value="new"))
@@ -148,12 +148,12 @@ def test_what_is_further_than_known_is_found() -> None:
 
 @pytest.mark.parametrize(("begin", "end"), [(-1, 5), (6, 5), (0, LAST + 1)])
 def test_a_range_of_no_keys_is_refused(begin: int, end: int) -> None:
-    """It would fence nobody off, or somebody else."""
+    """It would fence no instance off, or another one."""
     with pytest.raises(UsageError, match=f"{begin}-{end} is no range of keys"):
         Range(begin, end)
 
 
 def test_keys_are_named_where_they_are_not_all() -> None:
-    """Nobody asks for 0-4294967295."""
+    """No user asks for 0-4294967295."""
     assert "this instance of 'm' was fenced off by another" in str(fenced("m", Range()))
     assert "this instance of 'm' for the keys 0-99 was fenced off by another" in str(fenced("m", Range(0, 99)))

@@ -70,7 +70,7 @@ def reached() -> dict[tuple[Phase, Phase], list[type[Any]]]:
 
 
 def told(kinds: list[type[Any]]) -> Turns:
-    """A conversation in which these were said."""
+    """A conversation with these messages."""
     talk = Turns()
     for kind in kinds:
         talk.record(SAID[kind])
@@ -82,7 +82,7 @@ CELLS = [(pair, kind) for pair in REACHED for kind in (*REQUESTS, *RESPONSES)]
 
 
 def legal(pair: tuple[Phase, Phase], kind: type[Any]) -> bool:
-    """Whether the tables let it be said."""
+    """Whether the tables let it be sent."""
     runtime, driver = pair
     own, other = (runtime, driver) if kind in REQUESTS else (driver, runtime)
     side = "runtime" if kind in REQUESTS else "driver"
@@ -91,7 +91,7 @@ def legal(pair: tuple[Phase, Phase], kind: type[Any]) -> bool:
 
 @pytest.mark.parametrize(("pair", "kind"), CELLS, ids=lambda one: getattr(one, "__name__", ""))
 def test_every_cell_of_both_tables(pair: tuple[Phase, Phase], kind: type[Any]) -> None:
-    """What the tables allow moves its speaker as they say; anything else names the speaker and moves nobody."""
+    """What the tables allow moves its sender by the tables; anything else names the sender and moves no side."""
     talk = told(REACHED[pair])
     side = "runtime" if kind in REQUESTS else "driver"
     message = SAID[kind]
@@ -119,7 +119,7 @@ def test_every_cell_of_both_tables(pair: tuple[Phase, Phase], kind: type[Any]) -
 
 
 def test_every_cell_is_reached() -> None:
-    """A cell that no conversation comes to would be tested by nobody."""
+    """A cell that no conversation reaches would not be tested."""
     for table, after, at in ((RUNTIME_TURNS, REQUEST_AFTER, 0), (DRIVER_TURNS, RESPONSE_AFTER, 1)):
         assert set(table) == {pair[at] for pair in REACHED}
         assert set().union(*after.values()) == {kind for moves in table.values() for kind in moves}
@@ -130,7 +130,7 @@ def test_every_cell_is_reached() -> None:
 
 @pytest.mark.parametrize("side", ["runtime", "driver"])
 def test_the_tables_are_the_protocol(side: str) -> None:
-    """What may follow what, written down a second time, is what the table says."""
+    """The allowed order, written down a second time, is that of the table."""
     after = REQUEST_AFTER if side == "runtime" else RESPONSE_AFTER
     phase_after = {None: Phase.START, **{kind: to for moves in TABLES[side].values() for kind, to in moves.items()}}
 
@@ -172,7 +172,7 @@ def test_the_tables_are_the_protocol(side: str) -> None:
     ],
 )
 def test_an_error_names_the_side_and_the_rule(said: list[type[Any]], last: Any, side: str, text: str) -> None:
-    """Whoever reads it knows whose program to mend."""
+    """The text names the side whose program must be mended."""
     with pytest.raises(TurnError) as caught:
         told(said).record(last)
 

@@ -49,7 +49,7 @@ def test_it_comes_through_every_fault(scenario: Scenario) -> None:
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("nth", [1, 3])
 def test_a_crash_inside_of_a_commit_repeats_nothing(step: str, nth: int) -> None:
-    """Whoever comes next applies what was committed, and stages the rest anew."""
+    """The next instance applies what was committed, and stages the rest again."""
     check_crash_inside_of_a_commit(DeltaSubject(), step, nth)
 
 
@@ -134,7 +134,7 @@ def test_every_kind_of_key_is_found_again(tmp_path: Path, type_: Any, values: li
 
 
 def test_any_reader_of_delta_reads_a_table(tmp_path: Path) -> None:
-    """Each version is a whole transaction, and says up to where; what is new is appended, not merged."""
+    """Each version is a whole transaction, with its frontier; what is new is appended, not merged."""
     deltalake = pytest.importorskip("deltalake")
     changes = [[(("a", 1), 1)], [(("b", 2), 1)], [(("a", 1), -1), (("c", 3), 1)], [(("d", 4), 1)]]
     keep(tmp_path / "delta", cuts(*changes))
@@ -234,7 +234,7 @@ def test_whoever_finds_a_transaction_half_applied_finishes_it(step: str) -> None
 
 
 def test_what_a_dead_transaction_staged_is_found(tmp_path: Path) -> None:
-    """It counts for nobody, and can be removed; what was applied leaves nothing."""
+    """It does not count, and can be removed; what was applied leaves nothing."""
     delta = tmp_path / "delta"
     with failpoints.placed("delta.staged"), pytest.raises(failpoints.PlacedCrash):
         keep(delta, cuts([(("a", 1), 1)]))
@@ -350,7 +350,7 @@ def test_a_table_that_was_damaged_is_named_in_our_words(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
-    """A file in the way; a staged file that is gone; when they are back, all is right."""
+    """A file in the way; a missing staged file; when they are back, all is right."""
     delta = tmp_path / "delta"
     keep(delta, cuts([(("a", 1), 1)]))
     with failpoints.placed("materialize.after-commit"), pytest.raises(failpoints.PlacedCrash):

@@ -99,7 +99,7 @@ def test_deltas_of_a_key_are_in_one_partition_in_order(broker: KafkaBroker) -> N
 
 
 def test_topics_that_do_not_go_with_the_recovery_log_are_refused(broker: KafkaBroker) -> None:
-    """Another log, topics of another name, topics that were made anew: readers would wait, or add what they have."""
+    """Another log, topics of another name, recreated topics: readers would wait, or add what they have."""
     KafkaSubject.broker = broker
     subject, work = KafkaSubject(), Workload("delta")
 
@@ -126,7 +126,7 @@ def test_topics_that_do_not_go_with_the_recovery_log_are_refused(broker: KafkaBr
 
 
 def test_a_recovery_log_that_is_old_or_anothers_is_refused_before_anything_is_pushed(broker: KafkaBroker) -> None:
-    """It is the topics that say so; with the right log it goes on, and the subscriber has every delta once."""
+    """The topics show it; with the right log it goes on, and the subscriber has every delta once."""
     KafkaSubject.broker = broker
     subject, work = KafkaSubject(), Workload("delta")
     cuts = list(work.source(Checkpoint(Antichain([0]))))

@@ -43,7 +43,7 @@ def test_it_comes_through_every_fault(scenario: Scenario) -> None:
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("nth", [1, 3])
 def test_a_crash_inside_of_a_commit_repeats_nothing(step: str, nth: int) -> None:
-    """Whoever comes next applies what was committed, and stages the rest anew."""
+    """The next instance applies what was committed, and stages the rest again."""
     check_crash_inside_of_a_commit(LakeSubject(), step, nth)
 
 
@@ -179,7 +179,7 @@ def test_an_old_view_stays_readable_for_a_while_and_then_says_so(tmp_path: Path)
 
 
 def test_what_a_dead_transaction_staged_is_found(tmp_path: Path) -> None:
-    """It counts for nobody, and can be removed."""
+    """It does not count, and can be removed."""
     lake = tmp_path / "lake"
     with failpoints.placed("lake.staged"), pytest.raises(failpoints.PlacedCrash):
         keep(lake, cuts([(("a", 1), 1)]))
@@ -255,7 +255,7 @@ def test_a_file_that_was_damaged_is_named_in_our_words(tmp_path: Path, damage: b
 
 
 def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
-    """A file in the way; when it is gone, all is right."""
+    """A file in the way; when it is removed, all is right."""
     lake = tmp_path / "lake"
     lake.mkdir()
     (lake / "entries").write_text("in the way", "utf-8")

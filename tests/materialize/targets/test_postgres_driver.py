@@ -253,7 +253,7 @@ def test_views_are_what_the_log_says(connect: Connect) -> None:
 
 
 def test_the_last_write_is_found_again_when_a_later_one_goes(connect: Connect) -> None:
-    """What it remembers comes back from jsonb as it was; of a row that is gone nothing is shown."""
+    """What it keeps comes back from jsonb as it was; of a deleted row nothing is shown."""
     latest = ViewBinding("entries", ENTRY, "latest", ("id",), {"last": Last("amount")})
     history = [[(["a", 2**62], 2)], [(["a", 7], 1)], [(["a", 7], -1)], [(["a", 2**62], -2), (["a", None], 1)]]
     wanted = [(2**62, 2), (7, 3), (2**62, 2), (None, 1)]
@@ -317,7 +317,7 @@ def test_a_crash_around_the_commit_repeats_nothing(connect: Connect, step: str, 
 
 
 def test_a_server_that_dies_is_unavailable_and_nothing_is_lost(server: Postgres, connect: Connect) -> None:
-    """The error says so and shows no password; a new instance goes on."""
+    """The error reports it and shows no password; a new instance goes on."""
 
     def dying(checkpoint: Checkpoint) -> Iterator[Cut]:
         for number, one in enumerate(cuts(["a", 1], ["b", 2], ["c", 3])(checkpoint)):
@@ -469,7 +469,7 @@ def test_a_table_is_kept_by_one_materialization(connect: Connect, rows: list[Any
 
 @pytest.mark.parametrize("trial", range(5))
 def test_of_two_that_begin_at_once_one_has_the_table(connect: Connect, trial: int) -> None:
-    """Whatever way they meet; the other is told so, and nothing of it is there."""
+    """However they meet; the other gets an error, and nothing of it is there."""
     total = ViewBinding("entries", ENTRY, "total", ("id",), {"sum": Sum("amount")})
     start, found = threading.Barrier(2), dict[str, str]()
 
@@ -494,7 +494,7 @@ def test_of_two_that_begin_at_once_one_has_the_table(connect: Connect, trial: in
 
 
 def test_tables_that_are_there_take_no_right_to_make_any(server: Postgres, connect: Connect) -> None:
-    """An owner makes them, and whoever keeps the view may write rows, and no more."""
+    """An owner makes them, and the user who keeps the view may write rows, and no more."""
     ((schema,),) = shown(connect, "SELECT current_schema()::text")
     role = f"clerk_{schema[-12:]}"
     run(connect, [ENTRIES], cuts(["a", 1]))

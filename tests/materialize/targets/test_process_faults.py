@@ -1,4 +1,4 @@
-"""A connector that fails: each way ends in an error that says what it did, and leaves no process behind."""
+"""A connector that fails: each way ends in an error that names what it did, and leaves no process behind."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ DEATHS: list[tuple[str, str, type[Cdcv2Error], str]] = [
 
 @pytest.mark.parametrize(("at", "how", "kind", "text"), DEATHS, ids=[f"{one[0]} {one[1][:25]}" for one in DEATHS])
 def test_each_failure_says_what_it_was(tmp_path: Path, at: str, how: str, kind: type[Cdcv2Error], text: str) -> None:
-    """Whose fault it is, and what the connector said itself."""
+    """Whose fault it is, and the connector's own message."""
     with pytest.raises(kind) as told:
         materialized(staging(tmp_path, fault={"at": at, "how": how, "nth": 2 if at == "acknowledge" else 1}))
 
@@ -118,7 +118,7 @@ def test_one_that_hangs_is_ended_when_the_patience_is_over(tmp_path: Path, at: s
 
 
 def test_one_that_takes_nothing_in_is_ended(tmp_path: Path) -> None:
-    """More is said than the system keeps for it."""
+    """It writes more than the system keeps for it."""
     driver = staging(tmp_path, fault={"at": "flush", "how": "hang", "nth": 2})
     driver.open(Open("shop", (PRICES,)))
     driver.acknowledge(Acknowledge())
@@ -219,7 +219,7 @@ def test_what_it_says_is_logged(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_what_was_closed_says_so(tmp_path: Path) -> None:
-    """And one that is gone before it was told anything, and one that does not even begin to listen."""
+    """And one that ended before it was sent anything, and one that does not even begin to read."""
     driver = staging(tmp_path)
     driver.open(Open("shop", (PRICES,)))
     driver.close()
@@ -240,7 +240,7 @@ def test_a_line_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_one_that_never_stops_talking(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Is told by its first words; what else it says is not kept in memory for ever."""
+    """It is recognized by its first words; its other output is not kept in memory for ever."""
     monkeypatch.setattr(connector, "_MOST", 10)
     one = connector.Connector(["yes", '{"spec": {}}'])
     one.start()

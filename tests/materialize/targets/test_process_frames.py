@@ -1,4 +1,4 @@
-"""What a connector is told, to the letter, and which values come back from it as they went."""
+"""The messages to a connector, to the letter, and which values come back from it as they went."""
 
 from __future__ import annotations
 
@@ -253,7 +253,7 @@ def test_a_state_may_be_said_anew(tmp_path: Path, drivers: list[ProcessDriver]) 
 
 
 def test_settings_of_a_table_go_where_its_schema_has_them(tmp_path: Path, drivers: list[ProcessDriver]) -> None:
-    """The name, and whether it takes changes; without a place for the name, nobody could tell."""
+    """The name, and whether it takes changes; without a place for the name, it would be unknown."""
     schema = {"properties": {
         "table": {"x-collection-name": True}, "delta_updates": {"x-delta-updates": True}, "schema": {"type": "string"},
     }}  # fmt: skip
@@ -270,7 +270,7 @@ def test_settings_of_a_table_go_where_its_schema_has_them(tmp_path: Path, driver
 
 
 def test_one_that_rules_serves_all_keys(tmp_path: Path, drivers: list[ProcessDriver]) -> None:
-    """What it has of other shares, nobody knows."""
+    """What it has of other shares is unknown."""
     opened = {"runtimeCheckpoint": {}}
     made = [staging(tmp_path, opened=opened) for _ in range(2)]
     drivers += made

@@ -117,7 +117,7 @@ KNOWN = '''            for one in said["bindings"] if not said.get("lastMaterial
 
 
 def test_what_is_agreed_is_durable_before_anything_is_made(tmp_path: Path) -> None:
-    """A connector that dies having made its tables finds them again, and hears that they are its own."""
+    """A connector that dies having made its tables finds them again, and learns that they are its own."""
     def program(end: str) -> Path:
         return connector(tmp_path, (VALIDATES, KNOWN + VALIDATES), (MADE, end + MADE))
 
@@ -131,7 +131,7 @@ def test_what_is_agreed_is_durable_before_anything_is_made(tmp_path: Path) -> No
 
 
 def test_what_was_agreed_and_never_opened_may_become_another(tmp_path: Path, log: RecoveryLog) -> None:
-    """Nothing is in it yet: whoever has written the wrong thing into the file mends it."""
+    """Nothing is in it yet: the user who has written the wrong thing into the file mends it."""
     with pytest.raises(UnavailableError, match="no power"):
         materialize(tmp_path, connector(tmp_path, (MADE, '    sys.exit("no power")\n' + MADE)), log, deletes="soft")
     (tmp_path / "view.db").unlink()
@@ -195,7 +195,7 @@ def test_whole_documents_without_a_key_or_the_document(tmp_path: Path, log: Reco
         materialize(tmp_path, connector(tmp_path, forbids), log)
 
 
-#: The connector answers when it may, or when nobody listens any more.
+#: The connector answers when it may, or when its parent has ended.
 WAITS = (
     "import os, time\n            parent = os.getppid()\n"
     "            while not os.path.exists('go') and os.getppid() == parent:\n"
@@ -302,7 +302,7 @@ def test_a_deletion_that_is_not_done_is_an_error(tmp_path: Path, log: RecoveryLo
 
 
 def test_a_deletion_of_an_earlier_run_that_was_not_done(tmp_path: Path, log: RecoveryLog) -> None:
-    """Its document shows it: nobody has to remember."""
+    """Its document shows it: no state is needed."""
     program = connector(tmp_path, IGNORED)
     del HISTORY[2:]
     try:

@@ -1,4 +1,4 @@
-"""A webhook takes deltas: every fault of the kit, receivers in trouble, and what is said of wrong settings."""
+"""A webhook takes deltas: every fault of the kit, receivers in trouble, and the errors for wrong settings."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ STEPS = ["push.deltas", "push.stated", "materialize.after-prepare", "materialize
 
 
 class Receiver(ThreadingHTTPServer):
-    """Keeps the bodies that it answers 200 to; first it gives the answers that it was told to give."""
+    """Keeps the bodies that it answers 200 to; first it gives the answers that the test ordered."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         #: (headers, body) of each request, and the bodies that were taken
         self.asked: list[tuple[dict[str, str], bytes]] = []
         self.taken: list[bytes] = []
-        #: what it says of a body, where nothing was told
+        #: its answer to a body, without an order
         self.judge: Callable[[bytes], int] = lambda body: 200
         #: answers for the next requests: a status; 0 hangs up, -1 hangs up after it has kept the body
         self.answers: list[tuple[int, dict[str, str]]] = []
@@ -57,7 +57,7 @@ class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_POST(self) -> None:
-        """Answer as told, or take it."""
+        """Answer as ordered, or take it."""
         body = self.rfile.read(int(self.headers["Content-Length"]))
         self.server.asked.append((dict(self.headers), body))
         status, headers = (
@@ -155,7 +155,7 @@ def keep(receiver: Receiver, waits: list[float], **options: Any) -> Subscriber:
 
 
 def test_a_receiver_in_trouble_is_asked_again(receiver: Receiver) -> None:
-    """Longer and longer later; or when it says; what it has taken without saying so is a repeat."""
+    """Longer and longer later, or as the receiver demands; what it took without an answer is a duplicate."""
     waits: list[float] = []
     receiver.answers += [(503, {}), (0, {}), (429, {"Retry-After": "7"}), (-1, {}), (500, {}), (200, {})]
     subscriber = keep(receiver, waits)
@@ -166,7 +166,7 @@ def test_a_receiver_in_trouble_is_asked_again(receiver: Receiver) -> None:
 
 
 def test_one_that_stays_in_trouble_is_given_up(receiver: Receiver) -> None:
-    """With what it said last; and nobody listening is said, too."""
+    """With its last answer; and a port without a server is reported, too."""
     waits: list[float] = []
     receiver.answers += [(503, {})] * 3
     with pytest.raises(UnavailableError, match=r"3 times: 503 Service Unavailable; see to it"):
@@ -218,7 +218,7 @@ def _trickle(server: socket.socket, said: bytes) -> None:
      (413, "make batch or batch_bytes")],
 )
 def test_a_refusal_is_not_repeated(receiver: Receiver, status: int, text: str) -> None:
-    """A redirect is one: as a GET it would lose what it has to say. Secrets are not shown."""
+    """A redirect is one: as a GET it would lose its body. Secrets are not shown."""
     receiver.answers += [(status, {"Location": "/elsewhere"})]
     with pytest.raises(OutputError, match=text) as caught:
         keep(receiver, [], url=f"{receiver.url}?token=secret-1", headers={"Authorization": "secret-2"})
@@ -293,7 +293,7 @@ def test_a_request_has_no_more_bytes_than_it_may_and_the_subscriber_has_all(rece
 
 
 def test_a_row_of_ten_megabytes_is_posted_alone(receiver: Receiver) -> None:
-    """Those before it and behind it go as if it were not there; and one who refuses it hears which row it was."""
+    """Those before it and behind it go as if it were not there; a receiver that refuses it learns which row it was."""
     requests = flood(receiver, "a", "b", "x" * 10_000_000, "c", "d")
 
     assert [2, 1, 2, 1] == [messages for messages, _ in requests]
