@@ -41,10 +41,10 @@ demo: java venv ## money moved in a real PostgreSQL arrives through Debezium, Ka
 	@$(PY) -m cdcv2 demo
 
 demo-tables: java venv ## the same bank ends in a second PostgreSQL and in Delta tables, which are read all along, through kills of everything
-	@$(PY) -m cdcv2 demo --tables
+	@$(PY) -m cdcv2 demo --targets
 
 demo-doubled: java venv ## two databases, and two captures on Spark that write the same logs at once, through kills of both
-	@$(PY) -m cdcv2 demo --doubled
+	@$(PY) -m cdcv2 demo --two-captures
 
 demo-small: $(SMALL)/.installed ## the same road without servers: recorded events, through files
 	@$(SMALL)/bin/python -m cdcv2 demo --small

@@ -192,10 +192,10 @@ def _has(world: World, name: str) -> bool:
     return sum(len(batch.updates) for batch in batches if batch is not None) >= world.begun
 
 
-def _words(world: World, name: str, into: str) -> list[str]:
+def _words(world: World, name: str) -> list[str]:
     return [
         "--bootstrap", world.broker.bootstrap, "--remap", f"kafka:{name}.remap", "--prefix", PREFIX, "--notifications",
-        f"{PREFIX}.notifications", "--rows", str(world.folder / "rows"), into, f"kafka:{name}.{{table}}",
+        f"{PREFIX}.notifications", "--rows", str(world.folder / "rows"), "--into", f"kafka:{name}.{{table}}",
         "--bind-every", str(BIND_EVERY),
     ]  # fmt: skip
 
@@ -203,7 +203,7 @@ def _words(world: World, name: str, into: str) -> list[str]:
 def pure(world: World) -> dict[str, float]:
     """The command."""
     name = uuid.uuid4().hex[:8]
-    command = [sys.executable, "-m", "cdcv2", "capture", "kafka", *_words(world, name, "--into"), "--follow"]
+    command = [sys.executable, "-m", "cdcv2", "capture", "kafka", *_words(world, name), "--follow"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
 
     def start() -> Child:
@@ -218,7 +218,7 @@ def on_spark(world: World) -> dict[str, float]:
     name = uuid.uuid4().hex[:8]
 
     def start() -> Child:
-        return spark_submit("capture", _words(world, name, "--logs"), folder=world.folder / "job")
+        return spark_submit("capture", _words(world, name), folder=world.folder / "job")
 
     with finished_by(world, name, start) as job:
         return world.measured(world.rows_of_log(name, job))

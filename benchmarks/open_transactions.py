@@ -101,11 +101,11 @@ class Topics:
         self.broker.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def words(self, prefix: str, name: str, into: str) -> list[str]:
+    def words(self, prefix: str, name: str) -> list[str]:
         """The arguments of both."""
         return [
             "--bootstrap", self.broker.bootstrap, "--remap", f"kafka:{name}.remap", "--prefix", prefix, "--rows",
-            str(self.folder / "rows"), "--snapshot", "none", into, f"kafka:{name}.{{table}}",
+            str(self.folder / "rows"), "--snapshot", "none", "--into", f"kafka:{name}.{{table}}",
             "--bind-at-most", str(RECORDS),
         ]  # fmt: skip
 
@@ -165,7 +165,7 @@ def by_command(prefix: str) -> Callable[[Topics], dict[str, float]]:
 
     def run(topics: Topics) -> dict[str, float]:
         name = uuid.uuid4().hex[:8]
-        command = [sys.executable, "-m", "cdcv2", "capture", "kafka", *topics.words(prefix, name, "--into")]
+        command = [sys.executable, "-m", "cdcv2", "capture", "kafka", *topics.words(prefix, name)]
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         log = topics.folder / f"{name}.log"
         child = Child("capture", command, log=log, env=environment, cwd=topics.folder)
@@ -179,7 +179,7 @@ def by_job(prefix: str) -> Callable[[Topics], dict[str, float]]:
 
     def run(topics: Topics) -> dict[str, float]:
         name = uuid.uuid4().hex[:8]
-        words = [*topics.words(prefix, name, "--logs"), "--available-now", "--max-records", str(RECORDS)]
+        words = [*topics.words(prefix, name), "--no-follow", "--max-records", str(RECORDS)]
         return measured(topics, prefix, name, spark_submit("capture", words, folder=topics.folder / name))
 
     return run

@@ -96,8 +96,8 @@ def captured(stage: Stage) -> dict[str, float]:
     topic = f"{out.name}.{TABLE}"
     words = [
         "--bootstrap", stage.broker.bootstrap, "--prefix", "g", "--rows", str(stage.folder / "rows"),
-        "--snapshot", "none", "--logs", f"kafka:{out.name}.{{table}}", "--state", str(out), "--available-now",
-        "--max-records", str(RECORDS), "--log-partitions", str(PARTITIONS),
+        "--snapshot", "none", "--into", f"kafka:{out.name}.{{table}}", "--state", str(out), "--no-follow",
+        "--max-records", str(RECORDS), "--partitions", str(PARTITIONS),
     ]  # fmt: skip
     plan = capture_job.planned(capture_job.parser().parse_args(words))
     made = capture_job.capture(stage.spark, plan, CaptureReport.standard())
@@ -110,9 +110,9 @@ def bound(stage: Stage) -> dict[str, float]:
     out = stage.fresh()
     words = [
         "--bootstrap", stage.broker.bootstrap, "--prefix", "g", "--rows", str(stage.folder / "rows"),
-        "--snapshot", "none", "--logs", f"kafka:{out.name}.{{table}}", "--remap", f"kafka:{out.name}.remap",
-        "--available-now", "--bind-at-most", str(RECORDS), "--max-records", str(RECORDS),
-        "--log-partitions", str(PARTITIONS),
+        "--snapshot", "none", "--into", f"kafka:{out.name}.{{table}}", "--remap", f"kafka:{out.name}.remap",
+        "--no-follow", "--bind-at-most", str(RECORDS), "--max-records", str(RECORDS),
+        "--partitions", str(PARTITIONS),
     ]  # fmt: skip
     plan = bound_job.planned(capture_job.parser().parse_args(words))
     came = bound_job.capture(stage.spark, plan, CaptureReport.standard(), stopping=threading.Event())

@@ -130,7 +130,7 @@ def job(both: Both) -> None:
     """The materialize job."""
     stage = both.stage
     given = read_plan(str(stage.folder / "shop.yaml"))
-    words = ["shop.yaml", "--state", str(stage.fresh()), "--available-now", "--max-messages", str(BATCH)]
+    words = ["shop.yaml", "--state", str(stage.fresh()), "--no-follow", "--max-records", str(BATCH)]
     plan = planned(given, parser().parse_args(words))
     runtime = DistributedRuntime(given.name, given.bindings, given.driver(), log=given.recovery(), start=[given.start])
     try:

@@ -82,9 +82,9 @@ def replayed(stage: Stage) -> None:
     """The job."""
     out = stage.fresh()
     words = [
-        "--log", "payment=kafka:log", "--rows", f"payment={stage.folder / 'payment.avsc'}",
+        "payment=kafka:log", "--row", f"payment={stage.folder / 'payment.avsc'}",
         "--bootstrap", stage.broker.bootstrap, "--output", str(out), "--state", f"{out}-state",
-        "--available-now", "--max-messages", str(BATCH),
+        "--no-follow", "--max-records", str(BATCH),
     ]  # fmt: skip
     plan = replay.planned(replay.parser().parse_args(words))
     reader = replay.replay(stage.spark, plan, ProgressLines.standard(), signals=False)

@@ -35,7 +35,7 @@ IMPORTS = {
     "views": "core protocol rows materialize.protocol",
     "materialize": "core protocol store rows materialize.protocol views",
     "materialize.targets": "core store rows logs materialize.protocol views materialize",
-    "cli.options": "store rows timeline logs connectors capture.run",
+    "cli.options": "core protocol store rows timeline logs connectors capture.run",
     "spark": (
         "core protocol store rows timeline logs capture connectors capture.run views "
         "materialize.protocol materialize materialize.targets cli.options"

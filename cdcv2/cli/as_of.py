@@ -22,7 +22,8 @@ from cdcv2.cli.coverage import remark_logs
 from cdcv2.cli.display import csv_line, sort_key, through_text, time_text
 from cdcv2.cli.disputes import add_quarantine_argument, quarantine_of, remark_disputes
 from cdcv2.cli.logs import add_log_arguments, open_one
-from cdcv2.cli.times import start_of
+from cdcv2.cli.options.times import start_of
+from cdcv2.cli.options.words import STANDARD_OUTPUT, declare
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
 from cdcv2.logs.opening import NamedLog, some_covered
@@ -41,15 +42,14 @@ EXAMPLES = (
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_log_arguments(parser, several=False)
-    parser.add_argument("--table", metavar="TABLE", help="which of the tables in the directory")
-    parser.add_argument("--at", metavar="TIME", help=f"when: {TAKES} (default: the last finished time)")
-    parser.add_argument("--start", action="append", metavar="TIME",
-                        help="where the history begins (default: at 0); once for each element of the frontier")
+    declare(parser, "--table", more=", of those in the directory")
+    declare(parser, "--at", more=f"{TAKES} (default: the last finished time)")
+    declare(parser, "--start")
     add_quarantine_argument(parser)
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="one JSON object a line")
-    form.add_argument("--csv", action="store_true", help="CSV (this is the default)")
-    parser.add_argument("--output", metavar="FILE", help="write it there (default: standard output)")
+    declare(form, "--json", more="one object a line")
+    declare(form, "--csv", more=" (the default)")
+    declare(parser, "--output", more=STANDARD_OUTPUT)
 
 
 def run(args: argparse.Namespace) -> Exit:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from cdcv2.cli.console import remark
-from cdcv2.cli.times import given_times
+from cdcv2.cli.options.times import given_times
 from cdcv2.core.order import MAX_TIME, Time
 from cdcv2.errors import IncompleteError, MalformedError, UsageError
 from cdcv2.logs.capture_manifest import manifest_of

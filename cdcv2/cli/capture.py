@@ -57,14 +57,17 @@ from cdcv2.capture.run.state_file import MEMORY_FILE, StateFile
 from cdcv2.capture.topics import Item, Topics
 from cdcv2.cli.console import ResultOutput, remark
 from cdcv2.cli.display import json_line, through_text
-from cdcv2.cli.logs import add_kafka_arguments, folder, kafka_client, places
-from cdcv2.cli.options.capture import ONE_SOURCE, add_empty, add_resnapshot_option, recipe_of
+from cdcv2.cli.logs import kafka_client
+from cdcv2.cli.options.capture import add_capture_options, dump_files, from_kafka, recipe_of
+from cdcv2.cli.options.parser import OptionParser
+from cdcv2.cli.options.remap_capture import add_remap_options
 from cdcv2.cli.options.stream_capture import add_stream_options
+from cdcv2.cli.options.words import declare, declare_follow
 from cdcv2.cli.progress import Lines, progress
-from cdcv2.cli.shared_capture import add_shared_arguments, run_shared
+from cdcv2.cli.shared_capture import run_shared
 from cdcv2.cli.stop_signals import stop_signals
 from cdcv2.cli.stream_capture import run_streams
-from cdcv2.connectors.debezium.envelope import FROM_ENVELOPE, FROM_STATE, Recipe, classify
+from cdcv2.connectors.debezium.envelope import Recipe, classify
 from cdcv2.connectors.debezium.topics_check import check_dumped, check_meet, unnotified
 from cdcv2.connectors.dump_files import DumpedTopics
 from cdcv2.core.antichain import Antichain
@@ -94,59 +97,31 @@ EXAMPLES = (
      "a topic whose records have times of their own, dumped"),
 )
 
-RELEASE_EVERY = 2000
+MAX_RECORDS = 2000
 #: Why a table may seem not to be covered where a dump is read.
 _OR_NOT_DUMPED = ". If its topic was not dumped: dump that whole, too, and capture into an empty directory"
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure(parser: OptionParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("source", nargs="+", metavar="FROM", help="dumps, or the one word kafka")
-    parser.add_argument("--prefix", action="append", metavar="NAME",
-                        help="the connector's topic.prefix; with --remap also several, one for each database")
-    parser.add_argument("--rows", required=True, metavar="DIR", type=folder,
-                        help="the row types: DIR/SCHEMA.TABLE.avsc")
-    parser.add_argument("--tables", metavar="A,B", help="which tables (default: each with a file in --rows)")
-    parser.add_argument("--into", required=True, metavar="LOGS", type=places,
-                        help="where the logs go, a directory per table; with --remap also kafka:NAME.{table}")
-    parser.add_argument("--snapshot", choices=("initial", "none"), default="initial",
-                        help="whether the topics begin with the connector's initial snapshot (default: initial)")
-    parser.add_argument("--notifications", action="append", default=[], metavar="TOPIC",
-                        help="the connector's notification topic: it states how many rows the snapshot has (with "
-                             "--remap a snapshot needs it); PREFIX=TOPIC for one of several")
-    parser.add_argument("--full-identity", metavar="A,B",
-                        help="tables that are known to have REPLICA IDENTITY FULL")
-    parser.add_argument("--before", choices=(FROM_ENVELOPE, FROM_STATE), default=FROM_ENVELOPE,
-                        help="where before-images come from: the records, which must have them whole (the default), "
-                             "or what the logs hold")
-    add_empty(parser)
-    add_resnapshot_option(parser)
-    parser.add_argument("--release-every", type=int, metavar="N",
-                        help="write what is complete after so many records (default: 2000; with --remap 50000)")
-    parser.add_argument("--follow", action="store_true", help="continue when the topics end; from Kafka")
-    parser.add_argument("--json", action="store_true", help="the result as one JSON object")
-    add_shared_arguments(parser)
+    add_capture_options(parser)
+    declare(parser, "--max-records", more=" (default: 2000; with --remap 50000)")
+    declare_follow(parser, default=False, more="; from Kafka")
+    declare(parser, "--json", more="the result, one object")
+    add_remap_options(parser)
     add_stream_options(parser.add_argument_group("records with times of their own"))
-    add_kafka_arguments(parser)
+    declare(parser, "--bootstrap", "--kafka-config", "--patience")
+    for old, new in (("--release-every", "--max-records"), ("--name", "--bind-as")):
+        parser.formerly(old, new)
 
 
 def run(args: argparse.Namespace) -> Exit:
     """Capture until the topics end, or a signal stops it."""
-    if args.release_every is not None and args.release_every < 1:
-        raise UsageError(f"--release-every {args.release_every}: it takes a number from 1 on")
     if args.stream:
         return run_streams(args)
-    if args.remap and args.snapshot_again is not None:
-        raise UsageError("--snapshot-again goes with commit times: with --remap, a snapshot taken anew stops a capture")
     if args.remap:
         return run_shared(args)
-    if args.plain or len(args.prefix or []) != 1 or len(args.notifications) > 1:
-        raise UsageError(ONE_SOURCE)
-    recipe = recipe_of(
-        args.prefix[0], args.rows, tables=args.tables, snapshot=args.snapshot,
-        notifications=next(iter(args.notifications), None), full_identity=args.full_identity, before=args.before,
-        snapshot_again=args.snapshot_again, empty=args.empty,
-    )
+    recipe = recipe_of(args)
     topics = _topics(args, recipe)
     # Asked before anything is written: a source that does not answer, or is not the recipe's, leaves nothing behind.
     total = sum(topics.ends().values())
@@ -156,8 +131,8 @@ def run(args: argparse.Namespace) -> Exit:
     if not begun:
         _try_first(topics, recipe, follow=args.follow)
     with ExitStack() as opened, stop_signals() as stopping:
-        used = opened.enter_context(FolderInUse(into, option="--into"))
-        memory = StateFile(into / MEMORY_FILE, logs=write_manifest(used, recipe, option="--into"))
+        used = opened.enter_context(FolderInUse(into))
+        memory = StateFile(into / MEMORY_FILE, logs=write_manifest(used, recipe))
         logs = _logs(recipe, into, memory)
         describe_log_set(logs, log_set_in(into))
         for text in kept_types(in_directories(args.into, recipe.tables)):
@@ -168,11 +143,11 @@ def run(args: argparse.Namespace) -> Exit:
         turn = partial(lines.turn, partial(_far, capture, topics, recipe)) if args.follow else _no_line
         run_capture(
             capture, _WatchedTopics(topics, move, turn), follow=args.follow, stopping=stopping,
-            release_every=args.release_every or RELEASE_EVERY,
+            release_every=args.max_records or MAX_RECORDS,
         )
         capture.save()
         # What notifications state of a table is of no dump's making.
-        dumped = args.source != ["kafka"] and (not args.notifications or args.snapshot == "none")
+        dumped = not from_kafka(args) and (not args.notifications or args.snapshot == "none")
         waiting = _waits(capture, topics, recipe)
         _report(capture, waiting, as_json=args.json, dumped=dumped)
     return Exit.MISSING if waiting.inside and not stopping() else Exit.DONE
@@ -261,15 +236,13 @@ def _logs(recipe: Recipe, into: Path, memory: StateFile) -> dict[str, DirectoryL
 
 
 def _topics(args: argparse.Namespace, recipe: Recipe) -> Topics:
-    if args.source == ["kafka"]:
+    if from_kafka(args):
         from cdcv2.connectors.kafka_topics import KafkaTopics
 
         return KafkaTopics(kafka_client(args), recipe)
-    if "kafka" in args.source:
-        raise UsageError("topics come from dumps or from Kafka, not from both")
     if args.follow:
         raise UsageError("--follow goes with kafka: a dump does not grow")
-    dumped = DumpedTopics(*args.source, needed=recipe.topics())
+    dumped = DumpedTopics(*dump_files(args), needed=recipe.topics())
     check_dumped(recipe, dumped.topics())
     return dumped
 

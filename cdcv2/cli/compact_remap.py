@@ -19,7 +19,8 @@ import argparse
 
 from cdcv2.cli.console import ResultOutput, remark
 from cdcv2.cli.display import json_line
-from cdcv2.cli.logs import add_kafka_arguments, remap_place
+from cdcv2.cli.logs import KAFKA_WORDS
+from cdcv2.cli.options.words import declare
 from cdcv2.cli.remaps import open_remap
 from cdcv2.errors import RefusedError, UsageError
 from cdcv2.exits import Exit
@@ -38,13 +39,13 @@ LONGEST = 10**9
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("remap", metavar="REMAP", type=remap_place, help="a shared remap: a directory, or kafka:TOPIC")
+    declare(parser, "remap")
     parser.add_argument("--keep", type=float, default=24.0, metavar="HOURS",
                         help="how much is kept in any case, before the last time that is decided (default: 24)")
     parser.add_argument("--release", action="append", default=[], metavar="LOGS",
-                        help="logs that need it no more, by the name or the identity under which they hold it")
-    parser.add_argument("--json", action="store_true", help="the result as one JSON object")
-    add_kafka_arguments(parser)
+                        help="logs that need the remap no more, by the name or the identity under which they hold it")
+    declare(parser, "--json", more="the result, one object")
+    declare(parser, *KAFKA_WORDS)
 
 
 def run(args: argparse.Namespace) -> Exit:

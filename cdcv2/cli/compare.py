@@ -40,16 +40,19 @@ from typing import Any, LiteralString
 from cdcv2.cli.at_option import TAKES, time_at
 from cdcv2.cli.collection import demand_history
 from cdcv2.cli.compare_sides import MOST_SHOWN, ComparisonResult, added, current, source_request, with_logs, with_target
-from cdcv2.cli.compare_source import SourceSnapshot, source_address
+from cdcv2.cli.compare_source import SourceSnapshot
 from cdcv2.cli.console import ResultOutput
 from cdcv2.cli.coverage import remark_logs
 from cdcv2.cli.disputes import add_quarantine_argument, quarantine_of, remark_disputes
-from cdcv2.cli.logs import add_kafka_arguments, add_row_arguments, bar_of, demand_ordered, log_to_read, open_logs
+from cdcv2.cli.logs import KAFKA_WORDS, ROW_WORDS, bar_of, demand_ordered, open_logs
+from cdcv2.cli.options.parser import OptionParser
+from cdcv2.cli.options.words import declare, log_to_read
+from cdcv2.cli.source_address import source_address
 
 from cdcv2.cli.display import through_text
 from cdcv2.cli.materialization_file import read_plan
+from cdcv2.cli.options.times import start_of
 from cdcv2.cli.plan import MaterializationPlan, TargetContent
-from cdcv2.cli.times import start_of
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Time
 from cdcv2.errors import IncompleteError, UsageError
@@ -78,26 +81,25 @@ EXAMPLES = (
 _BEHIND = "the target is behind"
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure(parser: OptionParser) -> None:
     """Declare the arguments."""
     parser.add_argument("log", nargs="+", metavar="FILE.yaml",
                         help="the file of cdcv2 materialize; or logs, with --source")
-    parser.add_argument("--source", metavar="WHERE", help="compare with the source: env, service:NAME or a file")
-    parser.add_argument("--table", action="append", default=[], metavar="LOG=SCHEMA.TABLE",
+    declare(parser, "--source", more="; it is compared, too")
+    parser.add_argument("--source-table", action="append", default=[], metavar="LOG=SCHEMA.TABLE",
                         help="what a log's table is called in the source (default: as the log is)")
     parser.add_argument("--without", action="append", default=[], metavar="LOG.COLUMN",
                         help="a column that is not to be compared with the source")
     parser.add_argument("--wait", type=float, default=0.0, metavar="SECONDS",
-                        help="how long logs, or the target, may take to come to where the source is (default: 0)")
+                        help="how long to wait until logs and target are where the source is (default: 0)")
     parser.add_argument("--marker", action="store_true",
                         help="commit an empty transaction (pg_logical_emit_message), so that they can come past it")
     parser.add_argument("--without-log", action="store_true", help="compare source and target only")
-    parser.add_argument("--at", metavar="TIME",
-                        help=f"demand that the target has all up to there, and nothing later: {TAKES}")
-    parser.add_argument("--json", action="store_true", help="the result as one JSON object")
+    declare(parser, "--at", more=f"demand that the target has all up to there, and nothing later: {TAKES}")
+    declare(parser, "--json", more="the result, one object")
     add_quarantine_argument(parser)
-    add_kafka_arguments(parser)
-    add_row_arguments(parser)
+    declare(parser, *KAFKA_WORDS, *ROW_WORDS)
+    parser.formerly("--table", "--source-table")
 
 
 @dataclass(frozen=True)
@@ -178,7 +180,7 @@ def _check(args: argparse.Namespace, file: str | None) -> None:
         raise UsageError(f"{args.log[1]}: the logs of a materialization stand in its file; name nothing beside it")
     if file is None and args.without_log:
         raise UsageError("--without-log compares source and target: name the YAML file of cdcv2 materialize")
-    given = [name for name in ("table", "without", "wait", "marker", "without_log") if getattr(args, name)]
+    given = [name for name in ("source_table", "without", "wait", "marker", "without_log") if getattr(args, name)]
     if given and not args.source:
         raise UsageError(f"--{given[0].replace('_', '-')} goes with --source")
     if not args.wait >= 0:

@@ -86,7 +86,7 @@ def source_request(args: argparse.Namespace, at: Time | None) -> SourceRequest:
     if at is not None and type(at) is not int:
         raise UsageError(f"--at {args.at}: times of a source are whole numbers")
     called = {}
-    for text in args.table:
+    for text in args.source_table:
         name, sign, table = text.partition("=")
         if not sign or "." not in table:
             raise UsageError(f"--table {text}: write LOG=SCHEMA.TABLE")

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from cdcv2.cli.source_address import SourceAddress, from_environment, from_file, from_service
+from cdcv2.cli.source_address import SourceAddress
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.changes import ChangeBatch
 from cdcv2.errors import MalformedError, UsageError
@@ -35,20 +35,6 @@ if TYPE_CHECKING:
 PAUSE = 0.2
 _SETTINGS = "SET TimeZone = 'UTC'; SET DateStyle = 'ISO, MDY'; SET IntervalStyle = 'postgres'"
 _NOW = "SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint, pg_current_snapshot()::text"
-
-
-def source_address(where: str) -> SourceAddress:
-    """``env``, ``service:NAME`` or a file, as a connection string. Raises UsageError."""
-    if where == "env":
-        return from_environment()
-    if where.startswith("service:"):
-        return from_service(where.removeprefix("service:"))
-    if "=" in where or "://" in where:
-        raise UsageError(
-            "--source takes no connection string, as everybody on the machine can read arguments: put it into a file "
-            "and name that, or into the environment (CDCV2_POSTGRES) and say --source env"
-        )
-    return from_file(where, "the source's connection string")
 
 
 class SourceSnapshot:

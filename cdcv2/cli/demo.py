@@ -5,10 +5,10 @@ The result is compared with the source.
 With --small: without servers. Recorded change data, through files, in
 seconds. Without an option: PostgreSQL, Kafka, Debezium and two Spark jobs that
 are killed on the way. All are started here and stopped again. That needs Java
-17 and the demo extra. With --tables, the same bank ends in a second PostgreSQL
-and in Delta tables, which are read all the time, while runtimes, sessions and
-a server are killed. With --doubled: two databases, and two captures that write
-the same logs at once, each of which is killed.
+17 and the demo extra. With --targets, the same bank ends in a second
+PostgreSQL and in Delta tables, which are read all the time, while runtimes,
+sessions and a server are killed. With --two-captures: two databases, and two
+captures that write the same logs at once, each of which is killed.
 """
 
 from __future__ import annotations
@@ -16,22 +16,25 @@ from __future__ import annotations
 import argparse
 import signal
 
+from cdcv2.cli.options.parser import OptionParser
 from cdcv2.exits import Exit
 
 EXAMPLES = (
     ("cdcv2 demo --small", "without servers, in seconds"),
     ("cdcv2 demo", "with real servers; a few minutes"),
-    ("cdcv2 demo --tables", "into PostgreSQL and Delta tables; a few minutes"),
-    ("cdcv2 demo --doubled", "two databases, two captures that write one log; a few minutes"),
+    ("cdcv2 demo --targets", "into PostgreSQL and Delta tables; a few minutes"),
+    ("cdcv2 demo --two-captures", "two databases, two captures that write one log; a few minutes"),
 )
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure(parser: OptionParser) -> None:
     """Declare the arguments."""
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--small", action="store_true", help="without servers: recorded change data, through files")
-    which.add_argument("--tables", action="store_true", help="into a second PostgreSQL and Delta tables, too")
-    which.add_argument("--doubled", action="store_true", help="two databases, and two captures that write one log")
+    which.add_argument("--small", action="store_true", help="recorded change data through files, without servers")
+    which.add_argument("--targets", action="store_true", help="into a second PostgreSQL and Delta tables, too")
+    which.add_argument("--two-captures", action="store_true", help="two captures of two databases, with the same logs")
+    for old, new in (("--tables", "--targets"), ("--doubled", "--two-captures")):
+        parser.formerly(old, new)
 
 
 def run(args: argparse.Namespace) -> Exit | int:
@@ -43,11 +46,11 @@ def run(args: argparse.Namespace) -> Exit | int:
             from cdcv2.demo import small
 
             return small.main()
-        if args.tables:
+        if args.targets:
             from cdcv2.demo import views
 
             return views.main()
-        if args.doubled:
+        if args.two_captures:
             from cdcv2.demo import two_databases
 
             return two_databases.main()

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Mapping
 
 from cdcv2.cli.console import remark
+from cdcv2.cli.options.words import declare
 from cdcv2.logs.quarantine import Quarantine
 
 #: So many cases of a table are named.
@@ -14,10 +15,10 @@ MOST_SHOWN = 10
 
 def add_quarantine_argument(parser: argparse.ArgumentParser) -> None:
     """Declare where the evidence of contradictions goes."""
-    parser.add_argument("--quarantine", metavar="DIR",
-                        help="do not end at a contradiction, or at bytes that are no message: keep the evidence in "
-                             "DIR, go on with what was decided there (cdcv2 resolve), and give out only what lies "
-                             "before the times that are in dispute")
+    declare(
+        parser, "--quarantine",
+        more="; do not end at others: keep the evidence there, and give out only what lies before the times in dispute",
+    )
 
 
 def quarantine_of(args: argparse.Namespace) -> Quarantine | None:

@@ -4,7 +4,7 @@ Bytes that are no message are shown with their position. The exit code is
 then 3.
 
 A directory with a shared remap is recognised. For a topic with a remap, give
---remap. The records of a remap are shown with their result: a proposal that
+--bindings. The records of a remap are shown with their result: a proposal that
 did not win is void. With --brief only those that hold are shown.
 
 On a terminal, long lines are cut. --json and --output show all of them.
@@ -24,7 +24,9 @@ from typing import Any
 from cdcv2.cli.console import ResultOutput, remark
 from cdcv2.cli.display import cut, frontier_text, plain_position, raw_text, row_text, safe, time_text
 from cdcv2.cli.logs import add_log_arguments, entries, open_logs
-from cdcv2.cli.remaps import add_shown_arguments, is_remap, open_remap, record_lines
+from cdcv2.cli.options.parser import OptionParser
+from cdcv2.cli.options.words import STANDARD_OUTPUT, declare
+from cdcv2.cli.remaps import is_remap, open_remap, record_lines
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
 from cdcv2.logs.description import description_of
@@ -40,26 +42,27 @@ EXAMPLES = (
     ("cdcv2 inspect logs --json", "all the logs of a capture, as JSON lines"),
     ("cdcv2 inspect kafka:orders --bootstrap localhost:9092 --row rows/public.orders.avsc", "a topic"),
     ("cdcv2 inspect remap --lsn", "the bindings of a shared remap"),
-    ("cdcv2 inspect kafka:remap --remap --brief --bootstrap localhost:9092", "those that hold, of one in a topic"),
+    ("cdcv2 inspect kafka:remap --bindings --brief --bootstrap localhost:9092", "those that hold, of one in a topic"),
 )
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure(parser: OptionParser) -> None:
     """Declare the arguments."""
     add_log_arguments(parser, several=True)
     parser.add_argument("--limit", type=int, metavar="N", help="stop after N lines: of messages, and of their rows")
     parser.add_argument("--brief", action="store_true", help="without the rows")
-    parser.add_argument("--json", action="store_true", help="one JSON object a line")
-    parser.add_argument("--remap", action="store_true", help="what is named are shared remaps, not logs")
-    add_shown_arguments(parser)
-    parser.add_argument("--output", metavar="FILE", help="write it there (default: standard output)")
+    parser.add_argument("--bindings", action="store_true", help="what is named are shared remaps, not logs")
+    declare(parser, "--json", more="one object a line")
+    declare(parser, "--lsn")
+    declare(parser, "--output", more=STANDARD_OUTPUT)
+    parser.formerly("--remap", "--bindings")
 
 
 def run(args: argparse.Namespace) -> Exit:
     """Print each message with its position."""
     if args.limit is not None and args.limit < 1:
         raise UsageError(f"--limit {args.limit}: it takes a number from 1 on")
-    if args.remap or all(map(is_remap, args.log)):
+    if args.bindings or all(map(is_remap, args.log)):
         return _remaps(args)
     logs = open_logs(args, as_one=False)
     eager = {named.log.name: told for named in logs if (told := description_of(named.log).ordering) != COMMIT_ORDER}

@@ -11,7 +11,7 @@ Each is a :class:`~cdcv2.protocol.log.LogAddress` from the arguments on.
 Logs of one table are copies: they are read as one. Logs of several tables are parts of one timeline.
 
 All that a command asks of what it was given, before it reads, is here: which logs, of which timeline, whole, and in
-which order. From which times on is in :mod:`cdcv2.cli.times`.
+which order. From which times on is in :mod:`cdcv2.cli.options.times`.
 """
 
 from __future__ import annotations
@@ -20,63 +20,36 @@ import argparse
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
+from cdcv2.cli.options.rows import row_file
+from cdcv2.cli.options.times import kind_of_times
+from cdcv2.cli.options.words import declare
 from cdcv2.cli.progress import progress
-from cdcv2.cli.times import kind_of_times
 from cdcv2.errors import MissingLogError, UsageError
 from cdcv2.logs import opening
 from cdcv2.logs.capture_manifest import manifest_of
 from cdcv2.logs.description import LogDescription, description_of
 from cdcv2.logs.log_json import LOG_FILE as LOG_FILE
-from cdcv2.logs.log_names import log_address, place_without_table, table_of
 from cdcv2.logs.opening import NamedLog, check_timeline
 from cdcv2.logs.read import NullObserver, in_turn
 from cdcv2.protocol.log import Entry, Log, LogAddress
 from cdcv2.rows.row_type import RowType
 from cdcv2.rows.times import Times
 from cdcv2.store.file_system import is_there
-from cdcv2.store.numbered import path_to_read
 from cdcv2.suggestions import meant
 from cdcv2.timeline.ordering import check_ordered
 
-T = TypeVar("T")
-V = TypeVar("V")
+#: The words for how to reach Kafka.
+KAFKA_WORDS = ("--bootstrap", "--kafka-config", "--patience")
+#: Those for what a topic does not state of itself: the type of its rows, the kind of its times, its timeline.
+ROW_WORDS = ("--row", "--rows", "--times", "--timeline")
 
 
 def add_log_arguments(parser: argparse.ArgumentParser, *, several: bool) -> None:
     """Declare the log or logs to read, as ``args.log``, and how to reach Kafka."""
-    parser.add_argument("log", nargs="+" if several else None, metavar="LOG", type=place,
-                        help="a directory, kafka:TOPIC, or TABLE=one of these")
-    add_kafka_arguments(parser)
-    add_row_arguments(parser)
-
-
-def add_row_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what a topic does not state of itself: the type of its rows and the kind of its times."""
-    parser.add_argument("--row", action="append", default=[], metavar="[TABLE=]FILE",
-                        help="the row type of a Kafka log: an .avsc file; for one table, or for all")
-    parser.add_argument("--rows", metavar="DIR", help="the same for many: DIR/TABLE.avsc")
-    parser.add_argument("--times", default="int", metavar="N",
-                        help="for Kafka logs whose times are Products: the number of their coordinates")
-    add_timeline_argument(parser)
-
-
-def add_timeline_argument(parser: argparse.ArgumentParser) -> None:
-    """Declare of which timeline logs are that do not state it."""
-    parser.add_argument("--timeline", metavar="NAME",
-                        help="the timeline of logs that do not state it, as those of a program of yours: several "
-                             "that are read together must be of one")
-
-
-def add_kafka_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare how to reach Kafka."""
-    parser.add_argument("--bootstrap", metavar="HOST:PORT", help="a broker of Kafka, where one is named")
-    parser.add_argument("--kafka-config", metavar="FILE",
-                        help="settings for the Kafka client, key=value a line, as Java's clients or librdkafka have "
-                             "them: TLS (PEM), SASL, passwords")
-    parser.add_argument("--patience", type=float, default=30.0, metavar="SECONDS",
-                        help="how long to wait for Kafka (default: 30)")
+    declare(parser, "log", nargs="+" if several else None)
+    declare(parser, *KAFKA_WORDS, *ROW_WORDS)
 
 
 def open_logs(args: argparse.Namespace, *, as_one: bool = True) -> list[NamedLog]:
@@ -108,37 +81,6 @@ def open_one(args: argparse.Namespace, table: str | None = None) -> list[NamedLo
         raise MissingLogError(f"there is no log of the table {table!r}; there are {', '.join(tables)}{close}")
     check_timeline(chosen, args.timeline)
     return chosen
-
-
-def place(text: str) -> LogAddress:
-    """The same as :func:`log_to_read`, for argparse."""
-    return _argument(log_to_read, text)
-
-
-def log_to_read(text: str) -> LogAddress:
-    """The address of one log, or of the directory of a capture, perhaps as ``TABLE=LOG``. Raises UsageError."""
-    address = log_address(text)
-    address.demand_one()
-    return address
-
-
-def remap_place(text: str) -> LogAddress:
-    """The address of a remap; for argparse."""
-    address = _argument(place_without_table, text)
-    _argument(LogAddress.demand_one, address)
-    return address
-
-
-def places(text: str) -> LogAddress:
-    """Where the logs of several tables are written, perhaps with ``{table}``; for argparse."""
-    return _argument(place_without_table, text)
-
-
-def folder(text: str) -> str:
-    """The name of a directory of other files: not nothing, which would be the current directory; for argparse."""
-    if not text:
-        raise argparse.ArgumentTypeError(f"{text!r} names nothing; the current directory is written as a dot")
-    return text
 
 
 def addresses(args: argparse.Namespace) -> list[LogAddress]:
@@ -237,14 +179,6 @@ def entries(logs: Sequence[NamedLog], what: str, *, bar: bool = True) -> Iterato
                 yield logs[number], entry
 
 
-def _argument(parse: Callable[[V], T], value: V) -> T:
-    """What ``parse`` makes of it; of an error that is not argparse's own, argparse does not show the text."""
-    try:
-        return parse(value)
-    except UsageError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-
-
 def _directories(args: argparse.Namespace) -> list[Path]:
     return [Path(address.name) for address in addresses(args) if not address.is_topic]
 
@@ -253,10 +187,7 @@ def _row_type(table: str, args: argparse.Namespace) -> RowType:
     if getattr(args, "row_type", None) is not None:
         # All logs that the command reads are of one type.
         return RowType.load(args.row_type)
-    own: dict[str | None, str] = dict(table_of(row) for row in args.row)
-    path = own.get(table, own.get(None))
-    if path is None and args.rows:
-        path = str(path_to_read(args.rows) / f"{table}.avsc")
+    path = row_file(table, args)
     if path is None:
         raise UsageError(f"the row type of {table} is not given, and Kafka does not know it: --row FILE.avsc")
     return RowType.load(path)

@@ -14,14 +14,13 @@ import sys
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import IO, Any, NoReturn
+from typing import IO, Any
 
 from cdcv2 import __version__
 from cdcv2.cli.console import forget, open_closed_streams, remark
-from cdcv2.cli.options.help_text import HelpFormatter, epilog
+from cdcv2.cli.options.parser import OptionParser
 from cdcv2.errors import Cdcv2Error, UsageError
 from cdcv2.exits import Exit, exit_of
-from cdcv2.suggestions import with_meant
 
 #: Sub-command -> what it does; each is imported from ``cdcv2.cli`` when it is asked for.
 COMMANDS = {
@@ -49,14 +48,6 @@ BEGIN = """  # see it work, without servers
   cdcv2 demo --small
   # how far the logs of a capture are complete
   cdcv2 verify logs"""
-
-
-class Parser(argparse.ArgumentParser):
-    """A parser that raises UsageError where argparse would print and leave."""
-
-    def error(self, message: str) -> NoReturn:
-        """Wrong arguments: one line, which names where to read more, and what was probably meant."""
-        raise UsageError(f"{with_meant(message, self._option_string_actions)} (see {self.prog} --help)")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -96,16 +87,10 @@ def _run(arguments: list[str], name: str) -> int:
         return Exit.BUG
 
 
-def parser_of(command: str) -> argparse.ArgumentParser:
+def parser_of(command: str) -> OptionParser:
     """The parser of one sub-command, its help included."""
     module = _module(command)
-    parser = Parser(
-        prog=f"cdcv2 {command}",
-        description=module.__doc__,
-        epilog=epilog(module.EXAMPLES),
-        formatter_class=HelpFormatter,
-        allow_abbrev=False,
-    )
+    parser = OptionParser(f"cdcv2 {command}", module.__doc__, module.EXAMPLES)
     module.configure(parser)
     return parser
 
@@ -126,14 +111,12 @@ def _dispatch(arguments: list[str]) -> int:
     return int(run(args))
 
 
-def _front() -> argparse.ArgumentParser:
+def _front() -> OptionParser:
     listed = "\n".join(f"  {name:<17}  {summary}" for name, summary in COMMANDS.items())
-    parser = Parser(
-        prog="cdcv2",
-        description="Change data capture that may be duplicated, reordered and re-batched at will.",
-        epilog=f"commands:\n{listed}\n\nexamples:\n{BEGIN}\n\n"
-               "'cdcv2 COMMAND --help' shows its arguments, examples and exit codes.",
-        formatter_class=HelpFormatter,
+    parser = OptionParser("cdcv2", "Change data capture that may be duplicated, reordered and re-batched at will.")
+    parser.epilog = (
+        f"commands:\n{listed}\n\nexamples:\n{BEGIN}\n\n"
+        "'cdcv2 COMMAND --help' shows its arguments, examples and exit codes."
     )
     parser.add_argument("--version", action="version", version=f"cdcv2 {__version__}")
     parser.add_argument(

@@ -19,9 +19,8 @@ from pathlib import Path
 
 from cdcv2.cli.console import ResultOutput
 from cdcv2.cli.display import json_line
-from cdcv2.cli.logs import (
-    LOG_FILE, add_kafka_arguments, add_row_arguments, addresses, entries, kafka_log, open_logs, place, places,
-)
+from cdcv2.cli.logs import KAFKA_WORDS, LOG_FILE, ROW_WORDS, addresses, entries, kafka_log, open_logs
+from cdcv2.cli.options.words import declare, places
 from cdcv2.errors import DecodeError, OutputError, UsageError
 from cdcv2.exits import Exit
 from cdcv2.logs.capture_manifest import manifest_of, put_manifest
@@ -48,20 +47,19 @@ TOGETHER = 100
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("log", metavar="SRC", type=place, help="the log, or the directory of a capture")
+    declare(parser, "log", more=", or the directory of a capture")
     parser.add_argument("to", metavar="DST", type=places,
                         help="a new directory, or kafka:TOPIC; {table} stands for the table")
-    add_kafka_arguments(parser)
-    add_row_arguments(parser)
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the disorder (default: 0)")
+    declare(parser, *KAFKA_WORDS, *ROW_WORDS)
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="the seed of the disorder (default: 0)")
     parser.add_argument("--copies", type=int, default=2, metavar="N", help="how many copies of each fact (default: 2)")
     parser.add_argument("--window", type=int, metavar="N",
                         help="how many messages apart two may stand that change places (default: any number)")
     parser.add_argument("--no-rebatch", action="store_true", help="leave the messages as they are")
     parser.add_argument("--doubled", action="store_true",
                         help="put copies of some updates into one message, which not every reader of others expects")
-    parser.add_argument("--json", action="store_true", help="what was written as JSON lines, one a log")
-    parser.add_argument("--partitions", type=int, default=1, metavar="N", help="of a new topic (default: 1)")
+    declare(parser, "--json", more="what was written, one object a log")
+    declare(parser, "--partitions")
 
 
 def run(args: argparse.Namespace) -> Exit:

@@ -80,6 +80,8 @@ from cdcv2.cli.coverage import StopRemarks, remark_coverage
 from cdcv2.cli.display import json_line, through_text
 from cdcv2.cli.disputes import add_quarantine_argument, quarantine_of, remark_disputes
 from cdcv2.cli.materialization_file import read_plan
+from cdcv2.cli.options.parser import OptionParser
+from cdcv2.cli.options.words import declare, declare_follow
 from cdcv2.cli.plan import MaterializationPlan
 from cdcv2.cli.stop_signals import stop_signals
 from cdcv2.core.antichain import Antichain
@@ -103,20 +105,21 @@ EXAMPLES = (
 )
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure(parser: OptionParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("file", metavar="FILE.yaml", help="what to keep where")
-    parser.add_argument("--follow", action="store_true", help="continue when the logs end")
+    declare(parser, "file", more=": what to keep where")
+    declare_follow(parser, default=False)
     add_quarantine_argument(parser)
-    parser.add_argument("--every", type=float, default=5.0, metavar="SECONDS",
+    parser.add_argument("--report-every", type=float, default=5.0, metavar="SECONDS",
                         help="report how far it is after so many seconds, when it has moved (default: 5)")
-    parser.add_argument("--json", action="store_true", help="the result as one JSON object")
+    declare(parser, "--json", more="the result, one object")
+    parser.formerly("--every", "--report-every")
 
 
 def run(args: argparse.Namespace) -> Exit:
     """Materialize until the logs end, or a signal stops it."""
-    if not args.every >= 0:
-        raise UsageError(f"--every {args.every}: it takes a number of seconds from 0 on")
+    if not args.report_every >= 0:
+        raise UsageError(f"--report-every {args.report_every}: it takes a number of seconds from 0 on")
     plan = read_plan(args.file)
     with stop_signals() as told:
         reading = _Source(plan, follow=args.follow, told=told, quarantine=quarantine_of(args))
@@ -130,7 +133,7 @@ def run(args: argparse.Namespace) -> Exit:
         )  # fmt: skip
         try:
             with plan.errors_at_line():
-                for _ in _moves(runtime, driver, args.every):
+                for _ in _moves(runtime, driver, args.report_every):
                     remark(f"cdcv2 materialize: {_far(plan, runtime, reading)}")
         finally:
             runtime.close()

@@ -23,8 +23,9 @@ from cdcv2.capture.run.request import TEMP_FOLDER
 from cdcv2.cli.collection import collection
 from cdcv2.cli.console import ResultOutput, remark
 from cdcv2.cli.display import json_line, through_text, time_text
-from cdcv2.cli.logs import add_kafka_arguments, open_one, place
-from cdcv2.cli.times import given_times, start_of
+from cdcv2.cli.logs import KAFKA_WORDS, open_one
+from cdcv2.cli.options.times import given_times, start_of
+from cdcv2.cli.options.words import STANDARD_OUTPUT, declare
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
 from cdcv2.logs.capture_manifest import CAPTURE_FILE
@@ -44,12 +45,12 @@ EXAMPLES = (
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("log", metavar="LOG", type=place, help="the log of TEMP: a directory, or kafka:TOPIC")
-    add_kafka_arguments(parser)
-    parser.add_argument("--at", metavar="TIME", help="when: a finished time (default: the last one)")
-    parser.add_argument("--lsn", action="store_true", help="write commits as PostgreSQL writes LSNs")
-    parser.add_argument("--json", action="store_true", help="one JSON object a line")
-    parser.add_argument("--output", metavar="FILE", help="write it there (default: standard output)")
+    declare(parser, "log", more=": that of TEMP")
+    declare(parser, *KAFKA_WORDS)
+    declare(parser, "--at", more="a finished time (default: the last one)")
+    declare(parser, "--lsn")
+    declare(parser, "--json", more="one object a line")
+    declare(parser, "--output", more=STANDARD_OUTPUT)
     parser.set_defaults(row=[], rows=None, times="int", row_type=TEMP, timeline=None)
 
 

@@ -24,6 +24,7 @@ from typing import Any
 from cdcv2.cli.console import ResultOutput
 from cdcv2.cli.display import json_line
 from cdcv2.cli.materialization_file import read_plan
+from cdcv2.cli.options.words import declare
 from cdcv2.cli.plan import MaterializationPlan
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
@@ -38,9 +39,9 @@ EXAMPLES = (
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("file", metavar="FILE.yaml", help="the file of cdcv2 materialize")
-    parser.add_argument("--remove", action="store_true", help="remove them, after taking the materialization over")
-    parser.add_argument("--json", action="store_true", help="the result as one JSON object")
+    declare(parser, "file")
+    parser.add_argument("--remove", action="store_true", help="remove the files, and take the materialization over")
+    declare(parser, "--json", more="the result, one object")
 
 
 def run(args: argparse.Namespace) -> Exit:

@@ -19,8 +19,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cdcv2.cli.display import json_line, time_text
-from cdcv2.cli.logs import LOG_FILE, add_kafka_arguments, check_kafka, remap_place
-from cdcv2.cli.times import parse_time, whole_number
+from cdcv2.cli.logs import KAFKA_WORDS, LOG_FILE, check_kafka
+from cdcv2.cli.options.times import parse_time, whole_number
+from cdcv2.cli.options.words import declare
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Time
 from cdcv2.errors import MalformedError, UsageError
@@ -36,14 +37,7 @@ from cdcv2.timeline.shared_remap import AcceptedBinding, LogView, SharedRemap
 
 def add_remap_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the remap to read, as ``args.remap``, how to reach Kafka, and how to show its positions."""
-    parser.add_argument("remap", metavar="REMAP", type=remap_place, help="a shared remap: a directory, or kafka:TOPIC")
-    add_kafka_arguments(parser)
-    add_shown_arguments(parser)
-
-
-def add_shown_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare how positions are shown."""
-    parser.add_argument("--lsn", action="store_true", help="show numbers as PostgreSQL's LSNs (16/B374D848)")
+    declare(parser, "remap", *KAFKA_WORDS, "--lsn")
 
 
 def open_remap(address: LogAddress, args: argparse.Namespace, *, create: bool = False) -> RemapLog:

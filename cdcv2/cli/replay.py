@@ -26,7 +26,8 @@ from cdcv2.cli.coverage import remark_logs
 from cdcv2.cli.display import csv_line, frontier_text, row_text, safe, through_text, time_text
 from cdcv2.cli.disputes import add_quarantine_argument, quarantine_of, remark_disputes
 from cdcv2.cli.logs import add_log_arguments, addresses, bar_of, open_logs
-from cdcv2.cli.times import start_of
+from cdcv2.cli.options.times import start_of
+from cdcv2.cli.options.words import STANDARD_OUTPUT, declare
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
 from cdcv2.logs.jsonlines import plain_frontier, plain_time
@@ -50,12 +51,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_log_arguments(parser, several=True)
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="one JSON object a line")
-    form.add_argument("--csv", action="store_true", help="CSV; for one table")
-    parser.add_argument("--start", action="append", metavar="TIME",
-                        help="where the history begins (default: at 0); once for each element of the frontier")
+    declare(form, "--json", more="one object a line")
+    declare(form, "--csv", more="; for one table")
+    declare(parser, "--start")
     add_quarantine_argument(parser)
-    parser.add_argument("--output", metavar="FILE", help="write it there (default: standard output)")
+    declare(parser, "--output", more=STANDARD_OUTPUT)
 
 
 def run(args: argparse.Namespace) -> Exit:

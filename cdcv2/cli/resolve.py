@@ -22,6 +22,8 @@ from collections.abc import Iterator
 
 from cdcv2.cli.console import ResultOutput
 from cdcv2.cli.display import json_line
+from cdcv2.cli.options.parser import OptionParser
+from cdcv2.cli.options.words import declare
 from cdcv2.core.json_text import parse_json
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
@@ -32,25 +34,26 @@ EXAMPLES = (
     ("cdcv2 resolve quarantine 4f1c09aa27be", "the evidence of one"),
     ("cdcv2 resolve quarantine 4f1c09aa27be --diff 1", "the row of the case came once"),
     ("cdcv2 resolve quarantine 4f1c09aa27be --count 2", "the time has two updates"),
-    ("cdcv2 resolve quarantine 4f1c09aa27be --row '{\"id\": 7}' --diff 0", "this update at the time never happened"),
+    ("cdcv2 resolve quarantine 4f1c09aa27be --data '{\"id\": 7}' --diff 0", "this update at the time never happened"),
 )
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure(parser: OptionParser) -> None:
     """Declare the arguments."""
     parser.add_argument("folder", metavar="DIR", help="the folder with the evidence")
     parser.add_argument("case", metavar="CASE", nargs="?", help="one case, by its name or how that begins")
     parser.add_argument("--count", type=int, metavar="N", help="decide how many updates the time has")
     parser.add_argument("--diff", type=int, metavar="N", help="decide the diff of the row; 0: it never happened")
-    parser.add_argument("--row", metavar="JSON", help="the row, where it is not that of the case")
+    parser.add_argument("--data", metavar="JSON", help="the row that is decided, where it is not that of the case")
     parser.add_argument("--pass-over", action="store_true", help="decide that bytes that are no message are left out")
-    parser.add_argument("--json", action="store_true", help="the cases as JSON lines")
+    declare(parser, "--json", more="one case a line")
+    parser.formerly("--row", "--data")
 
 
 def run(args: argparse.Namespace) -> Exit:
     """List, show or decide."""
     quarantine = Quarantine(args.folder)
-    deciding = args.pass_over or any(one is not None for one in (args.count, args.diff, args.row))
+    deciding = args.pass_over or any(one is not None for one in (args.count, args.diff, args.data))
     if args.case is None and deciding:
         raise UsageError("name the case that is decided: cdcv2 resolve DIR CASE ...")
     cases = quarantine.cases() if args.case is None else [quarantine.case(args.case)]
@@ -76,7 +79,7 @@ def _decide(quarantine: Quarantine, case: Case, args: argparse.Namespace) -> Non
             f"{case.name} is about {'bytes: decide it with --pass-over' if case.what == 'bytes' else 'a time'}"
             f"{'' if case.what == 'bytes' else ': decide it with --count or --diff'}"
         )
-    row = None if args.row is None else _row(args.row)
+    row = None if args.data is None else _row(args.data)
     quarantine.decide(case.decision(args.count, row, args.diff))
 
 
@@ -84,9 +87,9 @@ def _row(text: str) -> dict[str, object]:
     try:
         row = parse_json(text)
     except ValueError as cause:
-        raise UsageError(f"--row {text}: this is no JSON: {cause}") from None
+        raise UsageError(f"--data {text}: this is no JSON: {cause}") from None
     if not isinstance(row, dict):
-        raise UsageError(f"--row {text}: a row is an object, column by column, as cdcv2 inspect --json shows it")
+        raise UsageError(f"--data {text}: a row is an object, column by column, as cdcv2 inspect --json shows it")
     return row
 
 

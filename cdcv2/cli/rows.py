@@ -1,14 +1,14 @@
 """Make the row type of a table: an Avro record schema, for capture.
 
-Look at it, and commit it. --from-postgres reads the columns from the
-catalogue, and reports a table that lacks REPLICA IDENTITY FULL.
---from-envelope reads a record of Debezium that carries its schema
+Look at it, and commit it. --source reads the columns from the
+catalogue of the database, and reports a table that lacks REPLICA IDENTITY
+FULL. --from-envelope reads a record of Debezium that carries its schema
 (schemas.enable=true). Types are never guessed from values.
 
-Where the database is, and its password, comes from the environment
-(CDCV2_POSTGRES, a connection string; or libpq's own PGHOST, PGDATABASE,
-PGPASSWORD, ...), from a service in libpq's service file, or from a file that
-holds a connection string. It never comes from an argument.
+Where the database is, and its password: --source env (CDCV2_POSTGRES, a
+connection string; or libpq's own PGHOST, PGDATABASE, PGPASSWORD, ...),
+--source service:NAME of libpq's service file, or --source FILE with a
+connection string. It never comes from an argument.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from cdcv2.cli.console import ResultOutput, remark
-from cdcv2.cli.source_address import SourceAddress, from_environment, from_file, from_service
+from cdcv2.cli.options.parser import OptionParser
+from cdcv2.cli.options.words import declare
+from cdcv2.cli.source_address import source_address
 from cdcv2.connectors.debezium.row_types import row_type_from_envelope, without_sources
 from cdcv2.connectors.dump_files import VALUE_NAMES
 from cdcv2.core.json_text import parse_json
@@ -30,34 +32,32 @@ from cdcv2.exits import Exit
 from cdcv2.store.file_system import in_words, unreadable
 
 EXAMPLES = (
-    ("cdcv2 rows --from-postgres --table public.orders --output rows/public.orders.avsc",
+    ("cdcv2 rows --source env --table public.orders --output rows/public.orders.avsc",
      "from the database that PGHOST, PGDATABASE, ... name"),
-    ("cdcv2 rows --from-postgres --service shop --table public.orders", "from a service of libpq's service file"),
-    ("cdcv2 rows --from-postgres --dsn-file shop.dsn --table public.orders", "from a connection string in a file"),
+    ("cdcv2 rows --source service:shop --table public.orders", "from a service of libpq's service file"),
+    ("cdcv2 rows --source shop.dsn --table public.orders", "from a connection string in a file"),
     ("cdcv2 rows --from-envelope record.json --table public.orders", "from a record that carries its schema"),
 )
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure(parser: OptionParser) -> None:
     """Declare the arguments."""
     origin = parser.add_mutually_exclusive_group(required=True)
-    origin.add_argument("--from-postgres", action="store_true", help="ask the database")
+    declare(origin, "--source", more="; it is asked")
     origin.add_argument("--from-envelope", metavar="FILE",
                         help="read a record: JSON, or JSON lines (a dump, too), plain or .gz")
-    parser.add_argument("--table", required=True, metavar="SCHEMA.TABLE", help="which table")
-    place = parser.add_mutually_exclusive_group()
-    place.add_argument("--service", metavar="NAME", help="a service of libpq's service file")
-    place.add_argument("--dsn-file", metavar="FILE", help="a file that holds a connection string, and nothing else")
-    parser.add_argument("--output", metavar="FILE", help="write it there, folder included (default: standard output)")
+    declare(parser, "--table", more=": SCHEMA.TABLE", required=True)
+    declare(parser, "--output", more="; its folder is made (default: standard output)")
+    parser.formerly("--from-postgres", "--source=env")
+    parser.formerly("--service", "--source=service:{}")
+    parser.formerly("--dsn-file", "--source={}")
 
 
 def run(args: argparse.Namespace) -> Exit:
     """Make the schema and print it."""
-    if args.from_envelope and (args.service or args.dsn_file):
-        raise UsageError("--service and --dsn-file go with --from-postgres")
     if "." not in args.table:
         raise UsageError(f"the table {args.table!r} lacks its schema: write public.{args.table}")
-    schema = _requested(args) if args.from_postgres else _read(Path(args.from_envelope), args.table)
+    schema = _requested(args) if args.source is not None else _read(Path(args.from_envelope), args.table)
     if args.output:
         _make_folder(Path(args.output).parent)
     lacking = without_sources(schema)
@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> Exit:
         remark(
             f"cdcv2 rows: the record does not state the types that {', '.join(lacking)} of {args.table} have in the "
             "source, so a target's columns will be what the log has: text, or numbers. Set "
-            "datatype.propagate.source.type=.+ in the connector, or take --from-postgres"
+            "datatype.propagate.source.type=.+ in the connector, or take --source env"
         )
     with ResultOutput(args.output) as output:
         output.line(json.dumps(schema, indent=2, ensure_ascii=False))
@@ -83,7 +83,7 @@ def _requested(args: argparse.Namespace) -> dict[str, Any]:
     from cdcv2.connectors.debezium.postgres import full_identity, row_type_from_postgres
     from cdcv2.store.postgres_session import connect
 
-    address = _address(args)
+    address = source_address(args.source)
     connection = connect(address.conninfo, origin=address.origin, autocommit=True)
     try:
         schema = row_type_from_postgres(connection, args.table)
@@ -99,12 +99,6 @@ def _requested(args: argparse.Namespace) -> dict[str, Any]:
     return schema
 
 
-def _address(args: argparse.Namespace) -> SourceAddress:
-    if args.service:
-        return from_service(args.service)
-    return from_environment() if args.dsn_file is None else from_file(args.dsn_file, "the connection string")
-
-
 def _read(path: Path, table: str) -> dict[str, Any]:
     for body in _records(path):
         source = body["payload"].get("source") if isinstance(body.get("payload"), dict) else None
@@ -113,7 +107,7 @@ def _read(path: Path, table: str) -> dict[str, Any]:
                 return row_type_from_envelope(body["schema"], table)
     raise UsageError(
         f"{path} holds no record of {table} with a schema: set value.converter.schemas.enable=true in the connector's "
-        "worker, or take --from-postgres"
+        "worker, or take --source env"
     )
 
 

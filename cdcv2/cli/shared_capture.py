@@ -19,14 +19,15 @@ from cdcv2.capture.run.omitted_tables import CaptureLogs, bring_up, check_left_o
 from cdcv2.capture.run.on_remap import SharedCapture
 from cdcv2.capture.run.outputs import outputs
 from cdcv2.capture.run.recipe_check import DatabaseLogs, check_first, check_fresh, check_there
-from cdcv2.capture.run.remap_loop import RunOptions, RunResult, begin_when_there, carry_on
-from cdcv2.capture.run.request import CaptureRequest, check_apart, temp_name, together
+from cdcv2.capture.run.remap_loop import RunResult, begin_when_there, carry_on
+from cdcv2.capture.run.request import CaptureRequest, temp_name, together
 from cdcv2.capture.run.timeline_manifest import check_timeline, write_timeline
 from cdcv2.capture.topics import Ranges, TopicExtents
 from cdcv2.cli.console import ResultOutput as Written, remark
 from cdcv2.cli.display import through_text
-from cdcv2.cli.logs import kafka_client, kafka_log, remap_place
-from cdcv2.cli.options.remap_capture import add_capture_arguments, capture_request, check_numbers
+from cdcv2.cli.logs import kafka_client, kafka_log
+from cdcv2.cli.options.capture import dump_files, from_kafka
+from cdcv2.cli.options.remap_capture import capture_request, run_options
 from cdcv2.cli.progress import Lines
 from cdcv2.cli.remaps import open_remap
 from cdcv2.cli.stop_signals import stop_signals
@@ -50,29 +51,14 @@ from cdcv2.timeline.ordering import COMMIT_ORDER
 AT_MOST = 50_000
 
 
-def add_shared_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what only a capture on a shared remap takes."""
-    shared = parser.add_argument_group("on a shared remap")
-    shared.add_argument("--remap", metavar="REMAP", type=remap_place,
-                        help="a directory, or kafka:TOPIC: made if it is not there")
-    add_capture_arguments(shared)
-    shared.add_argument("--name", metavar="NAME", help="who binds, for people who read the remap (default: host:pid)")
-
-
 def run_shared(args: argparse.Namespace) -> Exit:
     """Capture until what the topics hold now is written, or a signal stops it."""
-    _check(args)
     asked = capture_request(args)
-    check_apart(args.remap, args.into, "--into", asked)
     ranges = _ranges(args, asked)
     look = ranges.look()
     for recipe, _ in asked.databases.values():
         check_meet(recipe, _there(args, recipe, look), follow=args.follow, remark=_print)
-    run = RunOptions(
-        asked, follow=args.follow, bind_every=args.bind_every, bind_idle=args.bind_idle,
-        bind_at_most=args.bind_at_most, name=args.name, propose=args.propose_recipe, at_first=args.begin_at_first,
-        logs=args.into, command_line=args.command_line,
-    )
+    run = run_options(args, asked)
     with stop_signals() as stopping:
         begun = begin_when_there(
             run, partial(_remap, args, asked, ranges), ranges.look, stopping=stopping, remark=_print
@@ -103,26 +89,19 @@ def _far(capture: SharedCapture, binder: Binder, look: TopicExtents) -> str:
     return f"{through_text(capture.complete)}: {capture.records} records; {'; '.join(waits) or 'nothing is open'}"
 
 
-def _check(args: argparse.Namespace) -> None:
-    check_numbers(args, "bind_at_most", "release_every")
-    args.into.demand_several()
-
-
 def _ranges(args: argparse.Namespace, asked: CaptureRequest) -> Ranges:
-    if args.source == ["kafka"]:
+    if from_kafka(args):
         from cdcv2.connectors.kafka_ranges import KafkaRanges
 
         return KafkaRanges(kafka_client(args), asked.topics, single=asked.single)
-    if "kafka" in args.source:
-        raise UsageError("topics come from dumps or from Kafka, not from both")
     if args.follow:
         raise UsageError("--follow goes with kafka: a dump does not grow")
-    return DumpedRanges(DumpedTopics(*args.source))
+    return DumpedRanges(DumpedTopics(*dump_files(args)))
 
 
 def _there(args: argparse.Namespace, recipe: Recipe, look: TopicExtents) -> Collection[str]:
     """All topics that there are."""
-    if args.source != ["kafka"]:
+    if not from_kafka(args):
         return look.topics
     from cdcv2.connectors.kafka_topics import KafkaTopics
 
@@ -139,8 +118,8 @@ def _remap(args: argparse.Namespace, asked: CaptureRequest, ranges: Ranges, look
             check_first(asked, look, ranges)
             return open_remap(args.remap, args, create=True)
         raise MissingLogError(
-            f"there is no topic {missing[0]!r} in {' '.join(args.source)}: its name is wrong, or nobody has written it "
-            "yet"
+            f"there is no topic {missing[0]!r} in {' '.join(args.source) or 'kafka'}: its name is wrong, or "
+            "nobody has written it yet"
         ) from None
 
 
@@ -175,7 +154,7 @@ def _left(args: argparse.Namespace, ranges: Ranges) -> CaptureLogs:
     """The logs of tables that are left out, where they are; a dump is read as it was."""
     return CaptureLogs(
         args.into, Path(args.rows), partial(_log, args, create=False),
-        lambda asked: _ranges(args, asked) if args.source == ["kafka"] else ranges, args.release_every or AT_MOST,
+        lambda asked: _ranges(args, asked) if from_kafka(args) else ranges, args.max_records or AT_MOST,
     )
 
 
@@ -186,7 +165,7 @@ def _opened(args: argparse.Namespace, asked: CaptureRequest, binder: Binder, ran
     described = LogDescription(asked.ordering)
     with ExitStack() as opened:
         if folder is not None:
-            used = opened.enter_context(FolderInUse(folder, option="--into"))
+            used = opened.enter_context(FolderInUse(folder))
             clear_empty(used, {"timeline": str(binder.recipe.timeline)}, asked.logs(args.into))
         bring_up(binder, _left(args, ranges), _print)
         unnoted = folder is not None and not is_there(folder / CAPTURE_FILE)
@@ -207,7 +186,7 @@ def _opened(args: argparse.Namespace, asked: CaptureRequest, binder: Binder, ran
             whole = describe_log_set(logs, replace(log_set_in(folder), timeline=binder.recipe.timeline))
             binder.of_log_set(whole.log_set)
 
-        capture = SharedCapture(binder, ranges, made, at_most=args.release_every or AT_MOST, own=own)
+        capture = SharedCapture(binder, ranges, made, at_most=args.max_records or AT_MOST, own=own)
         opened.callback(capture.close)
         yield capture
 

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
+from cdcv2.errors import UsageError
 from cdcv2.store.file_system import text_of
 
 
@@ -16,21 +17,23 @@ class SourceAddress(NamedTuple):
     origin: str
 
 
-def from_environment() -> SourceAddress:
-    """``CDCV2_POSTGRES``, or libpq's own variables."""
-    # Empty: libpq looks into its own variables.
-    return SourceAddress(os.environ.get("CDCV2_POSTGRES", ""), "CDCV2_POSTGRES")
+def source_address(where: str) -> SourceAddress:
+    """What --source names: ``env``, which is ``CDCV2_POSTGRES`` or libpq's own variables; ``service:NAME`` of libpq's
+    service file; or a file that holds only a connection string. Raises as ``text_of`` does, and UsageError.
 
-
-def from_service(name: str) -> SourceAddress:
-    """A service of libpq's service file.
-
-    >>> from_service("shop")
+    >>> source_address("service:shop")
     SourceAddress(conninfo='service=shop', origin='the service shop')
     """
-    return SourceAddress(f"service={name}", f"the service {name}")
-
-
-def from_file(name: str, holds: str) -> SourceAddress:
-    """A file with only a connection string; ``holds``: what it is, in errors. Raises as ``text_of`` does."""
-    return SourceAddress(text_of(Path(name).expanduser(), f"the file {name} with {holds}").strip(), f"the file {name}")
+    if where == "env":
+        # Empty: libpq looks into its own variables.
+        return SourceAddress(os.environ.get("CDCV2_POSTGRES", ""), "CDCV2_POSTGRES")
+    if where.startswith("service:"):
+        name = where.removeprefix("service:")
+        return SourceAddress(f"service={name}", f"the service {name}")
+    if "=" in where or "://" in where:
+        raise UsageError(
+            "--source takes no connection string, as everybody on the machine can read arguments: put it into a file "
+            "and name that, or into the environment (CDCV2_POSTGRES) and say --source env"
+        )
+    what = f"the file {where} with the source's connection string"
+    return SourceAddress(text_of(Path(where).expanduser(), what).strip(), f"the file {where}")

@@ -17,6 +17,7 @@ from cdcv2.capture.topics import Ranges
 from cdcv2.cli.console import ResultOutput, remark
 from cdcv2.cli.display import json_line, through_text
 from cdcv2.cli.logs import kafka_client
+from cdcv2.cli.options.capture import dump_files, from_kafka
 from cdcv2.cli.options.stream_capture import stream_topics
 from cdcv2.cli.progress import Lines
 from cdcv2.cli.stop_signals import stop_signals
@@ -29,7 +30,7 @@ from cdcv2.logs.jsonlines import plain_frontier
 from cdcv2.logs.log_set import describe_log_set
 
 #: After so many records of a partition what is complete is written, if nothing else is asked for.
-RELEASE_EVERY = 2000
+MAX_RECORDS = 2000
 
 
 def run_streams(args: argparse.Namespace) -> Exit:
@@ -48,12 +49,12 @@ def run_streams(args: argparse.Namespace) -> Exit:
         missing = sorted({one.topic for one in asked.values()} - ranges.look().topics)
         if missing:
             raise MissingLogError(
-                f"there is no topic {missing[0]!r} in {' '.join(args.source)}: its name is wrong, or nothing has "
-                "written it yet"
+                f"there is no topic {missing[0]!r} in {' '.join(args.source) or 'kafka'}: its name is wrong, or "
+                "nothing has written it yet"
             )
     with ExitStack() as opened, stop_signals() as stopping:
-        used = opened.enter_context(FolderInUse(into, option="--into"))
-        memory = StateFile(into / MEMORY_FILE, logs=write_stream_manifest(used, asked, option="--into"))
+        used = opened.enter_context(FolderInUse(into))
+        memory = StateFile(into / MEMORY_FILE, logs=write_stream_manifest(used, asked))
         known = memory.load() is not None
         try:
             logs = {table: DirectoryLog(into / table, kind, create=not known) for table, kind in sorted(rows.items())}
@@ -68,7 +69,7 @@ def run_streams(args: argparse.Namespace) -> Exit:
         tables = opened.enter_context(StreamTables(asked, logs, memory))
         lines = Lines(_print)
         run(
-            tables, ranges, follow=args.follow, release_every=args.release_every or RELEASE_EVERY, stopping=stopping,
+            tables, ranges, follow=args.follow, release_every=args.max_records or MAX_RECORDS, stopping=stopping,
             remark=_print, turn=lambda records: lines.turn(partial(_far, tables)) if args.follow else None,
         )
         tables.save()
@@ -88,15 +89,13 @@ def _far(tables: StreamTables) -> str:
 
 
 def _ranges(args: argparse.Namespace, topics: Collection[str]) -> Ranges:
-    if args.source == ["kafka"]:
+    if from_kafka(args):
         from cdcv2.connectors.kafka_ranges import KafkaRanges
 
         return KafkaRanges(kafka_client(args), topics)
-    if "kafka" in args.source:
-        raise UsageError("topics come from dumps or from Kafka, not from both")
     if args.follow:
         raise UsageError("--follow goes with kafka: a dump does not grow")
-    return DumpedRanges(DumpedTopics(*args.source), topics)
+    return DumpedRanges(DumpedTopics(*dump_files(args)), topics)
 
 
 def _report(tables: StreamTables, *, as_json: bool) -> None:

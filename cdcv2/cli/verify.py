@@ -33,7 +33,8 @@ from cdcv2.cli.disputes import add_quarantine_argument, quarantine_of, remark_di
 from cdcv2.cli.logs import (
     ProgressObserver, add_log_arguments, addresses, assumed_empty, bar_of, open_logs, snapshot_assumed,
 )
-from cdcv2.cli.times import start_of
+from cdcv2.cli.options.times import start_of
+from cdcv2.cli.options.words import declare
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import DecodeError, UnsafeTopicError
 from cdcv2.exits import Exit
@@ -70,10 +71,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_log_arguments(parser, several=True)
     parser.add_argument("--full", action="store_true", help="find contradictions at finished times, too")
     parser.add_argument("--closed", action="store_true", help="demand that the history is finished")
-    parser.add_argument("--start", action="append", metavar="TIME",
-                        help="where the history begins (default: at 0); once for each element of the frontier")
+    declare(parser, "--start")
     add_quarantine_argument(parser)
-    parser.add_argument("--json", action="store_true", help="the findings as one JSON object")
+    declare(parser, "--json", more="the findings, one object")
 
 
 class MalformedMessages:

@@ -16,6 +16,7 @@ import argparse
 
 from cdcv2.cli.console import ResultOutput, remark
 from cdcv2.cli.display import json_line
+from cdcv2.cli.options.words import STANDARD_OUTPUT, declare
 from cdcv2.cli.remaps import add_remap_arguments, open_remap, parse_position, places, position_text
 from cdcv2.core.order import Time
 from cdcv2.errors import ForeignStateError, UsageError
@@ -41,8 +42,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_remap_arguments(parser)
     parser.add_argument("position", nargs="+", metavar="POSITION",
                         help="17, 16/B374D848, 2@17 (partition and offset), or NAME=one of these")
-    parser.add_argument("--json", action="store_true", help="one JSON object a line")
-    parser.add_argument("--output", metavar="FILE", help="write it there (default: standard output)")
+    declare(parser, "--json", more="one object a line")
+    declare(parser, "--output", more=STANDARD_OUTPUT)
 
 
 def run(args: argparse.Namespace) -> Exit:

@@ -13,6 +13,7 @@ import argparse
 
 from cdcv2.cli.console import ResultOutput, remark
 from cdcv2.cli.display import json_line
+from cdcv2.cli.options.words import STANDARD_OUTPUT, declare
 from cdcv2.cli.remaps import add_remap_arguments, check_time, open_remap, places
 from cdcv2.exits import Exit
 from cdcv2.timeline.gauges import frontier_to_plain
@@ -29,9 +30,9 @@ EXAMPLES = (
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_remap_arguments(parser)
-    parser.add_argument("--at", metavar="TIME", help="when (default: the last time that is decided)")
-    parser.add_argument("--json", action="store_true", help="one JSON object")
-    parser.add_argument("--output", metavar="FILE", help="write it there (default: standard output)")
+    declare(parser, "--at", more="a time of the timeline (default: the last one that is decided)")
+    declare(parser, "--json", more="one object")
+    declare(parser, "--output", more=STANDARD_OUTPUT)
 
 
 def run(args: argparse.Namespace) -> Exit:

@@ -92,12 +92,12 @@ class FullDemo:
 
     def _replay(self, end: int) -> None:
         output = self.folder / "tables"
-        with stopped(self._submit("--max-messages", str(self._mangled // 12))) as job:
+        with stopped(self._submit("--max-records", str(self._mangled // 12))) as job:
             job.wait_until(lambda: len(tables.uppers(output)) >= 2, "some frontiers are finished", 240)
             job.kill9()
         killed_at = tables.uppers(output)
         self.story.fact(f"killed replay when its tables were complete up to {killed_at[-1]}")
-        with stopped(self._submit("--available-now")) as job:
+        with stopped(self._submit("--no-follow")) as job:
             code = job.wait(240)
         if code:
             raise FailedCheck(f"replay ended with code {code}:\n{job.log_tail()}")
@@ -129,11 +129,10 @@ class FullDemo:
         )
 
     def _submit(self, *more: str) -> Child:
-        words = ["--bootstrap", self.road.kafka.bootstrap]
-        for table in TABLES:
-            words += ["--log", f"{table}=kafka:mangled.{table}", "--rows", f"{table}={ROWS / table}.avsc"]
-        words += ["--output", str(self.folder / "tables"), "--state", str(self.folder / "replay-state")]
-        return spark_submit("replay", [*words, *more], folder=self.folder / "replay")
+        words = [*(f"{table}=kafka:mangled.{table}" for table in TABLES), "--rows", str(ROWS)]
+        words += ["--bootstrap", self.road.kafka.bootstrap, "--output", str(self.folder / "tables")]
+        words += ["--state", str(self.folder / "replay-state"), *more]
+        return spark_submit("replay", words, folder=self.folder / "replay")
 
 
 def main(folder: Path | None = None, *, seed: int = 0) -> int:

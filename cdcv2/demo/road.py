@@ -86,7 +86,7 @@ class Road:
             "--prefix", PREFIX,
             "--tables", ",".join(TABLES),
             "--rows", str(ROWS),
-            "--logs", "kafka:log.{table}",
+            "--into", "kafka:log.{table}",
             "--notifications", f"{PREFIX}.notifications",
             "--state", str(self.folder / "capture-state"),
         ]  # fmt: skip

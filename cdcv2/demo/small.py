@@ -153,7 +153,7 @@ class SmallDemo:
         self.source = RecordedTruth(recorded / "topics.jsonl.gz")
         code, said = self._command(
             "capture", str(recorded / "topics.jsonl.gz"), "--prefix", PREFIX, "--rows", str(recorded / "rows"),
-            "--into", "logs", "--release-every", "250",
+            "--into", "logs", "--max-records", "250",
         )  # fmt: skip
         self.story.check(code == 0, f"cdcv2 capture exits 0: {said}")
         self.story.fact(f"the source: a snapshot of {len(TABLES)} tables, and {self.source.transactions} transactions")

@@ -202,7 +202,7 @@ class DoubledDemo:
             changes >= 8,
             f"they were at work at the same time: of {len(turns)} turns {changes} came after one of the other",
         )
-        _, said, _ = self._cdcv2("inspect", f"kafka:{TIMELINE}", "--remap", "--json", *self._bootstrap)
+        _, said, _ = self._cdcv2("inspect", f"kafka:{TIMELINE}", "--bindings", "--json", *self._bootstrap)
         bindings = [one for one in map(json.loads, said.splitlines()) if one["kind"] == "proposal"]
         won = Counter(one["by"] for one in bindings if one["won"])
         story.check(
@@ -281,7 +281,7 @@ class DoubledDemo:
 
     def _launcher(self, name: str) -> Callable[[Mapping[str, str]], Child]:
         """Starts a capture. Both get the same words, and a folder of their own for what they print."""
-        words = ["--logs", "kafka:log.{table}", "--bind-every", "0.5", "--bind-at-most", str(RECORDS)]
+        words = ["--into", "kafka:log.{table}", "--bind-every", "0.5", "--bind-at-most", str(RECORDS)]
 
         def launch(more: Mapping[str, str]) -> Child:
             return spark_submit(

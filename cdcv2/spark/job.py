@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import argparse
 import logging
 import os
 import re
@@ -17,8 +16,8 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from collections.abc import Callable
+from typing import Any
 
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
@@ -26,7 +25,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from cdcv2 import errors
-from cdcv2.cli.options.help_text import HelpFormatter, epilog
+from cdcv2.cli.options.parser import OptionParser
+from cdcv2.cli.options.words import declare, declare_follow
 from cdcv2.connectors.dump_files import LINE_WITHOUT_VALUE
 from cdcv2.errors import (
     Cdcv2Error,
@@ -38,7 +38,6 @@ from cdcv2.errors import (
 )
 from cdcv2.exits import Exit, exit_of
 from cdcv2.spark.session import jvm
-from cdcv2.suggestions import with_meant
 
 #: A message of Spark, as a pattern, and which of our errors it is, with the remedy.
 _TRANSLATIONS: tuple[tuple[str, type[Cdcv2Error], str], ...] = (
@@ -55,26 +54,21 @@ _TRANSLATIONS: tuple[tuple[str, type[Cdcv2Error], str], ...] = (
 )
 
 
-#: The greatest number that an argument may be: Spark's options are integers of 32 bits.
-MOST = 2**31 - 1
-
-
 #: How a job is started, in examples.
 SUBMIT = "spark-submit --jars $(python -m cdcv2.servers.jars spark) --py-files cdcv2.zip"
 
 
-class JobParser(argparse.ArgumentParser):
-    """The parser of a job's arguments, with a help as the command's: ``examples`` are commands and their meanings."""
-
-    def __init__(self, prog: str, description: str | None, examples: Sequence[tuple[str, str]]) -> None:
-        super().__init__(
-            prog=prog, description=description, epilog=epilog(examples), formatter_class=HelpFormatter,
-            allow_abbrev=False,
-        )
-
-    def error(self, message: str) -> NoReturn:
-        """Wrong arguments, with what was probably meant; then it ends, as argparse does."""
-        super().error(with_meant(message, self._option_string_actions))
+def add_job_options(parser: OptionParser, *, interval: float | None, spark_log: str = "ERROR") -> None:
+    """Declare how a job runs; its default ``interval`` in seconds, None: as soon as there is something."""
+    declare_follow(parser, default=True)
+    declare(
+        parser, "--interval", default=interval,
+        more=f" (default: {'as soon as there is something' if interval is None else f'{interval:g}'})",
+    )
+    declare(parser, "--app-name", default=f"cdcv2 {parser.prog.removesuffix('.py')}")
+    declare(parser, "--spark-log", default=spark_log)
+    for old, new in (("--available-now", "--no-follow"), ("--name", "--app-name")):
+        parser.formerly(old, new)
 
 
 class JobStop(Exception):
@@ -238,16 +232,3 @@ def every(seconds: float) -> str:
     ('1500 milliseconds', '1 milliseconds')
     """
     return f"{max(1, round(seconds * 1000))} milliseconds"
-
-
-def positive(kind: type[Any]) -> Any:
-    """An argument's type: a number of this kind, above 0 and no greater than Spark takes one."""
-    def read(text: str) -> Any:
-        number = kind(text)
-        # What is no number (nan) is not between any.
-        if not 0 < number <= MOST:
-            raise argparse.ArgumentTypeError(f"{text} is not above 0 and up to {MOST}")
-        return number
-
-    read.__name__ = f"positive {kind.__name__}"
-    return read

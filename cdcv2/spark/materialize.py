@@ -6,7 +6,7 @@ one target, and cdcv2 compare takes the file, too. Drivers: postgres, lake,
 delta. For the others use cdcv2 materialize.
 
 Executors reduce, look up and stage the rows. What is finished with a
-micro-batch is one transaction. So its size is that of --max-messages and
+micro-batch is one transaction. So its size is that of --max-records and
 --max-files, and "rows" in the file has no effect here. Executors need the
 packages of the driver (psycopg; pyarrow; deltalake), its folder under the
 same path or the way to its server, and what libpq takes from the environment.
@@ -23,6 +23,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from cdcv2.cli.options.parser import OptionParser
+from cdcv2.cli.options.words import declare
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
@@ -36,11 +38,11 @@ from cdcv2.materialize.targets.delta.driver import DeltaDriver
 from cdcv2.protocol.log import Log, LogAddress
 from cdcv2.rows.row_type import RowType
 from cdcv2.spark.delta import committer
-from cdcv2.spark.job import SUBMIT, JobParser, positive, run
+from cdcv2.spark.job import SUBMIT, run
 from cdcv2.spark.materialization_target import MaterializationTarget
 from cdcv2.spark.progress import ProgressLines
 from cdcv2.spark.reader import Reader
-from cdcv2.spark.replay import ReplayPlan, add_quarantine, outcome, quarantine_of, replay
+from cdcv2.spark.replay import ReplayPlan, add_reader_options, outcome, quarantine_of, replay
 from cdcv2.spark.schema import spark_type
 from cdcv2.spark.session import ended, session
 from cdcv2.spark.sources import LogPlace, LogSources
@@ -51,7 +53,7 @@ from cdcv2.views.identity import Provenance
 
 EXAMPLES = (
     (f"{SUBMIT} streaming_jobs/materialize.py shop.yaml --state /data/shop-state", "until SIGTERM"),
-    (f"{SUBMIT} streaming_jobs/materialize.py shop.yaml --state /data/shop-state --available-now --max-files 100",
+    (f"{SUBMIT} streaming_jobs/materialize.py shop.yaml --state /data/shop-state --no-follow --max-files 100",
      "what is there, in transactions of at most 100 files a directory, and end"),
     ("spark-submit --jars $(python -m cdcv2.servers.jars spark),$(python -m cdcv2.servers.jars delta) "
      "--py-files cdcv2.zip --conf spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension "
@@ -134,9 +136,8 @@ class MaterializationSpec(Protocol):
 
 def main(read: Callable[[str], MaterializationSpec], arguments: Sequence[str] | None = None) -> int:
     """Run the job with these arguments (default: the process's). Returns the exit code. ``read`` reads the file."""
-    options = parser().parse_args(arguments)
-
     def body() -> Exit:
+        options = parser().parse_args(arguments)
         given = read(options.file)
         plan = planned(given, options)
         log = given.recovery()
@@ -145,7 +146,7 @@ def main(read: Callable[[str], MaterializationSpec], arguments: Sequence[str] | 
             raise UsageError("--merge-on-spark is for the driver delta: leave it out")
         runtime = DistributedRuntime(given.name, given.bindings, driver, log=log, start=[given.start])
         try:
-            with ended(session(options.name, spark_log=options.spark_log)) as spark:
+            with ended(session(options.app_name, spark_log=options.spark_log)) as spark:
 
                 def target() -> MaterializationTarget:
                     if isinstance(driver, DeltaDriver) and options.merge_on_spark:
@@ -195,28 +196,19 @@ def planned(given: MaterializationSpec, options: argparse.Namespace) -> ReplayPl
     state = local_path(options.state)
     kept = local_path(options.checkpoint) if options.checkpoint else state / "checkpoint"
     return ReplayPlan(
-        LogSources(places, kafka, options.max_messages, options.max_files), tables, None, state, kept,
-        Antichain([given.start]), options.available_now, options.interval,
+        LogSources(places, kafka, options.max_records, options.max_files), tables, None, state, kept,
+        Antichain([given.start]), not options.follow, options.interval,
         given.timeline, FIELD, quarantine_of(options),
     )  # fmt: skip
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> OptionParser:
     """The job's arguments."""
-    made = JobParser("materialize.py", __doc__, EXAMPLES)
-    add = made.add_argument
-    add("file", metavar="FILE.yaml", help="what to keep where, as cdcv2 materialize takes it")
-    add("--state", required=True, metavar="DIR",
-        help="where the reader keeps what is not finished; every machine must see it")
-    add("--checkpoint", metavar="DIR", help="Spark's checkpoint (default: in --state)")
-    add("--available-now", action="store_true", help="read what is there, then end (default: continue until SIGTERM)")
-    add("--interval", type=positive(float), default=1.0, metavar="SECONDS",
-        help="begin a batch at most so often (default: 1)")
-    add("--max-messages", type=positive(int), metavar="N", help="at most so many Kafka messages in a batch")
-    add("--max-files", type=positive(int), metavar="N", help="at most so many files of each directory in a batch")
-    add_quarantine(made)
-    add("--merge-on-spark", action="store_true",
-        help="the driver delta: staged rows are merged by Delta on Spark, not by one process; see the example")
-    add("--name", default="cdcv2 materialize", help="the application's name in Spark")
-    add("--spark-log", default="ERROR", choices=("OFF", "ERROR", "WARN", "INFO"), help="Spark's own logging")
+    made = OptionParser("materialize.py", __doc__, EXAMPLES)
+    declare(made, "file", more=": what to keep where")
+    add_reader_options(made)
+    made.add_argument(
+        "--merge-on-spark", action="store_true",
+        help="merge staged rows by Delta on Spark (with the driver delta), not in one process; see the example",
+    )
     return made

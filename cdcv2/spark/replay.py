@@ -19,19 +19,23 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from cdcv2.cli.options.parser import OptionParser
+from cdcv2.cli.options.rows import row_file
+from cdcv2.cli.options.times import given_times
+from cdcv2.cli.options.words import declare
 from cdcv2.core.antichain import Antichain
-from cdcv2.core.order import check_time
-from cdcv2.errors import MalformedError, UsageError
+from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
 from cdcv2.logs.coverage import TableCoverage, coverage
 from cdcv2.logs.description import description_of
 from cdcv2.logs.directory import DirectoryLog
+from cdcv2.logs.log_names import table_of
 from cdcv2.logs.log_set import OPTION, LogPart, one_timeline
 from cdcv2.logs.quarantine import decisions_about, history_of
 from cdcv2.logs.stops import stops_of
 from cdcv2.rows.row_type import RowType
 from cdcv2.spark import checkpoint
-from cdcv2.spark.job import SUBMIT, Guard, JobParser, every, follow, listen, positive, run
+from cdcv2.spark.job import SUBMIT, Guard, add_job_options, every, follow, listen, run
 from cdcv2.spark.output import OutputFolder, Target
 from cdcv2.spark.paths import nameable, writable
 from cdcv2.spark.progress import ProgressLines, lacking
@@ -43,9 +47,9 @@ from cdcv2.store.numbered import local_path
 from cdcv2.suggestions import meant
 
 EXAMPLES = (
-    (f"{SUBMIT} streaming_jobs/replay.py --log accounts=kafka:bank.accounts --rows accounts=schemas/accounts.avsc "
-     "--bootstrap localhost:9092 --log ledger=/data/logs/ledger --state /data/replay/state "
-     "--output /data/replay/tables --available-now", "two tables, one from a topic and one from a directory, and end"),
+    (f"{SUBMIT} streaming_jobs/replay.py accounts=kafka:bank.accounts ledger=/data/logs/ledger "
+     "--row accounts=schemas/accounts.avsc --bootstrap localhost:9092 --state /data/replay/state "
+     "--output /data/replay/tables --no-follow", "two tables, one from a topic and one from a directory, and end"),
 )
 
 
@@ -72,11 +76,10 @@ class ReplayPlan:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the job with these arguments (default: the process's). Returns the exit code."""
-    options = parser().parse_args(arguments)
-
     def body() -> Exit:
+        options = parser().parse_args(arguments)
         plan = planned(options)
-        with ended(session(options.name, spark_log=options.spark_log)) as spark:
+        with ended(session(options.app_name, spark_log=options.spark_log)) as spark:
             return outcome(replay(spark, plan, ProgressLines.standard()))
 
     return run("replay", body)
@@ -177,63 +180,52 @@ def started(spark: SparkSession, plan: ReplayPlan, guard: Guard) -> StreamingQue
 
 def planned(options: argparse.Namespace) -> ReplayPlan:
     """The plan of parsed arguments. Raises UsageError, MissingLogError for a directory that is not there."""
-    places = [LogPlace.parse(text) for text in options.log]
+    if not options.log:
+        raise UsageError("name the logs that are read: LOG, or TABLE=LOG")
+    places = list(map(LogPlace.of, options.log))
     if len({(place.kind, place.name) for place in places}) < len(places):
-        raise UsageError("a log is given twice with --log: each topic or directory is the log of one table")
-    given = dict(_pair(text) for text in options.rows)
+        raise UsageError("a log is given twice: each topic or directory is the log of one table")
     kafka = {}
     if any(place.kind == "topic" for place in places):
         kafka = settings(options.bootstrap, options.kafka_config)
-    tables = {name: _row_type(name, places, given) for name in sorted({place.table for place in places})}
-    unknown = sorted(set(given) - set(tables))
+    names = sorted({place.table for place in places})
+    unknown = sorted({table for table, _ in map(table_of, options.row) if table is not None} - set(names))
     if unknown:
-        raise UsageError(f"--rows names {', '.join(unknown)}, of which no --log is given{meant(unknown[0], tables)}")
-    try:
-        start = Antichain([check_time(options.start)])
-    except MalformedError as error:
-        raise UsageError(f"--start: {error}") from None
+        raise UsageError(f"--row names {', '.join(unknown)}, of which no log is given{meant(unknown[0], names)}")
+    tables = {name: _row_type(name, places, options) for name in names}
+    start = Antichain(given_times("--start", options.start or ["0"], places))
     state = local_path(options.state)
     kept = local_path(options.checkpoint) if options.checkpoint else state / "checkpoint"
     return ReplayPlan(
-        LogSources(places, kafka, options.max_messages, options.max_files), tables, local_path(options.output), state,
-        kept, start, options.available_now, options.interval, options.timeline,
+        LogSources(places, kafka, options.max_records, options.max_files), tables, local_path(options.output), state,
+        kept, start, not options.follow, options.interval, options.timeline,
         quarantine=quarantine_of(options),
     )
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> OptionParser:
     """The job's arguments."""
-    made = JobParser("replay.py", __doc__, EXAMPLES)
-    add = made.add_argument
-    add("--log", action="append", required=True, metavar="[TABLE=]LOG",
-        help="a log of a table (default: called as the log is): kafka:TOPIC or a directory; repeat it for more tables, "
-             "and for copies of one log")
-    add("--rows", action="append", default=[], metavar="TABLE=FILE",
-        help="the row type of a table, an Avro schema (.avsc); a directory knows its own")
-    add("--output", required=True, metavar="DIR", help="where the tables go; every machine must see it")
-    add("--state", required=True, metavar="DIR", help="where the reader keeps what is not finished; as --output")
-    add("--checkpoint", metavar="DIR", help="Spark's checkpoint (default: in --state)")
-    add("--bootstrap", metavar="HOST:PORT", help="Kafka")
-    add("--kafka-config", metavar="FILE", help="settings of the Kafka client, key=value as Java has them (TLS, SASL)")
-    add("--available-now", action="store_true", help="read what is there, then end (default: continue until SIGTERM)")
-    add("--interval", type=positive(float), default=1.0, metavar="SECONDS",
-        help="begin a batch at most so often (default: 1)")
-    add("--max-messages", type=positive(int), metavar="N", help="at most so many Kafka messages in a batch")
-    add("--max-files", type=positive(int), metavar="N", help="at most so many files of each directory in a batch")
-    add("--timeline", metavar="NAME",
-        help="the timeline of logs that do not state it: several that are read together must be of one")
-    add_quarantine(made)
-    add("--start", type=int, default=0, metavar="TIME", help="where the history begins (default: 0)")
-    add("--name", default="cdcv2 replay", help="the application's name in Spark")
-    add("--spark-log", default="ERROR", choices=("OFF", "ERROR", "WARN", "INFO"), help="Spark's own logging")
+    made = OptionParser("replay.py", __doc__, EXAMPLES)
+    declare(made, "log", nargs="*", more=" (the table: by default called as the log is); several are of several "
+                                         "tables, or copies of one")
+    declare(made, "--row", "--rows")
+    declare(made, "--output", required=True, more=": a directory for the tables, which every machine must see")
+    add_reader_options(made)
+    declare(made, "--bootstrap", "--kafka-config", "--timeline", "--start")
+    made.formerly("--log", "{}")
+    made.formerly("--rows", "--row={}", lambda text: table_of(text)[0] is not None)
     return made
 
 
-def add_quarantine(made: argparse.ArgumentParser) -> None:
-    """Declare the folder of decisions about contradictions."""
-    made.add_argument("--quarantine", metavar="DIR",
-                      help="go on with what was decided there about contradictions: cdcv2 verify --quarantine DIR "
-                           "keeps the evidence, cdcv2 resolve DIR decides")
+def add_reader_options(made: OptionParser) -> None:
+    """Declare how a job reads logs."""
+    declare(made, "--state", required=True, more=": what is not finished; every machine must see it")
+    declare(made, "--checkpoint")
+    declare(made, "--quarantine", more="; cdcv2 verify --quarantine DIR keeps the evidence")
+    add_job_options(made, interval=1.0)
+    declare(made, "--max-records", more=" (of Kafka)")
+    declare(made, "--max-files")
+    made.formerly("--max-messages", "--max-records")
 
 
 def quarantine_of(options: argparse.Namespace) -> Path | None:
@@ -241,21 +233,17 @@ def quarantine_of(options: argparse.Namespace) -> Path | None:
     return None if options.quarantine is None else local_path(options.quarantine)
 
 
-def _pair(text: str) -> tuple[str, str]:
-    table, equals, path = text.partition("=")
-    if not equals or not table or not path:
-        raise UsageError(f"--rows {text!r} is not TABLE=FILE")
-    return table, path
-
-
-def _row_type(table: str, places: Sequence[LogPlace], given: Mapping[str, str]) -> RowType:
-    """The row type of a table, from --rows and from its directories, which must agree."""
-    found = [(given[table], RowType.load(given[table]))] if table in given else []
+def _row_type(table: str, places: Sequence[LogPlace], options: argparse.Namespace) -> RowType:
+    """The row type of a table, from --row or --rows and from its directories, which must agree."""
+    topic = any(place.table == table and place.kind == "topic" for place in places)
+    # A directory knows its own: a folder of row types need not have it.
+    given = row_file(table, options) if topic or table in dict(map(table_of, options.row)) else None
+    found = [] if given is None else [(given, RowType.load(given))]
     for place in places:
         if place.table == table and place.kind == "directory":
             found.append((place.name, row_type_of(Path(place.name))))
     if not found:
-        raise UsageError(f"the row type of {table} is not known: give --rows {table}=FILE.avsc")
+        raise UsageError(f"the row type of {table} is not known: give --row {table}=FILE.avsc")
     for name, row_type in found[1:]:
         if row_type != found[0][1]:
             raise UsageError(

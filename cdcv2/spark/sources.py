@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from pathlib import Path
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -28,6 +28,7 @@ from cdcv2.logs.log_names import check_table, log_address, named_after
 from cdcv2.logs.stops import Stop, in_headers
 from cdcv2.protocol.log import LogAddress
 from cdcv2.rows.row_type import RowType
+from cdcv2.rows.times import Times
 from cdcv2.spark.codec import ARROW, RAW
 from cdcv2.spark.paths import readable, streamable
 from cdcv2.spark.topics import reading
@@ -46,6 +47,8 @@ class LogPlace:
     table: str
     kind: str
     name: str
+    #: What Spark reads: no Products.
+    times: ClassVar[Times] = "int"
 
     @classmethod
     def parse(cls, text: str) -> LogPlace:

@@ -89,7 +89,7 @@ class Sum(Reduction):
             raise UsageError(
                 f"{name}: the sum of {self.column!r} cannot be kept, as its kind is {field.kind!r}: sums are of "
                 "whole numbers and decimals, which come to the same in any order. Of a numeric or money of the source "
-                "that the log has as text, the row schema must state that it is one (cdcv2 rows --from-postgres)"
+                "that the log has as text, the row schema must state that it is one (cdcv2 rows --source env)"
             )
         kind = "decimal" if field.kind == "decimal" else "integer"
         return _Sum(Field(name, kind, scale=field.scale), column)

@@ -114,7 +114,7 @@ def captured(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with resources.as_file(resources.files("cdcv2.demo") / "recorded") as recorded:
         shutil.copytree(recorded, folder, dirs_exist_ok=True)
     words = ["capture", folder / "topics.jsonl.gz", "--prefix", "clean_full", "--rows", folder / "rows",
-             "--into", folder / "logs", "--release-every", "400"]  # fmt: skip
+             "--into", folder / "logs", "--max-records", "400"]  # fmt: skip
     assert 0 == main([str(word) for word in words])
     bound(folder / "remap")
     temp(folder / "temp")

@@ -115,9 +115,9 @@ def test_captures_that_repeat_themselves_keep_the_same(run: Run, captured: Path,
     kept = set(ReleaseTimes(logs).read())
     words = ["capture", captured / "topics.jsonl.gz", "--prefix", "clean_full", "--rows", captured / "rows"]
     (logs / "_memory.json").unlink()
-    assert 0 == run(*words, "--into", logs, "--release-every", 400).code
+    assert 0 == run(*words, "--into", logs, "--max-records", 400).code
     assert kept == set(ReleaseTimes(logs).read())
-    assert 0 == run(*words, "--into", logs.parent / "other", "--release-every", 900).code
+    assert 0 == run(*words, "--into", logs.parent / "other", "--max-records", 900).code
     ends = {}
     for release in (*kept, *ReleaseTimes(logs.parent / "other").read()):
         assert release.ts_ms == ends.setdefault(release.lsn, release.ts_ms)

@@ -148,7 +148,7 @@ def test_it_waits_for_the_transaction_topic_and_reports_how_far_it_is(run: Run, 
 
 def test_on_a_remap_it_does_so_too(run: Run, words: list[object], tmp_path: Path) -> None:
     """The remap is made when the topic is there."""
-    said = run(*words, "--remap", tmp_path / "remap", "--bind-every", "0", "--bind-idle", "0", "--name", "a")
+    said = run(*words, "--remap", tmp_path / "remap", "--bind-every", "0", "--bind-idle", "0", "--bind-as", "a")
     lines = said.err.splitlines()
 
     assert 0 == said.code, said.err

@@ -53,7 +53,7 @@ class Site:
         plain = [word for table in tables for word in ("--plain", f"{table}=web.{table}")]
         return self._run("capture", self.folder / "dump.jsonl", "--remap", self.folder / "remap", *plain,
                          "--rows", self.folder / "rows", "--into", self.folder / "logs", "--bind-at-most", 1,
-                         "--release-every", 1, *more)  # fmt: skip
+                         "--max-records", 1, *more)  # fmt: skip
 
     def crash(self, step: str, tables: Sequence[str], *more: object) -> None:
         """The same, killed there."""

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from cdcv2.cli.main import parser_of
 from cdcv2.cli.options.capture import recipe_of
-from cdcv2.connectors.debezium.envelope import FROM_STATE
+from cdcv2.connectors.debezium.envelope import FROM_STATE, Recipe
 from cdcv2.errors import UsageError
 from cdcv2.rows.row_type import RowType
 
 SCHEMA = {"type": "record", "name": "t", "fields": [{"name": "text", "type": "string"}]}
 
 
-def asked(folder: Path, **more: Any) -> Any:
+def asked(folder: Path, **more: str) -> Recipe:
     """The recipe of these options, the rest left out."""
-    options: dict[str, Any] = {"tables": None, "snapshot": "initial", "notifications": None, "full_identity": None}
-    return recipe_of("shop", str(folder), **{**options, **more})
+    words = [word for name, value in more.items() for word in (f"--{name.replace('_', '-')}", value)]
+    given = ["d.jsonl", "--prefix", "shop", "--rows", str(folder), "--into", "logs", *words]
+    return recipe_of(parser_of("capture").parse_args(given))
 
 
 @pytest.fixture
@@ -59,7 +60,7 @@ def test_each_option_is_in_the_recipe(rows: Path) -> None:
      ({"full_identity": "public.b"}, "public.b, which is not captured"),
      ({"tables": "../public.a"}, "the table '../public.a' cannot be taken: .*'/'")],
 )
-def test_what_cannot_be_is_refused(rows: Path, more: dict[str, Any], said: str) -> None:
+def test_what_cannot_be_is_refused(rows: Path, more: dict[str, str], said: str) -> None:
     """With the option's value."""
     with pytest.raises(UsageError, match=said):
         asked(rows, **more)

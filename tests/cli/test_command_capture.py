@@ -277,7 +277,7 @@ def test_a_log_that_is_gone_stays_gone_where_the_memory_knows_it(run: Run, captu
 def test_nothing_is_complete_over_a_log_that_lacks_a_file(run: Run, captured: Path, tmp_path: Path) -> None:
     """What was read, by the state, stands in the log, or is lost: in a view of it, too."""
     into, table = tmp_path / "logs", "public.order_items"
-    capture = words(captured, into, "--release-every", "100")
+    capture = words(captured, into, "--max-records", "100")
     assert 0 == run(*capture).code
     plan = tmp_path / "plan.yaml"
     plan.write_text(
@@ -304,13 +304,26 @@ def test_a_directory_with_something_else_in_the_captures_place_is_refused(
 
 
 def test_what_is_no_dump_is_said(run: Run, captured: Path, tmp_path: Path) -> None:
-    """A directory is wrong usage, a damaged file is malformed."""
+    """A directory is its files, and one of them is damaged; so is a damaged file alone."""
     damaged = tmp_path / "topics.jsonl.gz"
     raw = (captured / "topics.jsonl.gz").read_bytes()
     damaged.write_bytes(raw[:5000] + b"\xff" * 50 + raw[5050:])
     more = words(captured, tmp_path / "logs")[2:]
 
-    assert [2, 3] == [run("capture", dump, *more).code for dump in (tmp_path, damaged)]
+    assert [3, 3] == [run("capture", dump, *more).code for dump in (tmp_path, damaged)]
+
+
+def test_a_directory_of_dumps_is_its_files(run: Run, captured: Path, tmp_path: Path) -> None:
+    """But for those with a name that a copy under way has; and beside other dumps."""
+    (tmp_path / "dumps").mkdir()
+    shutil.copy(captured / "topics.jsonl.gz", tmp_path / "dumps")
+    (tmp_path / "dumps" / ".topics.jsonl.gz.crc").write_bytes(b"1")
+    (tmp_path / "none.jsonl").touch()
+    more = words(captured, tmp_path / "logs")[2:]
+    said = run("capture", tmp_path / "dumps", tmp_path / "none.jsonl", *more)
+
+    assert 0 == said.code, said.err
+    assert run(*words(captured, tmp_path / "others")).out == said.out
 
 
 def test_a_changed_row_type_needs_another_log(run: Run, captured: Path, tmp_path: Path) -> None:
@@ -332,7 +345,7 @@ def test_a_changed_row_type_needs_another_log(run: Run, captured: Path, tmp_path
         ({"--rows": "/nowhere"}, "the row type of public.order_items is missing: /nowhere"),
         ({"--tables": "public.none"}, "the row type of public.none is missing"),
         ({"--full-identity": "public.none"}, "full_identity names public.none, which is not captured"),
-        ({"--release-every": "0"}, "it takes a number from 1 on"),
+        ({"--max-records": "0"}, "argument --max-records: 0 is not above 0"),
         ({"--snapshot": "some"}, "invalid choice: 'some'"),
     ],
 )

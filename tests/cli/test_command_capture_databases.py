@@ -333,7 +333,7 @@ def test_two_processes_one_killed_and_started_again(
     """Killed between the statement of TEMP and those of the tables, while the other writes the same."""
     def started(crash: str) -> subprocess.Popen[str]:
         environment = {**os.environ, "CDCV2_CRASH": crash, "CDCV2_CRASH_HOW": "kill"}
-        line = map(str, words(recorded, tmp_path, "--bind-at-most", 150, "--release-every", 200))
+        line = map(str, words(recorded, tmp_path, "--bind-at-most", 150, "--max-records", 200))
         return subprocess.Popen(
             [sys.executable, "-m", "cdcv2", *line], env=environment, text=True, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

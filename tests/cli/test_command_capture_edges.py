@@ -160,7 +160,7 @@ def test_rows_that_are_read_again_are_duplicates(capture: Captures, memory: str)
     first = [
         row(0, 0, 1, **FIRST), insert(1, 0, 7, 5, 1, 100), row(0, 1, 3, **LAST), insert(0, 2, 8, 5, 2, 100),
     ]  # fmt: skip
-    assert 1 == capture(first, "--release-every", "1").code
+    assert 1 == capture(first, "--max-records", "1").code
     capture.forget(memory)
     said = capture([*first, end(0, 5, 120, 2)])
     assert (0, [1, 3, 7, 8]) == (said.code, capture.held()), said.err
@@ -189,7 +189,7 @@ def test_rows_of_a_table_that_the_snapshot_did_not_scan_stop_it(capture: Capture
     assert 4 == said.code and "do not say how many rows of public.u the snapshot scanned" in said.err
     assert [] == capture.held() == capture.held("u")
     shutil.rmtree(capture.logs)
-    said = capture([*dump[:3], dump[4], late], *NOTIFIED, "--release-every", "1", tables="tu")
+    said = capture([*dump[:3], dump[4], late], *NOTIFIED, "--max-records", "1", tables="tu")
     assert 4 == said.code and "a row of the snapshot of public.u stands at p.public.u[0]@0" in said.err
     assert [] == capture.held("u")
 
@@ -245,9 +245,9 @@ def test_a_row_above_what_its_end_counted_stops_every_later_run(capture: Capture
 def test_a_row_of_a_transaction_whose_end_was_lost_stops_every_later_run(capture: Captures) -> None:
     """Others were released instead of it; verify reports that, and that the logs are wrong."""
     lost = [*BEGUN, insert(1, 0, 40, 4, 1, 100), end(0, 4, 110, 1), insert(0, 2, 60, 6, 1, 130), end(1, 6, 140, 1)]
-    assert (0, [1, 3, 40, 60]) == (capture(lost, "--release-every", "1").code, capture.held())
+    assert (0, [1, 3, 40, 60]) == (capture(lost, "--max-records", "1").code, capture.held())
     assert 0 == capture.run("verify", capture.logs).code
-    said = capture.same_stop([*lost, insert(1, 1, 50, 5, 1, 110)], "--release-every", "1")
+    said = capture.same_stop([*lost, insert(1, 1, 50, 5, 1, 110)], "--max-records", "1")
     assert "the END of transaction 5 is missing" in said
     shown = capture.run("verify", capture.logs)
     assert 3 == shown.code and "wrong: the capture stopped: the END of transaction 5 is missing" in shown.out
@@ -318,7 +318,7 @@ def test_a_stop_is_not_kept_in_the_logs_of_other_topics(capture: Captures) -> No
     dump = [*BEGUN, insert(0, 2, 10, 5, 1, 100), end(0, 5, 120, 1)]
     assert 0 == capture(dump).code
     capture.forget("lost")
-    said = capture([*BEGUN, row(1, 0, 2), insert(0, 2, 10, 5, 1, 100), end(0, 5, 130, 1)], "--release-every", "1")
+    said = capture([*BEGUN, row(1, 0, 2), insert(0, 2, 10, 5, 1, 100), end(0, 5, 130, 1)], "--max-records", "1")
 
     assert 4 == said.code and "the logs were made of other topics" in said.err, said
     assert [] == [*capture.logs.glob("*/_stop.*")]
@@ -359,7 +359,7 @@ def test_rows_of_a_snapshot_where_none_is_wanted_stop_it_before_anything_is_stat
     dump = [*BEGUN, *WHOLE, insert(0, 2, 10, 5, 1, 100), end(0, 5, 120, 1)]
     for every in ("1", "2000"):
         more = ("--remap", str(tmp_path / f"none{every}"), "--bind-at-most", every) if remap else ()
-        said = capture(dump, "--snapshot", "none", "--release-every", every, *more)
+        said = capture(dump, "--snapshot", "none", "--max-records", every, *more)
         shown = capture.run("verify", capture.logs)
         assert 4 == said.code and "rows of a snapshot, at 100, and no snapshot is wanted (--snapshot none)." in said.err
         assert "complete through" not in shown.out and [] == capture.held(), (every, shown)

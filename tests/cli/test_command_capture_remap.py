@@ -52,7 +52,7 @@ def folder(tmp_path: Path) -> Path:
 def words(folder: Path, *more: object, into: str = "logs") -> list[object]:
     """The capture of the clicks."""
     return ["capture", folder / "clicks.jsonl", "--remap", folder / "remap", "--plain", "clicks=web.clicks",
-            "--rows", folder / "rows", "--into", folder / into, "--name", "a", *more]  # fmt: skip
+            "--rows", folder / "rows", "--into", folder / into, "--bind-as", "a", *more]  # fmt: skip
 
 
 def users(run: Run, folder: Path, into: str = "logs") -> Counter[str]:
@@ -257,7 +257,7 @@ def test_a_record_that_is_no_row_is_an_error_with_its_place(run: Run, folder: Pa
     (["--plain", "views=web.clicks"], "each topic one table"),
     (["--plain", "views=web.views"], "the row type of views is missing"),
     (["--follow"], "a dump does not grow"),
-    (["--bind-at-most", "0"], "it takes a number from 1 on"),
+    (["--bind-at-most", "0"], "argument --bind-at-most: 0 is not above 0"),
     (["--bind-every", "nan"], "--bind-every nan: it takes seconds, 0 to 1000000000"),
     (["--bind-idle", "-1"], "--bind-idle -1.0: it takes seconds"),
     (["--bind-idle", "inf"], "--bind-idle inf: it takes seconds"),
@@ -278,13 +278,13 @@ def test_a_remap_in_the_place_of_the_logs_is_refused(run: Run, folder: Path, rem
     """Exit 2 and both names, before anything is made or reached."""
     given = ["--remap", remap.format(folder), "--into", into.format(folder)]
     said = run(*words(folder, *given))
-    options = ["--files", str(folder), "--plain", "clicks=web.clicks", "--rows", str(folder / "rows")]
+    options = [str(folder), "--plain", "clicks=web.clicks", "--rows", str(folder / "rows")]
 
     assert (2, True) == (said.code, "are in one place: give the remap one of its own" in said.err), said.err
     assert {"rows", "clicks.jsonl"} == {path.name for path in folder.iterdir()}
     planned = pytest.importorskip("cdcv2.spark.remap_capture.job")
     parser = pytest.importorskip("cdcv2.spark.capture.job").parser
-    line = [*options, "--available-now", "--log-bootstrap", "nobody:1", "--remap", given[1], "--logs", given[3]]
+    line = [*options, "--no-follow", "--log-bootstrap", "nobody:1", "--remap", given[1], "--into", given[3]]
     with pytest.raises(UsageError, match="are in one place"):
         planned.planned(parser().parse_args(line))
 
@@ -319,7 +319,7 @@ def test_without_a_remap_plain_topics_have_no_times(run: Run, folder: Path) -> N
 def started(folder: Path, name: str, crash: str = "") -> subprocess.Popen[str]:
     """A capture as a process of its own; it is killed at a step, if one is named."""
     environment = {**os.environ, "CDCV2_CRASH": crash, "CDCV2_CRASH_HOW": "kill"}
-    line = [*map(str, words(folder, "--bind-at-most", 9, "--release-every", 11)), "--name", name]
+    line = [*map(str, words(folder, "--bind-at-most", 9, "--max-records", 11)), "--bind-as", name]
     return subprocess.Popen(
         [sys.executable, "-m", "cdcv2", *line], env=environment, text=True, stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

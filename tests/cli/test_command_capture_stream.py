@@ -107,7 +107,7 @@ def test_wrong_input_is_an_error_with_its_place_in_every_run(
     """What is complete before it is written."""
     dump.put((1, 3, 1), (5, None), *records)
     for _ in range(2):
-        stopped = dump.capture("--release-every", "1")
+        stopped = dump.capture("--max-records", "1")
         assert code == stopped.code and text in stopped.err, stopped.err
     assert ["1"] == dump.rows()
 

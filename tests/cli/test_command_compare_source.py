@@ -15,7 +15,7 @@ import pytest
 
 from cdcv2.cli.compare_sides import _part
 from cdcv2.cli.compare_source import LogHistory, SourceComparison, SourceSnapshot, compare_log
-from cdcv2.cli.source_address import from_environment
+from cdcv2.cli.source_address import source_address
 from cdcv2.connectors.debezium.postgres import row_type_from_postgres
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.opening import NamedLog
@@ -329,7 +329,7 @@ def test_what_is_equal_is_so_although_the_log_is_not_there_yet(database: Any, tm
     assert 0 == run("compare", folder, "--source", "env").code
 
     before = database.execute("SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint").fetchone()[0]
-    with closing(SourceSnapshot(from_environment())) as source:
+    with closing(SourceSnapshot(source_address("env"))) as source:
         marked = source.mark()
 
         assert before <= source.low <= source.high < marked
@@ -353,7 +353,7 @@ def test_keys_that_change_while_the_snapshot_is_taken_may_be_as_they_were_in_bet
     ]  # fmt: skip
     log(tmp_path, "public.orders", ORDER, *changes)
     made = DirectoryLog(tmp_path / "public.orders")
-    with closing(SourceSnapshot(from_environment())) as source:
+    with closing(SourceSnapshot(source_address("env"))) as source:
         source.low, source.high = 10, 30
         read = LogHistory([NamedLog("public.orders", made, ORDER)], 10, 30)
 
@@ -452,10 +452,12 @@ def refusals() -> dict[str, Callable[[Run, Path], Said]]:
             "compare", logs, "--source", "no.dsn"
         ),
         "no table 'public.gone' in this database": lambda run, logs: run(
-            "compare", logs, "--source", "env", "--table", "public.orders=public.gone"
+            "compare", logs, "--source", "env", "--source-table", "public.orders=public.gone"
         ),
-        "there is no such log": lambda run, logs: run("compare", logs, "--source", "env", "--table", "x=public.orders"),
-        "write LOG=SCHEMA.TABLE": lambda run, logs: run("compare", logs, "--source", "env", "--table", "orders"),
+        "there is no such log": lambda run, logs: run(
+            "compare", logs, "--source", "env", "--source-table", "x=public.orders"
+        ),
+        "write LOG=SCHEMA.TABLE": lambda run, logs: run("compare", logs, "--source", "env", "--source-table", "orders"),
         "there is no such column": lambda run, logs: run("compare", logs, "--source", "env", "--without", "orders.x"),
         "is no YAML file": lambda run, logs: run("compare", logs),
         "--marker goes with --source": lambda run, logs: run("compare", "shop.yaml", "--marker"),
@@ -529,7 +531,7 @@ def test_open_transactions_are_told_beside_a_difference(
 def test_the_position_and_the_snapshot_are_of_one_moment(database: Any) -> None:
     """What commits behind it is not seen, and lies beyond."""
     database.execute("CREATE TABLE orders (id int PRIMARY KEY, item text); INSERT INTO orders VALUES (1, 'ape')")
-    with closing(SourceSnapshot(from_environment())) as source:
+    with closing(SourceSnapshot(source_address("env"))) as source:
         database.execute("INSERT INTO orders VALUES (2, 'nut')")
         now = database.execute("SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint").fetchone()[0]
         table = source.table("public.orders", ORDER, ())

@@ -308,7 +308,7 @@ def test_a_file_that_is_none_is_said(run: Run, tmp_path: Path) -> None:
         said = run("materialize", tmp_path / "f.yaml")
         assert (2, True) == (said.code, text in said.err), said.err
     assert "cannot be read" in run("materialize", tmp_path / "none.yaml").err
-    assert 2 == run("materialize", tmp_path / "none.yaml", "--every", "-1").code
+    assert 2 == run("materialize", tmp_path / "none.yaml", "--report-every", "-1").code
 
 
 PUSHED = """
@@ -361,7 +361,7 @@ def test_following_ends_between_transactions_when_it_is_told_to(
     """And takes what comes until then; its last line is true."""
     write(tmp_path / "prices", Updates([(APPLE, 3, 1)]), Progress([0], [5], {3: 1}))
     path, lake = written(tmp_path, LAKE), tmp_path / "lake"
-    with process(path, "--follow", "--every", "0") as following:
+    with process(path, "--follow", "--report-every", "0") as following:
         until(lambda: "complete through 4" in (following.stderr or sys.stdin).readline(), "the first is there")
         write(tmp_path / "prices", Updates([(price(5, 5, "fig"), 6, 1)]), Progress([5], [8], {6: 1}))
         until(lambda: (5,) in dict(open_lake(lake).rows("now")), "the second is there")

@@ -177,7 +177,7 @@ def test_nothing_is_left_when_it_is_let_go(tmp_path: Path, signals: list[int], c
     hangs = ", fault: {at: flush, how: hang}" if code == 130 else ""
     path = written(tmp_path, "path: prices.db, durable: false", f"folder: ., record: heard{hangs}", connector=STAGING)
     heard = tmp_path / "heard"
-    with started(*CDCV2, "materialize", str(path), "--follow", "--every", "0") as following:
+    with started(*CDCV2, "materialize", str(path), "--follow", "--report-every", "0") as following:
         wanted = '{"flush"' if code == 130 else '{"startCommit"'
         until(lambda: heard.exists() and wanted in heard.read_text("utf-8"), "it is at work")
         [connector] = children(following.pid)

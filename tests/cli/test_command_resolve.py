@@ -32,7 +32,7 @@ CLASHES: dict[str, list[Message]] = {
 DECISIONS: dict[str, tuple[list[str], dict[str, int]]] = {
     "diff": (["--diff", "2"], {"one": 2}),
     "count": (["--count", "1"], {"one": 1}),
-    "surplus": (["--row", json.dumps({"id": 3, "price": 30, "name": "two"}), "--diff", "0"], {"one": 1}),
+    "surplus": (["--data", json.dumps({"id": 3, "price": 30, "name": "two"}), "--diff", "0"], {"one": 1}),
 }
 GOLDEN = Path(__file__).parent.parent / "golden" / "quarantine"
 each_clash = pytest.mark.parametrize("kind", CLASHES)
@@ -178,7 +178,7 @@ ROW_ONE = json.dumps({"id": 2, "price": 20, "name": "one"})
 #: Kind -> what is decided at its case, and at the case of a surplus to the contrary.
 CONTRARY = {
     "count": (["--count", "1"], ["--count", "2"]),
-    "diff": (["--row", ROW_ONE, "--diff", "2"], ["--row", ROW_ONE, "--diff", "0"]),
+    "diff": (["--data", ROW_ONE, "--diff", "2"], ["--data", ROW_ONE, "--diff", "0"]),
 }
 
 
@@ -215,7 +215,7 @@ def test_a_case_is_decided_when_nothing_of_it_is_in_dispute(run: Run, folder: Pa
     assert 3 == said.code and "still in dispute" in said.out
     assert 3 == run("resolve", quarantine).code == run("replay", log, "--quarantine", quarantine).code
 
-    assert 0 == run("resolve", quarantine, case, "--row", ROW_ONE, "--diff", "0").code
+    assert 0 == run("resolve", quarantine, case, "--data", ROW_ONE, "--diff", "0").code
     assert 0 == run("resolve", quarantine).code == run("replay", log, "--quarantine", quarantine).code
 
 
@@ -247,8 +247,8 @@ def test_what_does_not_decide_a_case_is_refused(run: Run, folder: Path, kind: st
     for words, reason in {
         ("--count", "-1"): "a number from 0 on",
         ("--diff", "0"): "name the row that has the diff",
-        ("--row", stranger, "--diff", "0"): "no update of the row",
-        ("--row", "[", "--diff", "0"): "no JSON",
+        ("--data", stranger, "--diff", "0"): "no update of the row",
+        ("--data", "[", "--diff", "0"): "no JSON",
         ("--count", "1", "--diff", "1"): "either the count",
         ("--pass-over",): "with --count or --diff",
     }.items():

@@ -111,7 +111,7 @@ def test_a_table_without_whole_old_rows_is_told(
     """On standard error, beside its row type: the capture would stop at the first update."""
     there = Catalogue(identity)
     monkeypatch.setattr(postgres_session, "connect", lambda *_, **__: there)
-    said = run("rows", "--from-postgres", "--table", "public.t")
+    said = run("rows", "--source", "env", "--table", "public.t")
 
     assert (0, True, True) == (said.code, there.closed, '"name": "id"' in said.out)
     assert warned is ("public.t has not REPLICA IDENTITY FULL" in said.err and "--before from-state" in said.err)
@@ -121,11 +121,11 @@ def test_a_table_without_whole_old_rows_is_told(
 @pytest.mark.parametrize(
     ("words", "code", "what"),
     [
-        (["--table", "public.t"], 2, "one of the arguments --from-postgres --from-envelope is required"),
-        (["--from-postgres", "--table", "t"], 2, "write public.t"),
-        (["--from-envelope", "x.json", "--service", "s", "--table", "public.t"], 2, "go with --from-postgres"),
+        (["--table", "public.t"], 2, "one of the arguments --source --from-envelope is required"),
+        (["--source", "env", "--table", "t"], 2, "write public.t"),
+        (["--from-envelope", "x.json", "--source", "env", "--table", "public.t"], 2, "not allowed with argument"),
         (["--from-envelope", "/nowhere.json", "--table", "public.t"], 2, "there is no file /nowhere.json"),
-        (["--from-postgres", "--dsn-file", "/nowhere.dsn", "--table", "public.t"], 2, "/nowhere.dsn"),
+        (["--source", "/nowhere.dsn", "--table", "public.t"], 2, "/nowhere.dsn"),
     ],
 )
 def test_wrong_usage_is_told(run: Run, words: list[str], code: int, what: str) -> None:
@@ -141,9 +141,9 @@ def test_a_database_that_is_not_there_is_told_without_its_password(
     """A closed port, exit 4; the connection string is a secret wherever it comes from."""
     dsn = "postgresql://user:hunter2@127.0.0.1:1/shop"
     (tmp_path / "shop.dsn").write_text(f"{dsn}\n", "utf-8")
-    from_file = run("rows", "--from-postgres", "--dsn-file", tmp_path / "shop.dsn", "--table", "public.t")
+    from_file = run("rows", "--source", tmp_path / "shop.dsn", "--table", "public.t")
     monkeypatch.setenv("CDCV2_POSTGRES", dsn)
-    from_environment = run("rows", "--from-postgres", "--table", "public.t")
+    from_environment = run("rows", "--source", "env", "--table", "public.t")
 
     for said in (from_file, from_environment):
         assert (4, True, False) == (said.code, "PostgreSQL" in said.err, "hunter2" in said.err)

@@ -87,7 +87,7 @@ def test_inspect_shows_each_record_and_what_came_of_it(run: Run, remap: Path) ->
     said = run("inspect", remap, "--lsn")
     assert (0, lines) == (said.code, said.out.splitlines())
     assert lines[:3] == run("inspect", remap, "--lsn", "--brief").out.splitlines()
-    assert lines[:1] == run("inspect", "--remap", remap, "--limit", 1).out.splitlines()
+    assert lines[:1] == run("inspect", "--bindings", remap, "--limit", 1).out.splitlines()
     plain = [json.loads(line) for line in run("inspect", remap, "--json").out.splitlines()]
 
     assert [(0, "genesis", True), (1, "proposal", True), (2, "proposal", True), (3, "proposal", False)] == [
@@ -99,7 +99,7 @@ def test_a_remap_with_foreign_bytes_cannot_be_read_and_one_that_is_not_there_is_
     """4 with the file; 2 for names, also of an empty directory, where no remap has started."""
     empty = remap.parent / "empty"
     empty.mkdir()
-    misnamed = (["where", empty / "nowhere"], ["when", empty, "orders=0@1"], ["inspect", "kafka:x", "--remap"])
+    misnamed = (["where", empty / "nowhere"], ["when", empty, "orders=0@1"], ["inspect", "kafka:x", "--bindings"])
     assert [2, 2, 2] == [run(*words).code for words in misnamed]
     (remap / f"{4:020d}.json").write_text("{}", "utf-8")
     said = run("inspect", remap)

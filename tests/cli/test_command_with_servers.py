@@ -117,7 +117,7 @@ def test_a_remap_in_kafka_is_asked_as_one_in_files(run: Run, broker: KafkaBroker
     log.close()
     broker_words = ["--bootstrap", broker.bootstrap]
 
-    for words in (["when", "orders=0@17", "bank=0/1B00"], ["where", "--at", 1999], ["inspect", "--remap", "--json"]):
+    for words in (["when", "orders=0@17", "bank=0/1B00"], ["where", "--at", 1999], ["inspect", "--bindings", "--json"]):
         expected, found = run(words[0], files, *words[1:]), run(words[0], where, *words[1:], *broker_words)
         assert (expected.code, expected.out) == (found.code, found.out)
     assert 2 == run("where", "kafka:nowhere", *broker_words).code
@@ -283,18 +283,18 @@ def test_a_row_type_is_made_of_a_table(run: Run, tmp_path: Path, monkeypatch: py
             )
         for name, value in postgres.environment.items():
             monkeypatch.setenv(name, value)
-        said = run("rows", "--from-postgres", "--table", "public.shop")
-        unknown = run("rows", "--from-postgres", "--table", "public.nothing")
+        said = run("rows", "--source", "env", "--table", "public.shop")
+        unknown = run("rows", "--source", "env", "--table", "public.nothing")
         dsn = tmp_path / "dsn"
         dsn.write_text(" ".join(f"{key}={value}" for key, value in {
             "host": postgres.host, "port": postgres.port, "user": postgres.username, "password": postgres.password,
             "dbname": postgres.database}.items()), "utf-8")  # fmt: skip
         for name in postgres.environment:
             monkeypatch.delenv(name)
-        from_file = run("rows", "--from-postgres", "--dsn-file", dsn, "--table", "public.shop")
+        from_file = run("rows", "--source", dsn, "--table", "public.shop")
     dsn.write_text("host=127.0.0.1 port=1 user=u password=secret", "utf-8")
-    down = run("rows", "--from-postgres", "--dsn-file", dsn, "--table", "public.shop")
-    service = run("rows", "--from-postgres", "--service", "nowhere", "--table", "public.shop")
+    down = run("rows", "--source", dsn, "--table", "public.shop")
+    service = run("rows", "--source", "service:nowhere", "--table", "public.shop")
 
     assert (0, True) == (said.code, said.err.startswith("cdcv2 rows: public.shop has not REPLICA IDENTITY FULL"))
     assert ("id", "price", "day", "tags") == RowType(json.loads(said.out)).columns

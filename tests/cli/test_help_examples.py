@@ -34,7 +34,7 @@ recovery_log: recovery
 JOB_MODULES: dict[str, ModuleType] = {"capture": capture_job, "materialize": materialize, "replay": replay}
 JOBS = {name: module.parser for name, module in JOB_MODULES.items()}
 EXAMPLES = [(name, line) for name in COMMANDS for line, _ in module_of(name).EXAMPLES]
-SERVERS = ("kafka", "--from-postgres", "--source", "cdcv2 demo")
+SERVERS = ("kafka", "--source", "cdcv2 demo")
 
 
 @pytest.fixture

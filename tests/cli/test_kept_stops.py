@@ -37,7 +37,7 @@ def test_without_the_memory_a_lost_end_is_kept_wherever_it_is_found(
     capture: Captures, before: str, every: str
 ) -> None:
     """Also where it is found before it is known that the topics are those of the logs, which is asked first."""
-    more = (*NOTIFIED, "--before", before, "--release-every", every)
+    more = (*NOTIFIED, "--before", before, "--max-records", every)
     assert 0 == capture(WHOLE, *more).code
     capture.forget("lost")
     late = [LATE, *WHOLE]
@@ -56,7 +56,7 @@ def test_without_the_memory_an_end_from_before_the_snapshot_is_kept(
     capture: Captures, before: str, every: str
 ) -> None:
     """Also when it is not in the topic any more, which may lose what the logs have."""
-    more = (*NOTIFIED, "--before", before, "--release-every", every)
+    more = (*NOTIFIED, "--before", before, "--max-records", every)
     assert 0 == capture(WHOLE, *more).code
     capture.forget("lost")
     said = capture([*WHOLE, end(2, 4, 90, 0)], *more)
@@ -73,7 +73,7 @@ def test_a_run_that_ends_while_it_seeks_what_explains_a_stop_leaves_that_to_the_
     capture: Captures, monkeypatch: pytest.MonkeyPatch, explained: bool
 ) -> None:
     """With its state, which has nothing of the stop before the topics were read to their ends."""
-    more, late = (*NOTIFIED, "--release-every", "1"), [*WHOLE, LATE, *[ANEW] * explained, end(2, 8, 160, 0)]
+    more, late = (*NOTIFIED, "--max-records", "1"), [*WHOLE, LATE, *[ANEW] * explained, end(2, 8, 160, 0)]
     assert 0 == capture(WHOLE, *more).code
 
     def fails(self: Capture, record: Record) -> None:
@@ -92,7 +92,7 @@ def test_a_run_that_ends_while_it_seeks_what_explains_a_stop_leaves_that_to_the_
 
 def test_a_record_that_is_none_behind_a_stop_does_not_hide_it(capture: Captures) -> None:
     """It is not taken, and means nothing for a snapshot."""
-    more = (*NOTIFIED, "--release-every", "1")
+    more = (*NOTIFIED, "--max-records", "1")
     assert 0 == capture(WHOLE, *more).code
     none = record("p.public.t", 2, 1, {"op": "?"})
     said = capture([*WHOLE, LATE, none], *more)

@@ -44,7 +44,7 @@ def test_rows_that_are_sent_again_with_another_sequence_are_the_same_rows(
     ("remap-wrong-exit0", ("--remap", "remap"), "two different rows of public.k numbered 1"),
     ("remap-wrong-exit0", ("--remap", "remap", "--bind-at-most", "40"), "two BEGINs, one directly after the other"),
     ("plain-half", (), "two different rows of public.k numbered 1, one at p.public.k[0]@309"),
-    ("plain-half", ("--release-every", "1"), "two BEGINs, one directly after the other"),
+    ("plain-half", ("--max-records", "1"), "two BEGINs, one directly after the other"),
     ("plain-half", ("--remap", "remap", "--bind-at-most", "40"), "two BEGINs, one directly after the other"),
 ])
 def test_a_transaction_that_is_numbered_anew_is_never_released(

@@ -134,7 +134,7 @@ def test_without_a_library_a_command_ends_with_one_code(run: Run, captured: Path
         run("verify", "kafka:orders", "--bootstrap", "x:1", "--row", captured / "rows" / "public.orders.avsc"),
         run("capture", "kafka", "--bootstrap", "x:1", "--prefix", "a", "--rows", captured / "rows", "--into", "x"),
         run("materialize", "shop.yaml"),
-        run("rows", "--from-postgres", "--table", "public.a"),
+        run("rows", "--source", "env", "--table", "public.a"),
     ]
 
     assert [(4, True)] * 4 == [(one.code, "pip install '.[" in one.err) for one in said]

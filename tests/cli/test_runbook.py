@@ -241,7 +241,7 @@ def test_one_more_topic_and_a_remap_that_is_compacted(site: Site) -> None:
     came = json.loads(site.run(*compacting, "--keep", 0, "--json").out)
     assert ["kafka:grown.{table}"] == list(came["called"].values())
     assert 0 < came["since"] and [came["since"]] == list(came["holds"].values())
-    shown = site.run("inspect", site.remap, "--remap", "--bootstrap", site.bootstrap).out.splitlines()
+    shown = site.run("inspect", site.remap, "--bindings", "--bootstrap", site.bootstrap).out.splitlines()
     since = f"from the time {came['since']} on"
     assert any(since in line for line in shown) and not any("  genesis  " in line for line in shown), shown
     site.send()

@@ -78,9 +78,9 @@ def test_logs_of_another_remap_that_hold_nothing_make_room(run: Run, captured: P
     other = {"timeline": "another"}
     (tmp_path / CAPTURE_FILE).write_text(json.dumps({**other, "tables": ["public.orders"]}), "utf-8")
 
-    with FolderInUse(tmp_path, option="--into") as used:
+    with FolderInUse(tmp_path) as used:
         assert not clear_empty(used, other, {"public.orders": kind})
-        with FolderInUse(tmp_path, option="--into"):
+        with FolderInUse(tmp_path):
             assert not clear_empty(used, {"timeline": "ours"}, {})  # as another one runs, it may be his
         assert clear_empty(used, {"timeline": "ours"}, {"public.orders": kind})
     assert [] == list(tmp_path.iterdir())
@@ -102,6 +102,6 @@ def test_where_something_was_written_nothing_is_removed(
         (into / CAPTURE_FILE).write_text("{", "utf-8")
     before = sorted(into.rglob("*"))
 
-    with FolderInUse(into, option="--into") as used:
+    with FolderInUse(into) as used:
         assert not clear_empty(used, {"prefix": "another"}, {})
     assert before == sorted(into.rglob("*"))

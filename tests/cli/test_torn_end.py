@@ -41,7 +41,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("more", [
-    (), ("--release-every", "1"), ("--remap",), ("--remap", "--bind-at-most", "3"), ("--remap", "--bind-at-most", "1"),
+    (), ("--max-records", "1"), ("--remap",), ("--remap", "--bind-at-most", "3"), ("--remap", "--bind-at-most", "1"),
     ("--remap", "--bind-at-most", "3", "--ordering", "complete"),
     ("--remap", "--bind-at-most", "1", "--ordering", "complete"),
 ])  # fmt: skip

@@ -21,7 +21,7 @@ def test_types_arrive_as_types(run: Run, tmp_path: Path, monkeypatch: pytest.Mon
         with target_database(source) as (target, session):
             rows = tmp_path / "rows"
             for table in TABLES:
-                assert 0 == run("rows", "--from-postgres", "--table", table, "--output", rows / f"{table}.avsc").code
+                assert 0 == run("rows", "--source", "env", "--table", table, "--output", rows / f"{table}.avsc").code
             captured(run, source, rows, tmp_path / "logs")
             targets = {"postgres": target, "lake": files("lake", "lake"), "delta": files("delta", "delta")}
             for name, one in targets.items():

@@ -358,7 +358,7 @@ def test_logs_that_are_behind_one_that_has_begun_come_up_to_it_in_any_steps(capt
     assert 0 == capture([*BEGUN, *SAID], *NOTIFIED, tables="tu").code
     with failpoints.placed(log_set.TABLE_STATED), pytest.raises(failpoints.PlacedCrash):
         capture([*BEGUN, *SAID, *FIRST_OF_T, *FIRST_OF_U], *NOTIFIED, tables="tu")
-    assert 0 == capture(WHOLE, *NOTIFIED, "--release-every", "1", tables="tu").code
+    assert 0 == capture(WHOLE, *NOTIFIED, "--max-records", "1", tables="tu").code
     assert ("140", [1, 3, 10, 11], [7, 8]) == (begins(capture), capture.held(), capture.held("u"))
 
 
@@ -548,7 +548,7 @@ def test_on_a_remap_one_that_lags_behind_by_several_steps_comes_up_to_the_others
             path.name for path in (bound.folder / "before" / name).glob("*.avro")
         }:
             (bound.logs / name / later).unlink()
-    assert 0 == bound(WHOLE, *NOTIFIED, "--release-every", "1", tables="tu").code
+    assert 0 == bound(WHOLE, *NOTIFIED, "--max-records", "1", tables="tu").code
     assert (start, [1, 3, 10, 11], [7, 8]) == (begins(bound), bound.held(), bound.held("u"))
 
 

@@ -243,7 +243,7 @@ def test_two_captures_follow_and_either_may_die(hands: Hands) -> None:
         str(hands.folder / "logs"), "--follow", "--bind-every", "0.1", "--bind-idle", "0.5",
     ]
     log = hands.folder / "logs" / "clicks"
-    running = [subprocess.Popen([*line, "--name", name], stderr=subprocess.PIPE, text=True) for name in ("a", "b")]
+    running = [subprocess.Popen([*line, "--bind-as", name], stderr=subprocess.PIPE, text=True) for name in ("a", "b")]
     try:
         until(lambda: content(log)[0] == Counter("a"), "the first record", seconds=60)
         running[0].kill()

@@ -76,7 +76,7 @@ def words(folder: Path, records: Path, run: str, more: list[str]) -> list[str]:
     placed = [str(folder / "remap") if word == "remap" else word for word in more]
     return [
         "capture", str(records), "--prefix", run, "--notifications", f"{run}.notes", "--tables", ",".join(TABLES),
-        "--rows", str(RECORDED / "rows"), "--into", str(folder / "logs"), "--release-every", "400", *placed,
+        "--rows", str(RECORDED / "rows"), "--into", str(folder / "logs"), "--max-records", "400", *placed,
     ]  # fmt: skip
 
 

@@ -95,23 +95,23 @@ def arrange(folder: Path, lines: list[str], number: int) -> None:
 def capture(spark: SparkSession, folder: Path, before: str, report: CaptureReport) -> None:
     """The capture, with its memory."""
     capture_job.capture(spark, capture_job.planned(capture_job.parser().parse_args([
-        "--files", str(folder / "topics"), "--prefix", "p", "--notifications", "p.notes", "--before", before,
-        "--rows", str(folder / "rows"), "--logs", str(folder / "logs"), "--state", str(folder / "state" / "capture"),
-        "--available-now",
+        str(folder / "topics"), "--prefix", "p", "--notifications", "p.notes", "--before", before,
+        "--rows", str(folder / "rows"), "--into", str(folder / "logs"), "--state", str(folder / "state" / "capture"),
+        "--no-follow",
     ])), report)  # fmt: skip
 
 
 def replay(spark: SparkSession, folder: Path, progress: ProgressLines) -> None:
     """The replay of its logs, with state and checkpoint."""
-    logs = [word for table in TABLES for word in ("--log", f"{table}={folder / 'logs' / table}")]
-    words = ["--state", str(folder / "state" / "replay"), "--output", str(folder / "out"), "--available-now"]
+    logs = [f"{table}={folder / 'logs' / table}" for table in TABLES]
+    words = ["--state", str(folder / "state" / "replay"), "--output", str(folder / "out"), "--no-follow"]
     replaying.replay(spark, replaying.planned(replaying.parser().parse_args([*logs, *words])), progress, signals=False)
 
 
 def views(spark: SparkSession, folder: Path, progress: ProgressLines) -> None:
     """The views of its logs, with state and checkpoint."""
     given = read_plan(str(folder / "both.yaml"))
-    words = [str(folder / "both.yaml"), "--state", str(folder / "state" / "views"), "--available-now"]
+    words = [str(folder / "both.yaml"), "--state", str(folder / "state" / "views"), "--no-follow"]
     plan = materialize.planned(given, materialize.parser().parse_args(words))
     runtime = DistributedRuntime(given.name, given.bindings, given.driver(), log=given.recovery(), start=[given.start])
 

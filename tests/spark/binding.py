@@ -46,8 +46,8 @@ class Bound:
     def spark(self, spark: SparkSession, into: str, *more: str) -> RunResult:
         """The job's capture, to the end of what is there. Raises what ends it."""
         words = [
-            "--files", str(self.topics), "--remap", str(self.folder / "remap"), "--logs", str(self.folder / into),
-            "--available-now", *self.words, *more,
+            str(self.topics), "--remap", str(self.folder / "remap"), "--into", str(self.folder / into),
+            "--no-follow", *self.words, *more,
         ]
         plan = bound_job.planned(parser().parse_args(words))
         came = bound_job.capture(spark, plan, CaptureReport(people=self.said), stopping=threading.Event())

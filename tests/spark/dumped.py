@@ -34,8 +34,8 @@ class OnSpark(Captures):
             path.write_text("\n".join(share) + "\n", "utf-8")
             os.utime(path, (1_700_000_000 + number, 1_700_000_000 + number))
         plan = planned(parser().parse_args([
-            "--files", str(topics), "--prefix", "p", "--rows", str(self.folder / "rows"), "--logs", str(self.logs),
-            "--state", str(self.state), "--max-files", "1", "--available-now", *self.words,
+            str(topics), "--prefix", "p", "--rows", str(self.folder / "rows"), "--into", str(self.logs),
+            "--state", str(self.state), "--max-files", "1", "--no-follow", *self.words,
         ]))  # fmt: skip
         run_job(self.spark, plan, CaptureReport(people=people))
         return people.getvalue()

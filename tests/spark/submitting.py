@@ -31,7 +31,7 @@ def submit(
     environment: Mapping[str, str] | None = None,
 ) -> Child:
     """Start a replay of directories, with state and output in ``folder``."""
-    logs = [word for place in places for word in ("--log", f"{place.table}={place.name}")]
+    logs = [f"{place.table}={place.name}" for place in places]
     arguments = [*logs, "--state", str(folder / "state"), "--output", str(folder / "out"), *options]
     return spark_submit(
         "replay", arguments, folder=folder, master=master, settings=QUICK, environment=environment

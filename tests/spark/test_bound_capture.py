@@ -354,23 +354,23 @@ def test_a_table_that_is_left_out_comes_to_where_it_is(spark: SparkSession, tmp_
 @pytest.mark.parametrize(("more", "said"), [
     (["--state", "there"], "the logs are the only memory"),
     (["--remap", "kafka:remap"], "a remap in Kafka needs --bootstrap"),
-    (["--logs", "kafka:all"], "need names"),
-    (["--logs", "file:///nowhere/logs"], "file: is not supported"),
+    (["--into", "kafka:all"], "need names"),
+    (["--into", "file:///nowhere/logs"], "file: is not supported"),
     (["--remap", "s3://bucket/remap"], "s3: is not supported"),
     (["--remap", "kafka:{table}"], "name one of these"),
-    (["--bind-at-most", "0"], "it takes a number from 1 on"),
-    (["--bootstrap", "localhost:1"], "either from Kafka"),
+    (["--bind-at-most", "0"], "argument --bind-at-most: 0 is not above 0"),
+    (["--follow"], "not allowed with argument --no-follow"),
 ])  # fmt: skip
 def test_arguments_that_make_no_sense_are_told(more: list[str], said: str, written: Bound) -> None:
     """Before Spark is asked for anything."""
-    words = ["--files", str(written.topics), "--remap", "remap", "--logs", "logs", "--available-now", *written.words]
+    words = [str(written.topics), "--remap", "remap", "--into", "logs", "--no-follow", *written.words]
     with pytest.raises(UsageError, match=said):
         bound_job.planned(parser().parse_args([*words, *more]))
 
 
 def test_what_is_for_a_shared_remap_is_refused_without_one(written: Bound) -> None:
     """And what a capture by commit times needs is asked for."""
-    words = ["--files", str(written.topics), "--logs", "logs", *written.words]
+    words = [str(written.topics), "--into", "logs", *written.words]
     with pytest.raises(UsageError, match="--state DIR is missing"):
         planned(parser().parse_args(words))
     with pytest.raises(UsageError, match="or --remap REMAP"):

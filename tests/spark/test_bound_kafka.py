@@ -62,16 +62,16 @@ class Hands:
         writer.produce(self.topic, partition=0, value=json.dumps({"page": page}).encode())
         writer.commit_transaction(60)
 
-    def words(self, into: str) -> list[str]:
+    def words(self) -> list[str]:
         """What both take."""
         return ["--bootstrap", self.bootstrap, "--remap", f"kafka:{self.topic}.remap", "--plain",
-                f"clicks={self.topic}", "--rows", str(self.folder), into]  # fmt: skip
+                f"clicks={self.topic}", "--rows", str(self.folder)]  # fmt: skip
 
     def spark(self, spark: SparkSession, into: str, *more: str, stopping: threading.Event | None = None) -> RunResult:
         """The job's capture, of what is there, if nothing else is said."""
-        how = [] if stopping else ["--available-now"]
+        how = [] if stopping else ["--no-follow"]
         plan = bound_job.planned(parser().parse_args([
-            *self.words("--logs"), f"kafka:{self.topic}.{into}.{{table}}", *how, *more
+            *self.words(), "--into", f"kafka:{self.topic}.{into}.{{table}}", *how, *more
         ]))
         came = bound_job.capture(spark, plan, CaptureReport(people=self.said), stopping=stopping or threading.Event())
         assert came is not None
@@ -79,7 +79,7 @@ class Hands:
 
     def pure(self, into: str, *more: str) -> int:
         """The command."""
-        return cli.main(["capture", "kafka", *self.words("--into"), f"kafka:{self.topic}.{into}.{{table}}", *more])
+        return cli.main(["capture", "kafka", *self.words(), "--into", f"kafka:{self.topic}.{into}.{{table}}", *more])
 
     def verified(self, *into: str) -> int:
         """Whether these logs are one."""
@@ -128,9 +128,9 @@ def test_old_rows_are_looked_up_in_the_logs(hands: Hands, spark: SparkSession, t
     """Topics as a connector left them, whose records do not say what rows were: the true tables, in two runs."""
     run, prefix = "clean_default", f"shop{uuid.uuid4().hex[:8]}"
     plan = bound_job.planned(parser().parse_args([
-        "--bootstrap", hands.bootstrap, "--remap", str(tmp_path / "remap"), "--logs", str(tmp_path / "logs"),
+        "--bootstrap", hands.bootstrap, "--remap", str(tmp_path / "remap"), "--into", str(tmp_path / "logs"),
         "--prefix", prefix, "--notifications", f"{prefix}.notes", "--rows", str(HOME / "rows"), "--before",
-        "from-state", "--available-now",
+        "from-state", "--no-follow",
     ]))  # fmt: skip
     sent = Counter[tuple[str, int]]()
     for tag in ("01_live", "02_live"):

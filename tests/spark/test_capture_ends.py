@@ -65,8 +65,8 @@ def arranged(folder: Path, *said: tuple[str, dict[str, Any]]) -> Path:
 def plan(folder: Path) -> CaptureJobPlan:
     """A capture of all that there is, without a snapshot."""
     return planned(parser().parse_args([
-        "--files", str(folder / "topics"), "--prefix", "p", "--rows", str(folder / "rows"), "--snapshot", "none",
-        "--logs", str(folder / "logs"), "--state", str(folder / "state"), "--available-now",
+        str(folder / "topics"), "--prefix", "p", "--rows", str(folder / "rows"), "--snapshot", "none",
+        "--into", str(folder / "logs"), "--state", str(folder / "state"), "--no-follow",
     ]))
 
 
@@ -139,13 +139,13 @@ def test_tables_and_topics_that_do_not_meet_are_named(
     """By commit times and on a remap, with what there is on both sides; nothing is written."""
     folder = arranged(tmp_path, *WHOLE)
     (folder / "rows" / f"{TABLE}.avsc").rename(folder / "rows" / "other.t.avsc")
-    words = ["--files", str(folder / "topics"), "--prefix", prefix, "--rows", str(folder / "rows"),
-             "--snapshot", "none", "--logs", str(folder / "logs")]  # fmt: skip
+    words = [str(folder / "topics"), "--prefix", prefix, "--rows", str(folder / "rows"),
+             "--snapshot", "none", "--into", str(folder / "logs")]  # fmt: skip
     report, stopping = CaptureReport(people=io.StringIO()), threading.Event()
     with pytest.raises(MissingLogError, match=said):
-        begins(spark, planned(parser().parse_args([*words, "--state", str(folder / "state"), "--available-now"])),
+        begins(spark, planned(parser().parse_args([*words, "--state", str(folder / "state"), "--no-follow"])),
                report, stopping)  # fmt: skip
-    bound = bound_job.planned(parser().parse_args([*words, "--remap", str(folder / "remap"), "--available-now"]))
+    bound = bound_job.planned(parser().parse_args([*words, "--remap", str(folder / "remap"), "--no-follow"]))
     if prefix == "p":
         with pytest.raises(MissingLogError, match=said):
             bound_job.capture(spark, bound, report, stopping=stopping)
@@ -156,7 +156,7 @@ def test_one_that_follows_reports_topics_that_do_not_meet(spark: SparkSession, t
     """The table's may come yet."""
     folder, people = arranged(tmp_path, *WHOLE), io.StringIO()
     (folder / "rows" / f"{TABLE}.avsc").rename(folder / "rows" / "other.t.avsc")
-    given = parser().parse_args(["--files", str(folder / "topics"), "--prefix", "p", "--rows", str(folder / "rows"),
-                                 "--logs", str(folder / "logs"), "--state", str(folder / "state")])  # fmt: skip
+    given = parser().parse_args([str(folder / "topics"), "--prefix", "p", "--rows", str(folder / "rows"),
+                                 "--into", str(folder / "logs"), "--state", str(folder / "state")])  # fmt: skip
     assert begins(spark, planned(given), CaptureReport(people=people), threading.Event())
     assert "none of the captured tables has a topic" in people.getvalue()

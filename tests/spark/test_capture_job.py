@@ -57,8 +57,8 @@ def expected() -> tuple[dict[str, tuple[set[object], object]], str]:
 def arguments(folder: Path, *more: str) -> list[str]:
     """A capture from files, one of them in a batch."""
     return [
-        "--files", str(folder / "topics"), "--prefix", RUN, "--rows", str(HOME / "rows"),
-        "--logs", str(folder / "logs"), "--state", str(folder / "state"), "--max-files", "1", *more,
+        str(folder / "topics"), "--prefix", RUN, "--rows", str(HOME / "rows"),
+        "--into", str(folder / "logs"), "--state", str(folder / "state"), "--max-files", "1", *more,
     ]
 
 
@@ -94,7 +94,7 @@ def test_killed_after_a_release_it_goes_on_and_stops_at_the_truncate(tmp_path: P
     facts, reason = expected()
     before = max(frontier.elements[0] for frontier in frontiers(tmp_path))
     assert 0 < before < max(frontier.elements[0] for _, frontier in facts.values())
-    with submitted(tmp_path, "--available-now") as job:
+    with submitted(tmp_path, "--no-follow") as job:
         assert Exit.UNABLE == job.wait(PATIENCE)
         lines = job.log_since_start().splitlines()
     assert reason in lines[-1]
@@ -161,15 +161,15 @@ def test_told_to_end_it_ends_between_two_batches(spark: SparkSession, tmp_path: 
 
 
 @pytest.mark.parametrize(("more", "text"), [
-    (["--bootstrap", "localhost:1"], "either from Kafka"),
+    (["--tables", "public.nothing", "--max-records", "0"], "argument --max-records"),
     (["--tables", "public.nothing"], "the row type of public.nothing is missing"),
     (["--rows", "nowhere"], "there is no row type in nowhere"),
     (["--rows", "{bad}", "--tables", "public.bad"], "is no JSON"),
     (["--tables", ", ,"], "--tables ', ,' names no table"),
-    (["--logs", "kafka:one"], "kafka:NAME.{table}"),
-    (["--logs", "kafka:one.{table}"], "need --bootstrap"),
-    (["--logs", "s3://bucket/logs"], "s3: is not supported"),
-    (["--logs", "file:///nowhere/logs"], "file: is not supported"),
+    (["--into", "kafka:one"], "kafka:NAME.{table}"),
+    (["--into", "kafka:one.{table}"], "need --bootstrap"),
+    (["--into", "s3://bucket/logs"], "s3: is not supported"),
+    (["--into", "file:///nowhere/logs"], "file: is not supported"),
     (["--tables", "public.orders", "--full-identity", "public.order_items"], "is not captured"),
 ])
 def test_wrong_usage_is_one_line_and_code_2(
@@ -208,8 +208,8 @@ def test_the_right_row_type_goes_where_a_wrong_one_failed(spark: SparkSession, t
     records = [Record("src.public.t", 0, 0, None, row), Record("src.transaction", 0, 0, None, end)]
     dump_into(tmp_path / "topics", records, size=9)
     (tmp_path / "rows").mkdir()
-    words = ["--files", str(tmp_path / "topics"), "--prefix", "src", "--rows", str(tmp_path / "rows"),
-             "--logs", str(tmp_path / "logs"), "--state", str(tmp_path / "state"), "--available-now"]  # fmt: skip
+    words = [str(tmp_path / "topics"), "--prefix", "src", "--rows", str(tmp_path / "rows"),
+             "--into", str(tmp_path / "logs"), "--state", str(tmp_path / "state"), "--no-follow"]  # fmt: skip
 
     def tried(columns: list[dict[str, str]], *more: str) -> Any:
         kind = {"type": "record", "name": "t", "fields": columns}
@@ -224,6 +224,6 @@ def test_the_right_row_type_goes_where_a_wrong_one_failed(spark: SparkSession, t
     # Also when its last END was committed, by the source's clock; so does one that looks old rows up.
     # Logs without a directory in common have it each.
     apart, state = str(tmp_path / "keyed" / "{table}" / "log"), str(tmp_path / "keyed-state")
-    assert Antichain([21]) == tried(fields, "--before", "from-state", "--logs", apart, "--state", state).frontier
+    assert Antichain([21]) == tried(fields, "--before", "from-state", "--into", apart, "--state", state).frontier
     for folder in ("logs", "keyed/public.t/log"):
         assert [ReleaseTime(20, 1795251720505)] == ReleaseTimes(tmp_path / folder).read()

@@ -283,7 +283,7 @@ def test_a_job_that_follows_waits_for_the_transaction_topic(
     kind = {"type": "record", "name": "t", "fields": [{"name": "id", "type": "int"}]}
     (tmp_path / "public.t.avsc").write_text(json.dumps(kind), "utf-8")
     make_topics(broker, {"idle.public.t": 1})
-    words = ["--bootstrap", broker.bootstrap, "--prefix", "idle", "--rows", str(tmp_path), "--logs", "kafka:i.{table}",
+    words = ["--bootstrap", broker.bootstrap, "--prefix", "idle", "--rows", str(tmp_path), "--into", "kafka:i.{table}",
              "--state", str(tmp_path / "state")]  # fmt: skip
     plan, stopping = planned(parser().parse_args(words)), threading.Event()
     said = Reaction(stopping.set)

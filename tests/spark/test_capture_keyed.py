@@ -182,7 +182,7 @@ def test_a_told_snapshot_heals_what_was_lost_with_the_slot(spark: SparkSession, 
 def test_the_job_takes_it_without_a_remap(tmp_path: Path) -> None:
     """As the command does."""
     plan = planned(parser().parse_args([
-        "--files", str(tmp_path), "--logs", str(tmp_path / "logs"), "--state", str(tmp_path / "state"), "--prefix", RUN,
+        str(tmp_path), "--into", str(tmp_path / "logs"), "--state", str(tmp_path / "state"), "--prefix", RUN,
         "--rows", str(HOME / "rows"), "--before", FROM_STATE,
     ]))
     assert FROM_STATE == plan.recipe.before

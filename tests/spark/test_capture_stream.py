@@ -81,8 +81,8 @@ class StreamRun:
         """Run the job to the end of the files."""
         words = [word for one in tables for word in ("--stream", one)]
         plan = stream_job.planned(parser().parse_args([
-            "--files", str(self.folder / "topics"), "--rows", str(self.folder / "rows"), "--logs", str(self.logs),
-            "--state", str(self.folder / "state"), "--max-files", "1", "--available-now", *words, *more,
+            str(self.folder / "topics"), "--rows", str(self.folder / "rows"), "--into", str(self.logs),
+            "--state", str(self.folder / "state"), "--max-files", "1", "--no-follow", *words, *more,
         ]))  # fmt: skip
         return stream_job.capture(self.spark, plan, CaptureReport(people=self.people))
 
@@ -177,14 +177,14 @@ def test_a_record_that_is_missing_and_a_state_without_its_checkpoint_are_refused
 
 
 @pytest.mark.parametrize(("words", "text"), [
-    (["--files", "f", "--bootstrap", "b:1", "--state", "s"], "either from Kafka"),
-    (["--files", "f"], "--state DIR is missing"),
-    (["--files", "f", "--state", "s", "--prefix", "shop"], "--prefix does not go with --stream"),
+    (["f", "g", "--state", "s"], "one directory of dumps"),
+    (["f"], "--state DIR is missing"),
+    (["f", "--state", "s", "--prefix", "shop"], "--prefix does not go with --stream"),
 ])  # fmt: skip
 def test_wrong_usage_is_found_before_spark_begins(words: list[str], text: str, tmp_path: Path) -> None:
     """By the plan."""
     (tmp_path / "things.avsc").write_text(json.dumps(THING), "utf-8")
-    given = ["--stream", "things=t", "--rows", str(tmp_path), "--logs", str(tmp_path / "logs"), *words]
+    given = ["--stream", "things=t", "--rows", str(tmp_path), "--into", str(tmp_path / "logs"), *words]
     with pytest.raises(UsageError, match=text):
         stream_job.planned(parser().parse_args(given))
 
@@ -227,7 +227,7 @@ def job_over(spark: SparkSession, words: list[str], state: Path) -> str:
     """What the job tells people, from a topic into a topic."""
     people = io.StringIO()
     plan = stream_job.planned(parser().parse_args([
-        *words, "--logs", "kafka:streams.log.{table}", "--state", str(state), "--available-now",
+        *words, "--into", "kafka:streams.log.{table}", "--state", str(state), "--no-follow",
     ]))  # fmt: skip
     stream_job.capture(spark, plan, CaptureReport(people=people))
     return people.getvalue()

@@ -49,7 +49,7 @@ LAKE, DELTA = "{driver: lake, folder: tables}", "{driver: delta, folder: tables}
 def run(spark: SparkSession, path: Path, *options: str, merge: bool = False) -> Reader:
     """The job in this process, to the end of what is there."""
     given = read_plan(str(path))
-    arguments = [str(path), "--state", str(path.parent / "state"), "--available-now", "--interval", "0.1", *options]
+    arguments = [str(path), "--state", str(path.parent / "state"), "--no-follow", "--interval", "0.1", *options]
     plan = planned(given, parser().parse_args(arguments))
     log = given.recovery()
     driver = given.driver()
@@ -171,10 +171,11 @@ def test_logs_that_turn_out_to_be_in_no_order_are_refused_before_the_first_commi
 
 
 def test_a_mistyped_option_is_answered_with_the_right_one(capsys: pytest.CaptureFixture[str]) -> None:
-    """As by the command."""
-    with pytest.raises(SystemExit):
-        parser().parse_args(["f.yaml", "--state", "s", "--available-no"])
-    assert "unrecognized arguments: --available-no; did you mean --available-now?" in capsys.readouterr().err
+    """As by the command: one line, and its exit code."""
+    assert 2 == main(read_plan, ["f.yaml", "--state", "s", "--no-folow"])
+    said = capsys.readouterr().err.splitlines()
+    assert 1 == len(said)
+    assert "unrecognized arguments: --no-folow; did you mean --no-follow? (see materialize.py --help)" in said[0]
 
 
 def test_other_logs_than_the_views_were_made_of_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -284,7 +285,7 @@ def test_the_logs_of_the_file_become_those_of_the_reader(tmp_path: Path) -> None
     given = read_plan(str(tmp_path / "shop.yaml"))
     topic = Topic("shop.entries")
     logs = [*given.logs, NamedLog("entries", topic, ENTRIES)]  # type: ignore[arg-type]
-    options = parser().parse_args(["f", "--state", "/s", "--max-messages", "9", "--available-now"])
+    options = parser().parse_args(["f", "--state", "/s", "--max-records", "9", "--no-follow"])
     plan = planned(replace(given, logs=logs, kafka=("h:1", tmp_path / "kafka"), start=5), options)
 
     assert [("accounts", "directory"), ("entries", "directory"), ("entries", "topic")] == [

@@ -60,7 +60,7 @@ class World:
         """The job, gone in the end."""
         words = [
             "--bootstrap", self.kafka.bootstrap, "--prefix", PREFIX, "--tables", ",".join(TABLES),
-            "--rows", str(ROWS), "--logs", "kafka:log.{table}", "--notifications", f"{PREFIX}.notifications",
+            "--rows", str(ROWS), "--into", "kafka:log.{table}", "--notifications", f"{PREFIX}.notifications",
             "--state", str(self.folder / "state"), *more,
         ]
         job = spark_submit("capture", words, folder=self.folder / "job")

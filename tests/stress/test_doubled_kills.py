@@ -98,7 +98,7 @@ class World:
     def capture(self, name: str, *more: str) -> Child:
         """A job; gone in the end."""
         words = ["--bootstrap", self.kafka.bootstrap, "--remap", "kafka:timeline", "--rows", str(self.folder / "rows"),
-                 "--logs", "kafka:log.{table}", "--bind-every", "0.5", "--bind-at-most", "200", *more]  # fmt: skip
+                 "--into", "kafka:log.{table}", "--bind-every", "0.5", "--bind-at-most", "200", *more]  # fmt: skip
         for prefix in PREFIXES:
             words += ["--prefix", prefix, "--notifications", f"{prefix}={prefix}.notifications"]
         job = spark_submit("capture", words, folder=self.folder / name, master="local[1]", memory="768m")
@@ -131,7 +131,7 @@ def test_two_captures_write_one_log_whoever_dies(tmp_path: Path) -> None:
             source.end()
         for job in jobs:
             job.kill9()
-        last = world.capture("last", "--available-now")
+        last = world.capture("last", "--no-follow")
         assert 0 == last.wait(PATIENCE), last.log_tail()
         counts["transactions"] = sum(one.done.committed.total() for one in clients)
         verified(world)

@@ -21,7 +21,7 @@ SEED = 20261124
 
 def submit(target: Target, plan: Path, last: bool) -> Child:
     """A life, of small micro-batches unless it is the last."""
-    arguments = [str(plan), "--state", str(target.folder / "state"), "--available-now", "--interval", "0.05"]
+    arguments = [str(plan), "--state", str(target.folder / "state"), "--no-follow", "--interval", "0.05"]
     arguments += [] if last else ["--max-files", "8"]
     return spark_submit(
         "materialize", arguments, folder=target.folder / "job", settings=QUICK, environment=target.environment()

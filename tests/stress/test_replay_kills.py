@@ -54,7 +54,7 @@ def test_replay_survives_many_kills(tmp_path: Path) -> None:
         if upper == times:
             break
 
-    assert 0 == submit(tmp_path, copies, "--available-now").wait(PATIENCE)
+    assert 0 == submit(tmp_path, copies, "--no-follow").wait(PATIENCE)
     assert everything == left(tmp_path) and times == reached(tmp_path)
     assert counts["strictly in mid-run"] >= 20
     counts["different uppers at which it was killed"] = len(marks)
@@ -66,7 +66,7 @@ def test_a_bad_log_ends_a_job_on_other_processes_with_its_position(tmp_path: Pat
     said = messages(updates(31), 12, seed=31)
     contradicting = [*said, *messages(updates(32), 12, seed=32)]
     bad_place = put(tmp_path / "things", contradicting, per_file=9)
-    bad = submit(tmp_path, [bad_place], "--available-now", master="local-cluster[1,1,1024]")
+    bad = submit(tmp_path, [bad_place], "--no-follow", master="local-cluster[1,1,1024]")
     assert 3 == bad.wait(PATIENCE), bad.log_tail()
     said_of_it = [line for line in bad.log_since_start().splitlines() if line.startswith("replay: ")]
     assert "the log states" in said_of_it[-1] or "the log gives" in said_of_it[-1]

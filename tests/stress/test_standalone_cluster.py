@@ -22,7 +22,7 @@ def test_the_job_runs_on_a_standalone_cluster(tmp_path: Path) -> None:
     said = messages(updates(33), 12, seed=33)
     place = put(tmp_path / "things", said, per_file=6)
     with Standalone(2, cores=1, memory="1g", folder=tmp_path / "cluster") as cluster:
-        child = submit(tmp_path, [place], "--available-now", "--max-files", "4", master=cluster.master)
+        child = submit(tmp_path, [place], "--no-follow", "--max-files", "4", master=cluster.master)
         assert 0 == child.wait(PATIENCE), child.log_tail()
 
     assert truth({"things": said})["things"] == left(tmp_path, row_type=ROWS)

@@ -63,8 +63,8 @@ def killed(
     words = ["--prefix", run, "--notifications", NOTIFICATIONS, "--rows", str(HOME / "rows"), "--ordering", ordering,
              "--before", how.before, "--bind-at-most", str(draw.randint(100, 400))]  # fmt: skip
     bound = Bound(folder, folder / "topics", words)
-    job = ["--files", str(bound.topics), "--remap", str(folder / "remap"), "--logs", str(folder / "logs"),
-           "--available-now", "--max-records", str(draw.randint(100, 500)), *words]  # fmt: skip
+    job = [str(bound.topics), "--remap", str(folder / "remap"), "--into", str(folder / "logs"),
+           "--no-follow", "--max-records", str(draw.randint(100, 500)), *words]  # fmt: skip
     for life in range(1, KILLS + 2):
         share = arrived[:len(arrived) * life // (KILLS + 1)]
         dumped(bound.topics / "all.jsonl", [*topics(run)[NOTIFICATIONS, 0], *share])

@@ -46,7 +46,7 @@ def test_types_arrive_as_types(run: Run, tmp_path: Path, monkeypatch: pytest.Mon
         with target_database(source) as (target, session):
             for table in TABLES:
                 path = tmp_path / "rows" / f"{table}.avsc"
-                assert 0 == run("rows", "--from-postgres", "--table", table, "--output", path).code
+                assert 0 == run("rows", "--source", "env", "--table", table, "--output", path).code
             captured(run, source, tmp_path)
             targets = {"postgres": target, "lake": files("lake", "lake"), "delta": files("delta", "delta"),
                        "merged": files("merged", "delta")}  # fmt: skip
@@ -55,7 +55,7 @@ def test_types_arrive_as_types(run: Run, tmp_path: Path, monkeypatch: pytest.Mon
                 merged = name == "merged"
                 child = spark_submit(
                     "materialize",
-                    [str(path), "--state", str(tmp_path / f"{name}-state"), "--available-now", "--max-files", "2",
+                    [str(path), "--state", str(tmp_path / f"{name}-state"), "--no-follow", "--max-files", "2",
                      *(["--merge-on-spark"] if merged else [])],
                     folder=tmp_path / "jobs" / name, settings=QUICK | (MERGE if merged else {}),
                     sets=("spark", "delta") if merged else ("spark",),
@@ -75,7 +75,7 @@ def captured(run: Run, source: Source, folder: Path) -> None:
     child = spark_submit(
         "capture",
         ["--bootstrap", source.bootstrap, "--prefix", "src", "--notifications", "src.notifications", "--rows",
-         str(folder / "rows"), "--logs", str(folder / "logs"), "--state", str(folder / "state")],
+         str(folder / "rows"), "--into", str(folder / "logs"), "--state", str(folder / "state")],
         folder=folder / "jobs", settings=QUICK,
     )  # fmt: skip
 

@@ -20,16 +20,16 @@ class FolderInUse:
     """A directory, made if it is not there, and locked until :meth:`close`; one that we made and left empty goes.
 
     On a file system without locks it counts as used by others, too. Raises OutputError where it cannot be made or
-    opened; ``option`` named it.
+    opened.
 
     >>> from tempfile import TemporaryDirectory
-    >>> with TemporaryDirectory() as folder, FolderInUse(Path(folder), option="--into") as used:
+    >>> with TemporaryDirectory() as folder, FolderInUse(Path(folder)) as used:
     ...     with used.alone() as alone:
     ...         alone
     True
     """
 
-    def __init__(self, path: Path, *, option: str) -> None:
+    def __init__(self, path: Path) -> None:
         #: The directory.
         self.path = path
         self._made = False
@@ -39,7 +39,7 @@ class FolderInUse:
                 self._made = True
             self._opened = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
         except OSError as error:
-            raise OutputError(f"{path} cannot be written: {error.strerror or error}; give another {option}") from error
+            raise OutputError(f"{path} cannot be written: {error.strerror or error}; give another --into") from error
         self._locks = self._lock(fcntl.LOCK_SH)
 
     @contextmanager

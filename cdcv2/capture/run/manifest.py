@@ -17,7 +17,7 @@ from cdcv2.logs.capture_manifest import CAPTURE_FILE, put_manifest
 from cdcv2.rows.row_type import RowType
 
 
-def write_manifest(used: FolderInUse, recipe: Recipe, *, option: str) -> str | None:
+def write_manifest(used: FolderInUse, recipe: Recipe) -> str | None:
     """Write the manifest of a capture into the folder of its logs, or check that the one there is the same.
 
     If another capture left files there and no fact, they are removed: only a fact makes the folder that of a capture.
@@ -32,26 +32,23 @@ def write_manifest(used: FolderInUse, recipe: Recipe, *, option: str) -> str | N
         "snapshot": recipe.snapshot,
         "snapshot_completeness": "assumed" if assumed else "known",
     }
-    return put_or_compare(used, begun, recipe.tables, option=option)
+    return put_or_compare(used, begun, recipe.tables)
 
 
-def write_stream_manifest(used: FolderInUse, tables: Mapping[str, StreamTopic], *, option: str) -> str | None:
+def write_stream_manifest(used: FolderInUse, tables: Mapping[str, StreamTopic]) -> str | None:
     """The same of a capture of stream topics."""
     begun: dict[str, Any] = {
         "version": 1, "stream": {table: one.topic for table, one in sorted(tables.items())}, "tables": sorted(tables),
         "snapshot_completeness": "known",
     }
-    return put_or_compare(used, begun, {table: one.records.row_type for table, one in tables.items()}, option=option)
+    return put_or_compare(used, begun, {table: one.records.row_type for table, one in tables.items()})
 
 
-def put_or_compare(
-    used: FolderInUse, begun: Mapping[str, Any], rows: Mapping[str, RowType], *, option: str
-) -> str | None:
+def put_or_compare(used: FolderInUse, begun: Mapping[str, Any], rows: Mapping[str, RowType]) -> str | None:
     """Put the manifest of a capture that begins, ``begun``, with logs of these rows; or compare it with what is there.
 
-    Returns the name by which its memory knows the logs; None where none was given them. ``option`` named the folder.
-    Raises ForeignStateError for the directory of another capture, OutputError where it cannot be written, and as
-    :func:`read_manifest`.
+    Returns the name by which its memory knows the logs; None where none was given them. Raises ForeignStateError for
+    the directory of another capture, OutputError where it cannot be written, and as :func:`read_manifest`.
     """
     into = used.path
     path = into / CAPTURE_FILE
@@ -59,8 +56,8 @@ def put_or_compare(
     try:
         put_manifest(into, begun)
     except OSError as error:
-        raise OutputError(f"{into} cannot be written: {error.strerror or error}; give another {option}") from error
-    before = read_manifest(path, option=option)
+        raise OutputError(f"{into} cannot be written: {error.strerror or error}; give another --into") from error
+    before = read_manifest(path)
     changed = [name for name in begun if before.get(name) != begun[name]]
     if "snapshot" in changed:
         # What is known of the snapshot follows from whether there is one.
@@ -68,12 +65,12 @@ def put_or_compare(
     if changed:
         raise ForeignStateError(
             f"{into} holds another capture, {_shown(before, changed)}, and not {_shown(begun, changed)}: give "
-            f"another {option}, or the same arguments as before"
+            "another --into, or the same arguments as before"
         )
     return None if before.get("id") is None else str(before["id"])
 
 
-def read_manifest(path: Path, *, option: str) -> dict[str, Any]:
+def read_manifest(path: Path) -> dict[str, Any]:
     """The note that is there. Raises UnavailableError if it cannot be read, ForeignStateError if it is none."""
     try:
         plain = parse_json(path.read_bytes())
@@ -83,10 +80,10 @@ def read_manifest(path: Path, *, option: str) -> dict[str, Any]:
             "of: make it readable, and start again"
         ) from error
     except ValueError as error:
-        raise ForeignStateError(f"{path} is not what a capture writes ({error}): give another {option}") from error
+        raise ForeignStateError(f"{path} is not what a capture writes ({error}): give another --into") from error
     if not isinstance(plain, dict):
         raise ForeignStateError(
-            f"{path} is not what a capture writes ({json.dumps(plain)[:40]}): give another {option}"
+            f"{path} is not what a capture writes ({json.dumps(plain)[:40]}): give another --into"
         )
     return plain
 

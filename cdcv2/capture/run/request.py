@@ -33,11 +33,8 @@ def temp_name(logs: LogAddress, prefix: str) -> str:
     return f"{TEMP_FOLDER}{'.' if logs.is_topic else '/'}{prefix}"
 
 
-def check_apart(remap: LogAddress, logs: LogAddress, option: str, asked: CaptureRequest) -> None:
-    """Raise UsageError unless remap and logs are in places of their own: both number what they put there.
-
-    ``logs`` is what was given with ``option``.
-    """
+def check_apart(remap: LogAddress, logs: LogAddress, asked: CaptureRequest) -> None:
+    """Raise UsageError unless remap and logs are in places of their own: both number what they put there."""
     demand_room(logs)
     names = [*asked.recipe.tables, *(temp_name(logs, prefix) for prefix in asked.databases)]
     places = [logs.of(name) for name in names]
@@ -47,7 +44,7 @@ def check_apart(remap: LogAddress, logs: LogAddress, option: str, asked: Capture
         folders = [*(Path(place.name) for place in places), together(logs)]
         taken = Path(remap.name).resolve() in {folder.resolve() for folder in folders if folder is not None}
     if taken:
-        raise UsageError(f"--remap {remap} and {option} {logs} are in one place: give the remap one of its own")
+        raise UsageError(f"--remap {remap} and --into {logs} are in one place: give the remap one of its own")
 
 
 @dataclass(frozen=True)

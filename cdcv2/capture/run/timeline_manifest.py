@@ -47,7 +47,7 @@ def check_timeline(into: Path, timeline: str) -> None:
 
 
 def _check_same(into: Path, timeline: str) -> None:
-    other = read_manifest(into / CAPTURE_FILE, option="--into").get("timeline")
+    other = read_manifest(into / CAPTURE_FILE).get("timeline")
     if other != timeline:
         raise ForeignStateError(
             f"{into} holds the logs of {'the timeline ' + str(other) if other else 'another capture'}, not of "

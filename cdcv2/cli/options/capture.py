@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from typing import TypeAlias, Union
+from pathlib import Path
 
-from cdcv2.connectors.debezium.envelope import FROM_ENVELOPE, Recipe
+from cdcv2.cli.options.parser import OptionParser
+from cdcv2.cli.options.words import declare
+from cdcv2.connectors.debezium.envelope import FROM_ENVELOPE, FROM_STATE, Recipe
 from cdcv2.errors import UsageError
 from cdcv2.logs.log_names import check_table, table_of
 from cdcv2.rows.row_type import RowType
 from cdcv2.store.file_system import is_there, matching
-from cdcv2.store.numbered import path_to_read
+from cdcv2.store.numbered import local_path, path_to_read
 from cdcv2.suggestions import meant
 
-#: A parser, or a group of its arguments.
-Arguments: TypeAlias = Union[argparse.ArgumentParser, "argparse._ArgumentGroup"]
 #: What is captured by commit times, and what else there is.
 ONE_SOURCE = (
     "it takes one --prefix NAME, of a connector; or --remap REMAP, for plain topics and databases; or --stream "
@@ -23,27 +23,93 @@ ONE_SOURCE = (
 )
 
 
-def recipe_of(
-    prefix: str,
-    rows: str,
-    *,
-    tables: str | None,
-    snapshot: str,
-    notifications: str | None,
-    full_identity: str | None,
-    before: str = FROM_ENVELOPE,
-    snapshot_again: str | None = None,
-    empty: str | None = None,
-) -> Recipe:
-    """The recipe of these options' values; ``rows`` is the folder of the row types, ``SCHEMA.TABLE.avsc``.
+def add_capture_options(parser: OptionParser) -> None:
+    """Declare what is captured, and where it goes."""
+    what = parser.add_argument_group("what is captured, and where it goes")
+    what.add_argument(
+        "source", nargs="*", metavar="FROM",
+        help="what is read: dumps (files, or directories of them), or the one word kafka, which --bootstrap alone "
+             "means, too",
+    )
+    what.add_argument(
+        "--prefix", action="append", metavar="NAME",
+        help="the connector's topic.prefix; with --remap also several, one for each database",
+    )
+    declare(what, "--rows", required=True)
+    what.add_argument("--tables", metavar="A,B", help="which tables (default: each with a file in --rows)")
+    declare(what, "--into")
+    what.add_argument(
+        "--snapshot", choices=("initial", "none"), default="initial",
+        help="whether the topics begin with the connector's initial snapshot (default: initial)",
+    )
+    what.add_argument(
+        "--notifications", action="append", default=[], metavar="TOPIC",
+        help="the connector's notification topic: it states how many rows the snapshot has (with --remap a snapshot "
+             "needs it); PREFIX=TOPIC for one of several",
+    )
+    what.add_argument("--full-identity", metavar="A,B", help="tables that are known to have REPLICA IDENTITY FULL")
+    what.add_argument(
+        "--before", choices=(FROM_ENVELOPE, FROM_STATE), default=FROM_ENVELOPE,
+        help="where before-images come from: the records, which must have them whole (the default), or what the logs "
+             "hold: all rows are then in memory",
+    )
+    what.add_argument(
+        "--empty", metavar="A,B",
+        help="tables that were empty when the snapshot was taken, or made later; needed for those that have no topic "
+             "and that no notification names. The logs keep a mark of it",
+    )
+    what.add_argument(
+        "--snapshot-again", metavar="LSN,LSN",
+        help="resnapshots, by their source.lsn: the connector lost its slot, made a new one, and took a second "
+             "snapshot. It becomes the difference to what the logs hold. Name all of them, in every run. Needs "
+             "--before from-state and --notifications",
+    )
 
-    ``tables`` and ``full_identity`` are lists with commas; without ``tables`` each that has a file is captured. Raises
-    UsageError for row types that lack or are none, and for what :class:`Recipe` refuses.
+
+def from_kafka(args: argparse.Namespace) -> bool:
+    """Whether the topics are read from Kafka, and not from dumps. Raises UsageError where that is not clear."""
+    if not args.source and not args.bootstrap:
+        raise UsageError("what is captured? Name dumps, or the one word kafka with --bootstrap HOST:PORT")
+    if args.source in ([], ["kafka"]):
+        return True
+    if "kafka" in args.source:
+        raise UsageError("topics come from dumps or from Kafka, not from both")
+    return False
+
+
+def broker(args: argparse.Namespace) -> str:
+    """The broker that the topics are read from. Raises UsageError where none is named."""
+    if not args.bootstrap:
+        raise UsageError("Kafka needs --bootstrap HOST:PORT")
+    return str(args.bootstrap)
+
+
+def dump_files(args: argparse.Namespace) -> list[Path]:
+    """The dumps that the arguments name; of a directory its files. Raises UnavailableError for one without access."""
+    paths = map(path_to_read, args.source)
+    return [one for path in paths for one in (matching(path, "[!._]*") if path.is_dir() else [path])]
+
+
+def dump_directory(args: argparse.Namespace) -> Path:
+    """The directory of dumps of a job that reads one as it grows. Raises UsageError for several."""
+    if len(args.source) > 1:
+        raise UsageError(f"{' '.join(args.source)}: without --remap the job reads one directory of dumps")
+    return local_path(args.source[0])
+
+
+def recipe_of(args: argparse.Namespace) -> Recipe:
+    """The recipe of a capture of one database; ``--rows`` is the folder of the row types, ``SCHEMA.TABLE.avsc``.
+
+    Without ``--tables`` each that has a file is captured. Raises UsageError for what goes with --remap alone, for row
+    types that lack or are none, and for what :class:`Recipe` refuses.
     """
+    if args.plain or len(args.prefix or []) != 1 or len(args.notifications) > 1:
+        raise UsageError(ONE_SOURCE)
+    notifications = next(iter(args.notifications), None)
     check_topic("--notifications", notifications)
-    folder = path_to_read(rows)
+    folder = path_to_read(args.rows)
     found = {path.name.removesuffix(".avsc"): path for path in matching(folder, "*.avsc")}
-    wanted = listed("--tables", tables) or list(found)
+    wanted = listed("--tables", args.tables) or list(found)
     if not wanted:
         raise UsageError(f"there is no row type in {folder}: make one per table with cdcv2 rows")
     for table in map(check_table, wanted):
@@ -53,33 +119,14 @@ def recipe_of(
                 f"{meant(table, found)}"
             )
     return Recipe(
-        prefix,
+        args.prefix[0],
         {table: RowType.load(found[table]) for table in wanted},
-        snapshot=snapshot,
+        snapshot=args.snapshot,
         notification_topic=notifications,
-        full_identity=frozenset(listed("--full-identity", full_identity)),
-        before=before,
-        resnapshots=_lsns(snapshot_again),
-        empty=frozenset(listed("--empty", empty)),
-    )
-
-
-def add_empty(group: Arguments) -> None:
-    """Declare the option that names empty tables."""
-    group.add_argument(
-        "--empty", metavar="A,B",
-        help="tables that were empty when the snapshot was taken, or made later; needed for those that have no topic "
-             "and that no notification names. The logs keep a mark of it",
-    )
-
-
-def add_resnapshot_option(group: Arguments) -> None:
-    """Declare the option that names resnapshots."""
-    group.add_argument(
-        "--snapshot-again", metavar="LSN,LSN",
-        help="the connector lost its slot, made a new one, and took a second snapshot, with this source.lsn. It "
-             "becomes the difference to what the logs hold. Name all such snapshots, in every run. Needs --before "
-             "from-state and --notifications",
+        full_identity=frozenset(listed("--full-identity", args.full_identity)),
+        before=args.before,
+        resnapshots=_lsns(args.snapshot_again),
+        empty=frozenset(listed("--empty", args.empty)),
     )
 
 

@@ -12,8 +12,11 @@ from __future__ import annotations
 import argparse
 
 from cdcv2.capture.run.database import check_recipe
-from cdcv2.capture.run.request import CaptureRequest
+from cdcv2.capture.run.remap_loop import RunOptions
+from cdcv2.capture.run.request import CaptureRequest, check_apart
 from cdcv2.cli.options.capture import check_topic, listed, topics_of
+from cdcv2.cli.options.parser import OptionParser
+from cdcv2.cli.options.words import declare, positive
 from cdcv2.connectors.debezium.envelope import Recipe
 from cdcv2.errors import UsageError
 from cdcv2.logs.log_names import table_of
@@ -27,37 +30,36 @@ from cdcv2.timeline.ordering import AS_COMPLETE, COMMIT_ORDER
 LONGEST = 10**9
 
 
-def add_capture_arguments(parser: argparse._ArgumentGroup) -> None:
+def add_remap_options(parser: OptionParser) -> None:
     """Declare what only a capture on a shared remap can be asked for."""
-    parser.add_argument("--plain", action="append", default=[], metavar="TABLE=TOPIC",
-                        help="a topic whose records are rows of a table that only grows; DIR/TABLE.avsc in --rows")
-    parser.add_argument("--ordering", choices=(COMMIT_ORDER, AS_COMPLETE), default=COMMIT_ORDER,
-                        help="transactions in the order of their commits (the default), or each as soon as it is "
-                             "complete: no consistent cut, and nothing that needs the state before")
-    parser.add_argument("--bind-every", type=float, default=1.0, metavar="SECONDS",
-                        help="the least time between two bindings, while it follows (default: 1)")
-    parser.add_argument("--bind-idle", type=float, default=10.0, metavar="SECONDS",
-                        help="then also: state that nothing has happened after so long (default: 10; 0: never)")
-    parser.add_argument("--bind-at-most", type=int, default=100_000, metavar="N",
-                        help="about how many records one binding takes in; they are held in memory (default: 100000)")
-    parser.add_argument("--begin-at-first", action="store_true",
-                        help="plain topics that are bound for the first time begin with the first record that is there")
-    parser.add_argument("--propose-recipe", action="store_true",
-                        help="if times are bound under another recipe, bind them under this one from now on")
+    group = parser.add_argument_group("on a shared remap")
+    declare(group, "--remap", more="; made if it is not there")
+    add = group.add_argument
+    add("--plain", action="append", default=[], metavar="TABLE=TOPIC",
+        help="a topic whose records are rows of a table that only grows; DIR/TABLE.avsc in --rows")
+    add("--ordering", choices=(COMMIT_ORDER, AS_COMPLETE), default=COMMIT_ORDER,
+        help="in which order transactions are released: that of their commits (the default), or each as soon as it is "
+             "complete: no consistent cut, and nothing that needs the state before")
+    add("--bind-as", metavar="NAME", help="who binds, for people who read the remap (default: host:pid)")
+    add("--bind-every", type=float, default=1.0, metavar="SECONDS",
+        help="the least time between two bindings, while it follows (default: 1)")
+    add("--bind-idle", type=float, default=10.0, metavar="SECONDS",
+        help="how long nothing may happen until that is stated, too (default: 10; 0: for ever)")
+    add("--bind-at-most", type=positive(int), default=100_000, metavar="N",
+        help="about how many records one binding takes in; they are held in memory (default: 100000)")
+    add("--begin-at-first", action="store_true",
+        help="plain topics that are bound for the first time begin with the first record that is there")
+    add("--propose-recipe", action="store_true",
+        help="bind times under this recipe from now on, if they are bound under another")
     # Whoever parses the arguments knows how the process was started.
     parser.set_defaults(command_line=None)
 
 
-def check_numbers(args: argparse.Namespace, *names: str) -> None:
-    """Raise UsageError unless these arguments are numbers from 1 on, where they are given."""
-    for name in names:
-        value = getattr(args, name)
-        if value is not None and value < 1:
-            raise UsageError(f"--{name.replace('_', '-')} {value}: it takes a number from 1 on")
-
-
 def capture_request(args: argparse.Namespace) -> CaptureRequest:
     """What the arguments ask for. Raises UsageError."""
+    if args.snapshot_again is not None:
+        raise UsageError("--snapshot-again goes with commit times: with --remap, a snapshot taken anew stops a capture")
+    args.into.demand_several()
     for name in ("bind_every", "bind_idle"):
         # Written so that what is no number is none of these either.
         if not 0 <= getattr(args, name) <= LONGEST:
@@ -88,7 +90,17 @@ def capture_request(args: argparse.Namespace) -> CaptureRequest:
             raise UsageError(
                 f"{option} names {min(named)}, whose row type is missing in {args.rows}{meant(min(named), logs)}"
             )
+    check_apart(args.remap, args.into, found)
     return found
+
+
+def run_options(args: argparse.Namespace, request: CaptureRequest) -> RunOptions:
+    """How the arguments want it to run."""
+    return RunOptions(
+        request, follow=args.follow, bind_every=args.bind_every, bind_idle=args.bind_idle,
+        bind_at_most=args.bind_at_most, name=args.bind_as, propose=args.propose_recipe, at_first=args.begin_at_first,
+        logs=args.into, command_line=args.command_line,
+    )
 
 
 def _database(args: argparse.Namespace, prefix: str) -> tuple[Recipe, dict[str, str]]:

@@ -11,7 +11,8 @@ import argparse
 from typing import Any
 
 from cdcv2.capture.run.stream_tables import StreamTopic
-from cdcv2.cli.options.capture import Arguments, topics_of
+from cdcv2.cli.options.capture import topics_of
+from cdcv2.cli.options.words import Arguments
 from cdcv2.connectors.debezium.envelope import FROM_ENVELOPE
 from cdcv2.connectors.stream import DIFF, TIME, StreamRecords
 from cdcv2.errors import UsageError

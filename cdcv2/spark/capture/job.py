@@ -38,22 +38,23 @@ import threading
 from contextlib import ExitStack
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pyspark.sql import SparkSession
 
 from cdcv2.capture.run.folder_lock import FolderInUse
 from cdcv2.capture.run.manifest import write_manifest
 from cdcv2.capture.run.request import together
-from cdcv2.cli.options.capture import ONE_SOURCE, add_empty, add_resnapshot_option, recipe_of
-from cdcv2.cli.options.remap_capture import add_capture_arguments
+from cdcv2.cli.options.capture import add_capture_options, broker, dump_directory, from_kafka, recipe_of
+from cdcv2.cli.options.parser import OptionParser
+from cdcv2.cli.options.remap_capture import add_remap_options
 from cdcv2.cli.options.stream_capture import add_stream_options
-from cdcv2.connectors.debezium.envelope import FROM_ENVELOPE, FROM_STATE, Recipe
+from cdcv2.cli.options.words import declare
+from cdcv2.connectors.debezium.envelope import FROM_STATE, Recipe
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
 from cdcv2.logs.capture_manifest import log_set_in
 from cdcv2.logs.description import LogDescription
-from cdcv2.logs.log_names import place_without_table
 from cdcv2.logs.release_times import ReleaseTimes
 from cdcv2.spark.capture import stream_job
 from cdcv2.spark.capture.before_images import KeyedCapture
@@ -62,24 +63,25 @@ from cdcv2.spark.capture.query import CaptureQuery
 from cdcv2.spark.capture.report import CaptureReport
 from cdcv2.spark.capture.tails import LogSpec
 from cdcv2.spark.capture.topics import FileTopics, SparkKafkaTopics, SparkTopics
-from cdcv2.spark.job import SUBMIT, Guard, JobParser, every, follow, listen, positive, run
+from cdcv2.spark.job import SUBMIT, Guard, add_job_options, every, follow, listen, run
 from cdcv2.spark.remap_capture import job as bound_job
 from cdcv2.spark.session import KAFKA, ended, require, session
 from cdcv2.store.numbered import local_path
 
 EXAMPLES = (
-    (f"{SUBMIT} streaming_jobs/capture.py --bootstrap localhost:9092 --prefix bank --notifications bank.notifications "
-     "--rows rows --tables public.accounts,public.ledger --logs kafka:cdc.{table} --state /data/capture",
+    (f"{SUBMIT} streaming_jobs/capture.py kafka --bootstrap localhost:9092 --prefix bank "
+     "--notifications bank.notifications --rows rows --tables public.accounts,public.ledger --into kafka:cdc.{table} "
+     "--state /data/capture",
      "from Kafka into topics, until SIGTERM"),
-    (f"{SUBMIT} streaming_jobs/capture.py --bootstrap localhost:9092 --prefix bank --rows rows --logs /data/logs "
-     "--state /data/capture --available-now", "into directories: what is there, and end"),
-    (f"{SUBMIT} streaming_jobs/capture.py --files /data/dumped --prefix bank --rows rows --logs /data/logs "
-     "--state /data/capture --available-now", "from dumped topics (JSON lines), without Kafka"),
-    (f"{SUBMIT} streaming_jobs/capture.py --bootstrap localhost:9092 --remap kafka:timeline --plain clicks=web.clicks "
-     "--prefix bank --notifications bank.notifications --rows rows --logs kafka:cdc.{table}",
+    (f"{SUBMIT} streaming_jobs/capture.py kafka --bootstrap localhost:9092 --prefix bank --rows rows --into /data/logs "
+     "--state /data/capture --no-follow", "into directories: what is there, and end"),
+    (f"{SUBMIT} streaming_jobs/capture.py /data/dumped --prefix bank --rows rows --into /data/logs "
+     "--state /data/capture --no-follow", "from dumped topics (JSON lines), without Kafka"),
+    (f"{SUBMIT} streaming_jobs/capture.py kafka --bootstrap localhost:9092 --remap kafka:timeline "
+     "--plain clicks=web.clicks --prefix bank --notifications bank.notifications --rows rows --into kafka:cdc.{table}",
      "a plain topic and a database, on a remap"),
-    (f"{SUBMIT} streaming_jobs/capture.py --bootstrap localhost:9092 --stream prices=market.prices --rows market "
-     "--logs kafka:cdc.{table} --state /data/prices", "a topic whose records have times of their own"),
+    (f"{SUBMIT} streaming_jobs/capture.py kafka --bootstrap localhost:9092 --stream prices=market.prices "
+     "--rows market --into kafka:cdc.{table} --state /data/prices", "a topic whose records have times of their own"),
 )
 
 
@@ -103,17 +105,17 @@ class CaptureJobPlan(NamedTuple):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the job with these arguments (default: the process's). Returns the exit code."""
     given = sys.argv[1:] if arguments is None else arguments
-    options = parser().parse_args(given)
-    options.command_line = f"spark-submit (its own options) streaming_jobs/capture.py {shlex.join(given)}"
 
     def body() -> Exit:
+        options = parser().parse_args(given)
+        options.command_line = f"spark-submit (its own options) streaming_jobs/capture.py {shlex.join(given)}"
         if options.stream:
             return _streams(options)
         if options.remap is not None:
             return _bound(options)
         plan = planned(options)
-        with ended(session(options.name, spark_log=options.spark_log)) as spark:
-            if plan.logs and options.files is None:
+        with ended(session(options.app_name, spark_log=options.spark_log)) as spark:
+            if plan.logs and from_kafka(options):
                 require(spark, KAFKA)
             report, stopping = CaptureReport.standard(), threading.Event()
             listen(spark, stopping)
@@ -127,8 +129,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _streams(options: argparse.Namespace) -> Exit:
     plan = stream_job.planned(options)
     stopping = threading.Event()
-    with ended(session(options.name, spark_log=options.spark_log)) as spark:
-        if options.files is None:
+    with ended(session(options.app_name, spark_log=options.spark_log)) as spark:
+        if from_kafka(options):
             require(spark, KAFKA)
         listen(spark, stopping)
         return stream_job.capture(spark, plan, CaptureReport.standard(), stopping)
@@ -137,12 +139,12 @@ def _streams(options: argparse.Namespace) -> Exit:
 def _bound(options: argparse.Namespace) -> Exit:
     plan = bound_job.planned(options)
     stopping = threading.Event()
-    with ended(session(options.name, spark_log=options.spark_log)) as spark:
-        if options.files is None:
+    with ended(session(options.app_name, spark_log=options.spark_log)) as spark:
+        if from_kafka(options):
             require(spark, KAFKA)
         listen(spark, stopping)
         came = bound_job.capture(spark, plan, CaptureReport.standard(), stopping=stopping)
-        return bound_job.outcome(came, finished=options.available_now and not stopping.is_set())
+        return bound_job.outcome(came, finished=not options.follow and not stopping.is_set())
 
 
 def begins(spark: SparkSession, plan: CaptureJobPlan, report: CaptureReport, stopping: threading.Event) -> bool:
@@ -179,8 +181,8 @@ def _capture(
 
     def begin() -> LogDescription:
         if plan.together is not None:
-            used = running.enter_context(FolderInUse(plan.together, option="--logs"))
-            write_manifest(used, plan.recipe, option="--logs")
+            used = running.enter_context(FolderInUse(plan.together))
+            write_manifest(used, plan.recipe)
         return log_set_in(plan.together)
 
     kind = KeyedCapture if plan.recipe.before == FROM_STATE else SparkCapture
@@ -208,82 +210,42 @@ def outcome(made: CaptureQuery) -> Exit:
 
 def planned(options: argparse.Namespace) -> CaptureJobPlan:
     """The plan of parsed arguments. Raises UsageError."""
-    if (options.files is None) == (options.bootstrap is None):
-        raise UsageError("the topics are read either from Kafka (--bootstrap HOST:PORT) or from --files DIR")
     if options.state is None:
         raise UsageError("--state DIR is missing, where a capture without --remap keeps how far it is")
-    if options.plain or len(options.prefix or []) != 1 or len(options.notifications) > 1:
-        raise UsageError(ONE_SOURCE)
-    recipe = recipe_of(
-        options.prefix[0], options.rows, tables=options.tables, snapshot=options.snapshot,
-        notifications=next(iter(options.notifications), None), full_identity=options.full_identity,
-        before=options.before,
-        snapshot_again=options.snapshot_again, empty=options.empty,
-    )
+    recipe = recipe_of(options)
     topics: SparkTopics
-    if options.files is not None:
-        topics = FileTopics(local_path(options.files), recipe, options.max_files)
+    if not from_kafka(options):
+        topics = FileTopics(dump_directory(options), recipe, options.max_files)
     else:
         topics = SparkKafkaTopics(
-            options.bootstrap, recipe, config_file=options.kafka_config, records=options.max_records
+            broker(options), recipe, config_file=options.kafka_config, records=options.max_records
         )
-    address = place_without_table(options.logs)
     logs = {
-        table: LogSpec.of(address, table, row_type, options)
+        table: LogSpec.of(options.into, table, row_type, options)
         for table, row_type in recipe.tables.items()
     }
     return CaptureJobPlan(
-        recipe, topics, logs, local_path(options.state), options.available_now, options.interval,
-        folder.absolute() if (folder := together(address)) else None,
+        recipe, topics, logs, local_path(options.state), not options.follow, options.interval,
+        folder.absolute() if (folder := together(options.into)) else None,
     )
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> OptionParser:
     """The job's arguments."""
-    made = JobParser("capture.py", __doc__, EXAMPLES)
-    _add_source(made.add_argument_group("what is captured"))
-    add = made.add_argument_group("where it goes").add_argument
-    add("--logs", required=True, metavar="WHERE",
-        help="kafka:TOPIC with {table} in it, or a directory (with or without {table}), on which every machine writes")
-    add("--log-bootstrap", metavar="HOST:PORT", help="the Kafka of the logs, if it is another one")
-    add("--log-partitions", type=positive(int), default=1, metavar="N",
-        help="how many a log's topic gets when it is made (default: 1)")
-    add("--state", metavar="DIR", help="the capture's state, small, and Spark's checkpoint; not with --remap")
-    add = made.add_argument_group("how it runs").add_argument
-    add("--kafka-config", metavar="FILE",
-        help="settings of the Kafka clients, key=value as Java has them (TLS, SASL); all machines must see it")
-    add("--available-now", action="store_true", help="read what is there, then end (default: continue until SIGTERM)")
-    add("--interval", type=positive(float), metavar="SECONDS",
-        help="begin a batch at most so often (default: as soon as there is something)")
-    add("--max-records", "--max-offsets-per-trigger", type=positive(int), default=200_000, metavar="N",
-        help="at most so many records in a batch (default: 200000); with --remap about so many, and whole bindings")
-    add("--max-files", type=positive(int), metavar="N", help="at most so many of --files in a batch")
-    group = made.add_argument_group("on a shared remap")
-    group.add_argument("--remap", metavar="REMAP", help="a directory, or kafka:TOPIC: made if it is not there")
-    add_capture_arguments(group)
+    made = OptionParser("capture.py", __doc__, EXAMPLES)
+    add_capture_options(made)
+    declare(made, "--state", more=", small, and Spark's checkpoint; not with --remap")
+    declare(made, "--bootstrap")
+    made.add_argument("--log-bootstrap", metavar="HOST:PORT", help="the Kafka of the logs, if it is another one")
+    declare(made, "--partitions")
+    declare(made, "--kafka-config", more="; all machines must see it")
+    add_job_options(made, interval=None, spark_log="OFF")
+    declare(made, "--max-records", default=200_000,
+            more=" (default: 200000); with --remap about so many, and whole bindings")
+    declare(made, "--max-files", more="; without --remap")
+    add_remap_options(made)
     add_stream_options(made.add_argument_group("records with times of their own"))
-    add("--name", default="cdcv2 capture", help="the application's name in Spark")
-    add("--spark-log", default="OFF", choices=("OFF", "ERROR", "WARN", "INFO"), help="Spark's own logging")
+    for old, new in (("--logs", "--into"), ("--files", "{}"), ("--log-partitions", "--partitions"),
+                     ("--max-offsets-per-trigger", "--max-records")):  # fmt: skip
+        made.formerly(old, new)
     return made
-
-
-def _add_source(group: Any) -> None:
-    add = group.add_argument
-    add("--bootstrap", metavar="HOST:PORT", help="the Kafka that the connector writes to")
-    add("--files", metavar="DIR",
-        help="instead of Kafka: topics dumped to files of JSON lines, read in the order of their modification")
-    add("--prefix", action="append", metavar="NAME",
-        help="the connector's topic.prefix; with --remap also several, one for each database")
-    add("--rows", required=True, metavar="DIR", help="the row types: DIR/SCHEMA.TABLE.avsc")
-    add("--tables", metavar="A,B", help="which tables (default: each with a file in --rows)")
-    add("--snapshot", choices=("initial", "none"), default="initial",
-        help="whether the topics begin with the connector's initial snapshot (default: initial)")
-    add("--notifications", action="append", default=[], metavar="TOPIC",
-        help="the connector's notification topic: it states how many rows the snapshot has (with --remap a snapshot "
-             "needs it); of several PREFIX=TOPIC")
-    add("--full-identity", metavar="A,B", help="tables that are known to have REPLICA IDENTITY FULL")
-    add("--before", choices=(FROM_ENVELOPE, FROM_STATE), default=FROM_ENVELOPE,
-        help="where before-images come from: the records, which must have them whole (the default), or what the logs "
-             "hold: all rows are then held by the driver")
-    add_empty(group)
-    add_resnapshot_option(group)

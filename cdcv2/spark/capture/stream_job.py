@@ -22,12 +22,12 @@ from cdcv2.capture.run.log_types import kept_types
 from cdcv2.capture.run.manifest import write_stream_manifest
 from cdcv2.capture.run.request import together
 from cdcv2.capture.run.stream_tables import StreamTopic, check_span
+from cdcv2.cli.options.capture import broker, dump_directory, from_kafka
 from cdcv2.cli.options.stream_capture import stream_topics
 from cdcv2.connectors.kafka_ranges import KafkaRanges
 from cdcv2.errors import MissingLogError, UsageError
 from cdcv2.exits import Exit
 from cdcv2.logs.capture_manifest import log_set_in
-from cdcv2.logs.log_names import place_without_table
 from cdcv2.logs.log_set import describe_log_set
 from cdcv2.protocol.log import Place
 from cdcv2.spark.capture.report import CaptureReport
@@ -144,22 +144,19 @@ class StreamJobPlan(NamedTuple):
 
 def planned(options: argparse.Namespace) -> StreamJobPlan:
     """The plan of parsed arguments. Raises UsageError."""
-    if (options.files is None) == (options.bootstrap is None):
-        raise UsageError("the topics are read either from Kafka (--bootstrap HOST:PORT) or from --files DIR")
     if options.state is None:
         raise UsageError("--state DIR is missing, where a capture without --remap keeps how far it is")
     tables = stream_topics(options)
     source: StreamSource
-    if options.files is not None:
-        source = DumpedStreams(local_path(options.files), options.max_files)
+    if not from_kafka(options):
+        source = DumpedStreams(dump_directory(options), options.max_files)
     else:
         topics = [one.topic for one in tables.values()]
-        source = KafkaStreams(options.bootstrap, options.kafka_config, topics, options.max_records)
-    address = place_without_table(options.logs)
-    logs = {table: LogSpec.of(address, table, one.records.row_type, options) for table, one in tables.items()}
-    folder = together(address)
+        source = KafkaStreams(broker(options), options.kafka_config, topics, options.max_records)
+    logs = {table: LogSpec.of(options.into, table, one.records.row_type, options) for table, one in tables.items()}
+    folder = together(options.into)
     return StreamJobPlan(
-        tables, source, logs, local_path(options.state), options.available_now, options.interval,
+        tables, source, logs, local_path(options.state), not options.follow, options.interval,
         folder and folder.absolute(),
     )
 
@@ -173,8 +170,8 @@ def capture(
         return Exit.DONE
     with ExitStack() as running:
         if plan.together is not None:
-            used = running.enter_context(FolderInUse(plan.together, option="--logs"))
-            write_stream_manifest(used, plan.tables, option="--logs")
+            used = running.enter_context(FolderInUse(plan.together))
+            write_stream_manifest(used, plan.tables)
         captures = {table: _opened(plan, table, report, stopping) for table in sorted(plan.tables)}
         logs = {log.name: log for one in captures.values() for log in one.logs.all()}
         stated = describe_log_set(logs, log_set_in(plan.together))

@@ -51,7 +51,7 @@ class LogSpec:
             raise UsageError("logs in Kafka need --bootstrap HOST:PORT or --log-bootstrap HOST:PORT")
         return cls(
             table, row_type, topic=address.name, bootstrap=bootstrap, config_file=options.kafka_config,
-            partitions=options.log_partitions, description=description,
+            partitions=options.partitions, description=description,
         )
 
     def open(self, *, create: bool = False, writing: bool = False) -> Log:

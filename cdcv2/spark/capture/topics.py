@@ -103,7 +103,7 @@ class FileTopics:
         """Raise MissingLogError unless the directory is there; it has no identities."""
         nameable(spark, self.folder)
         if not self.folder.is_dir():
-            raise MissingLogError(f"there is no directory {self.folder} with dumped topics: check --files")
+            raise MissingLogError(f"there is no directory {self.folder} with dumped topics")
         return {}
 
     def check_meet(self, spark: SparkSession, *, follow: bool, remark: Callable[[str], object]) -> bool:

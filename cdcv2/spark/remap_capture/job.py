@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from pyspark.sql import SparkSession
 
@@ -24,11 +24,12 @@ from cdcv2.capture.run.log_types import in_directories, kept_types
 from cdcv2.capture.run.omitted_tables import CaptureLogs, bring_up, check_left_out
 from cdcv2.capture.run.recipe_check import DatabaseLogs, check_first, check_fresh, check_there
 from cdcv2.capture.run.remap_loop import RunOptions, RunResult, begin_when_there, carry_on
-from cdcv2.capture.run.request import CaptureRequest, check_apart, temp_name, together
+from cdcv2.capture.run.request import CaptureRequest, temp_name, together
 from cdcv2.capture.run.table_writers import TableWriters
 from cdcv2.capture.run.timeline_manifest import check_timeline, write_timeline
 from cdcv2.capture.topics import Ranges, TopicExtents
-from cdcv2.cli.options.remap_capture import capture_request, check_numbers
+from cdcv2.cli.options.capture import broker, dump_files, from_kafka
+from cdcv2.cli.options.remap_capture import capture_request, run_options
 from cdcv2.connectors.debezium.envelope import FROM_STATE, Recipe
 from cdcv2.connectors.debezium.topics_check import check_meet
 from cdcv2.connectors.dump_files import DumpedRanges, DumpedTopics
@@ -36,7 +37,6 @@ from cdcv2.errors import MissingLogError, UsageError
 from cdcv2.exits import Exit
 from cdcv2.logs.capture_manifest import CAPTURE_FILE, log_set_in
 from cdcv2.logs.description import LogDescription
-from cdcv2.logs.log_names import place_without_table
 from cdcv2.logs.log_set import describe_log_set
 from cdcv2.logs.remap_files import DirectoryRemap
 from cdcv2.protocol.log import Log, LogAddress
@@ -51,7 +51,6 @@ from cdcv2.spark.remap_capture.frames import Frames, KafkaFrames, MemoryFrames
 from cdcv2.spark.remap_capture.outputs import BoundDatabase, BoundOutput, BoundPlain
 from cdcv2.spark.session import tune
 from cdcv2.store.file_system import is_there
-from cdcv2.store.numbered import local_path
 from cdcv2.timeline.minting import RemapLog
 from cdcv2.timeline.ordering import COMMIT_ORDER
 
@@ -60,9 +59,17 @@ class RemapCapturePlan(NamedTuple):
     """What a capture on a shared remap is to do: the arguments, checked as far as they can be without Spark."""
 
     run: RunOptions
-    logs: LogAddress
-    remap: LogAddress
     options: argparse.Namespace
+
+    @property
+    def logs(self) -> LogAddress:
+        """Where the logs go."""
+        return cast(LogAddress, self.options.into)
+
+    @property
+    def remap(self) -> LogAddress:
+        """The remap."""
+        return cast(LogAddress, self.options.remap)
 
     @property
     def request(self) -> CaptureRequest:
@@ -76,36 +83,22 @@ class RemapCapturePlan(NamedTuple):
 
 def planned(options: argparse.Namespace) -> RemapCapturePlan:
     """The plan of parsed arguments. Raises UsageError."""
-    if (options.files is None) == (options.bootstrap is None):
-        raise UsageError("the topics are read either from Kafka (--bootstrap HOST:PORT) or from --files DIR")
     if options.state is not None:
         raise UsageError("--state goes without --remap: on a shared remap the logs are the only memory")
-    if options.snapshot_again is not None:
-        raise UsageError("--snapshot-again goes with commit times: with --remap, a snapshot taken anew stops a capture")
-    if options.files is not None and not options.available_now:
-        raise UsageError("dumped topics do not grow: give --available-now")
-    logs, remap = place_without_table(options.logs), place_without_table(options.remap)
-    logs.demand_several()
-    remap.demand_one()
-    if remap.is_topic and options.bootstrap is None and options.log_bootstrap is None:
+    if from_kafka(options):
+        broker(options)
+    elif options.follow:
+        raise UsageError("dumped topics do not grow: give --no-follow")
+    if options.remap.is_topic and options.bootstrap is None and options.log_bootstrap is None:
         raise UsageError("a remap in Kafka needs --bootstrap HOST:PORT or --log-bootstrap HOST:PORT")
-    check_numbers(options, "bind_at_most")
-    asked = capture_request(options)
-    check_apart(remap, logs, "--logs", asked)
-    return RemapCapturePlan(
-        RunOptions(
-            asked, follow=not options.available_now, bind_every=options.bind_every,
-            bind_idle=options.bind_idle, bind_at_most=options.bind_at_most, propose=options.propose_recipe,
-            at_first=options.begin_at_first, logs=logs, command_line=options.command_line,
-        ),
-        logs, remap, options,
-    )
+    request = capture_request(options)
+    return RemapCapturePlan(run_options(options, request), options)
 
 
 def capture(
     spark: SparkSession, plan: RemapCapturePlan, report: CaptureReport, *, stopping: threading.Event
 ) -> RunResult | None:
-    """Run a capture until its input ends (``--available-now``), ``stopping`` is set, or an error."""
+    """Run a capture until its input ends (``--no-follow``), ``stopping`` is set, or an error."""
     ranges, frames = _topics(plan)
     for recipe, _ in plan.request.databases.values():
         check_meet(
@@ -140,11 +133,8 @@ def outcome(came: RunResult | None, *, finished: bool) -> Exit:
 
 def _topics(plan: RemapCapturePlan) -> tuple[Ranges, Frames]:
     options = plan.options
-    if options.files is not None:
-        folder = local_path(options.files)
-        if not folder.is_dir():
-            raise MissingLogError(f"there is no directory {folder} with dumped topics: check --files")
-        held = DumpedRanges(DumpedTopics(*sorted(path for path in folder.iterdir() if path.is_file())))
+    if not from_kafka(options):
+        held = DumpedRanges(DumpedTopics(*dump_files(options)))
         return held, MemoryFrames(held)
     return _in_kafka(plan, plan.request), KafkaFrames(options.bootstrap, options.kafka_config)
 
@@ -159,7 +149,7 @@ def _in_kafka(plan: RemapCapturePlan, asked: CaptureRequest) -> Ranges:
 
 def _there(plan: RemapCapturePlan, recipe: Recipe, ranges: Ranges) -> Collection[str]:
     """All topics that there are."""
-    if plan.options.files is not None:
+    if not from_kafka(plan.options):
         return ranges.look().topics
     from cdcv2.connectors.kafka_topics import KafkaTopics
     from cdcv2.store.kafka_client import Client
@@ -217,7 +207,7 @@ def _left(plan: RemapCapturePlan, ranges: Ranges) -> CaptureLogs:
     """The logs of tables that are left out, where they are; a dump is read as it was."""
     return CaptureLogs(
         plan.logs, Path(plan.options.rows), lambda name, kind: plan.spec(name, kind).open(writing=True),
-        lambda asked: ranges if plan.options.files is not None else _in_kafka(plan, asked), plan.options.max_records,
+        lambda asked: _in_kafka(plan, asked) if from_kafka(plan.options) else ranges, plan.options.max_records,
     )
 
 
@@ -233,7 +223,7 @@ def _opened(
     described = LogDescription(asked.ordering)
     with ExitStack() as opened:
         if folder is not None:
-            used = opened.enter_context(FolderInUse(folder, option="--logs"))
+            used = opened.enter_context(FolderInUse(folder))
             clear_empty(used, {"timeline": str(binder.recipe.timeline)}, asked.logs(plan.logs))
         bring_up(binder, _left(plan, ranges), partial(report.write, "left out"))
         unnoted = folder is not None and not is_there(folder / CAPTURE_FILE)

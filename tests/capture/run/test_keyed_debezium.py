@@ -139,7 +139,7 @@ def on_a_timeline(servers: Servers, kinds: dict[str, RowType], folder: Path) -> 
         "shop", "--notifications", "shop.notifications", "--rows", str(folder / "rows"), "--into", str(folder / "logs"),
         "--before", "from-state", "--full-identity", "public.notes", "--bind-at-most", "40",
     ]  # fmt: skip
-    assert [0, 0] == [cli.main([*words, "--release-every", size]) for size in ("100", "1000")]
+    assert [0, 0] == [cli.main([*words, "--max-records", size]) for size in ("100", "1000")]
     return {table: DirectoryLog(folder / "logs" / table).read() for table in kinds}
 
 

@@ -77,7 +77,7 @@ def killed(folder: Path, most: int, seed: int = 9) -> int:
     chance, kills = random.Random(seed), 0
     into = folder / "logs"
     words = [sys.executable, "-m", "cdcv2", "capture", str(HOME / RUN / "topics.jsonl.gz"), "--prefix", RUN, "--rows",
-             str(HOME / "rows"), "--into", str(into), "--before", "from-state", "--release-every", "250"]
+             str(HOME / "rows"), "--into", str(into), "--before", "from-state", "--max-records", "250"]
     for number in range(most + 1):
         kill = {"CDCV2_CRASH": f"{chance.choice(IN_FILES)}:{chance.randint(1, 6)}", "CDCV2_CRASH_HOW": "kill"}
         environment = {**os.environ, "PYTHONPATH": str(ROOT), **(kill if number < most else {})}

@@ -36,9 +36,9 @@ def together(monkeypatch: pytest.MonkeyPatch, into: Path, recipes: list[Recipe])
     got: list[object] = [None] * len(recipes)
 
     def begin(number: int) -> None:
-        with FolderInUse(into, option="--into") as used:
+        with FolderInUse(into) as used:
             try:
-                got[number] = manifest.write_manifest(used, recipes[number], option="--into")
+                got[number] = manifest.write_manifest(used, recipes[number])
             except ForeignStateError as error:
                 got[number] = error
             ended.wait(timeout=60)
@@ -56,8 +56,8 @@ def together(monkeypatch: pytest.MonkeyPatch, into: Path, recipes: list[Recipe])
 def test_captures_that_begin_together_name_the_logs_alike(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """And so does the next one; nothing else is left there."""
     names = together(monkeypatch, tmp_path / "logs", [recipe("public.t")] * 4)
-    with FolderInUse(tmp_path / "logs", option="--into") as used:
-        after = manifest.write_manifest(used, recipe("public.t"), option="--into")
+    with FolderInUse(tmp_path / "logs") as used:
+        after = manifest.write_manifest(used, recipe("public.t"))
 
     assert isinstance(after, str) and {after} == set(names)
     assert [manifest.CAPTURE_FILE] == [path.name for path in (tmp_path / "logs").iterdir()]

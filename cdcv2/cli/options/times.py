@@ -77,7 +77,10 @@ def _kind_text(times: Times) -> str:
 
 def given_times(option: str, texts: Iterable[str], logs: Iterable[TableLog]) -> list[Time]:
     """The times given with an option, which must be of the kind that the logs have. Raises UsageError."""
-    times = [parse_time(text) for text in texts]
+    try:
+        times = [parse_time(text) for text in texts]
+    except UsageError as error:
+        raise UsageError(f"{option} {error}") from None
     for named in logs:
         for time in times:
             try:

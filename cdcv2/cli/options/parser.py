@@ -1,0 +1,77 @@
+"""The parser of every command and of every job on Spark: one help, one kind of error, and the words of before."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, NoReturn
+
+from cdcv2.cli.options.help_text import HelpFormatter, epilog
+from cdcv2.errors import UsageError
+from cdcv2.suggestions import with_meant
+
+
+class OldOption(NamedTuple):
+    """What an option of before is now; ``meant``: whether it is that, by its value (None: always)."""
+
+    new: str
+    meant: Callable[[str], bool] | None = None
+
+
+class OptionParser(argparse.ArgumentParser):
+    """A parser with examples, each a command and its meaning. It raises UsageError where argparse prints and leaves."""
+
+    def __init__(self, prog: str, description: str | None, examples: Sequence[tuple[str, str]] = ()) -> None:
+        super().__init__(
+            prog=prog, description=description, epilog=epilog(examples), formatter_class=HelpFormatter,
+            allow_abbrev=False,
+        )
+        #: The options of before, which no help shows.
+        self.old: dict[str, OldOption] = {}
+
+    def formerly(self, old: str, new: str, meant: Callable[[str], bool] | None = None) -> None:
+        """Accept an option of before. ``new`` is another word for it (``--into``), or what it stood for
+        (``--source=env``), or what is made of its value (``--source=service:{}``, ``{}``)."""
+        self.old[old] = OldOption(new, meant)
+
+    def parse_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]
+        """The arguments; options of before are named in one line on standard error. Raises UsageError."""
+        words, changed = self._in_new_words(sys.argv[1:] if args is None else args)
+        if changed:
+            print(f"{self.prog}: {'; '.join(f'{old} is {new} now' for old, new in changed)}", file=sys.stderr)
+        return super().parse_args(words, namespace)
+
+    def error(self, message: str) -> NoReturn:
+        """Wrong arguments: one line, which names where to read more, and what was probably meant."""
+        raise UsageError(f"{with_meant(message, self._option_string_actions)} (see {self.prog} --help)")
+
+    def _in_new_words(self, words: Sequence[str]) -> tuple[list[str], list[tuple[str, str]]]:
+        """The same arguments in the words of now, and what was changed: old -> new."""
+        first: list[str] = []
+        kept: list[str] = []
+        last: list[str] = []
+        changed: list[tuple[str, str]] = []
+        left = iter(words)
+        for word in left:
+            if word == "--":
+                kept += [word, *left]
+                break
+            name, sign, value = word.partition("=")
+            old = self.old.get(name)
+            if old is None:
+                kept.append(word)
+            elif "{}" in old.new:
+                given = value if sign else next(left, "")
+                new = old.new.format(given)
+                if old.meant is not None and not old.meant(given):
+                    kept += [name, given]
+                    continue
+                changed.append((f"{name} {given}", new))
+                # Arguments without an option are read in one piece.
+                (kept if new.startswith("--") else last).append(new)
+            else:
+                changed.append((name, old.new))
+                # What a word alone stood for gives way to what others stand for.
+                (first if "=" in old.new else kept).append(f"{old.new}{sign}{value}")
+        return first + kept + last, changed
