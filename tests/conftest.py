@@ -101,6 +101,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.driver.extraJavaOptions", " ".join(options))
         .config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
         .config("spark.local.dir", str(scratch / "local"))
+        # Each plan of a small test is compiled for longer than it runs. What jobs do as users start them is compiled.
+        .config("spark.sql.codegen.wholeStage", "false")
+        .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
         # Half the fixed cost of a micro-batch on a local disk; clusters keep their default.
         .config(
             "spark.sql.streaming.checkpointFileManagerClass",
