@@ -87,9 +87,9 @@ def files(name: str, driver: str) -> Target:
 
 
 @contextmanager
-def arriving() -> Iterator[Source]:
+def arriving(broker: KafkaBroker) -> Iterator[Source]:
     """The source, streaming."""
-    with Postgres() as server, KafkaBroker() as broker, server.connect(autocommit=True) as session:
+    with Postgres() as server, server.connect(autocommit=True) as session:
         session.execute(every_type.TYPES)
         for name in ("every", "finite"):
             session.execute(every_type.create(name).encode())

@@ -6,15 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from cdcv2.servers.kafka import KafkaBroker
 from tests.arriving import TABLES, Source, arriving, check_arrived, check_equal, files, target_database
 from tests.cli.conftest import Run
 
 pytestmark = pytest.mark.integration
 
 
-def test_types_arrive_as_types(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_types_arrive_as_types(run: Run, broker: KafkaBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """compare --source is equal, information_schema agrees, and a user's queries run on the target unchanged."""
-    with arriving() as source:
+    with arriving(broker) as source:
         for name, value in source.server.environment.items():
             monkeypatch.setenv(name, value)
         monkeypatch.delenv("CDCV2_POSTGRES", raising=False)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from cdcv2.cli.main import main
+from cdcv2.servers.kafka import KafkaBroker
 from cdcv2.servers.submit import spark_submit
 from tests import every_type
 from tests.arriving import TABLES, Source, arriving, check_arrived, check_equal, files, target_database
@@ -37,9 +38,9 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
     return run
 
 
-def test_types_arrive_as_types(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_types_arrive_as_types(run: Run, broker: KafkaBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As by the commands: equal to the source, with its types, and a user's queries run unchanged."""
-    with arriving() as source:
+    with arriving(broker) as source:
         for name, value in source.server.environment.items():
             monkeypatch.setenv(name, value)
         monkeypatch.delenv("CDCV2_POSTGRES", raising=False)

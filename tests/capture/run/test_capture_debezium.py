@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
@@ -28,6 +28,9 @@ from cdcv2.servers.processes import poll_until
 from cdcv2.store.kafka_client import Client
 from tests.cli.test_command_compare_source import TYPES
 from tests.doubles import RecordingLog
+
+if TYPE_CHECKING:
+    from cdcv2.servers.kafka import KafkaBroker
 
 pytestmark = pytest.mark.integration
 
@@ -52,16 +55,15 @@ class Servers(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def servers() -> Iterator[Servers]:
+def servers(broker: KafkaBroker) -> Iterator[Servers]:
     """Both real, both ours."""
-    from cdcv2.servers.kafka import KafkaBroker
     from cdcv2.servers.postgres import Postgres
 
     with ExitStack() as stack:
-        kafka, database = stack.enter_context(KafkaBroker()), stack.enter_context(Postgres())
+        database = stack.enter_context(Postgres())
         connection = stack.enter_context(database.connect(autocommit=True))
         connection.execute(BANK)
-        yield Servers(kafka, database, connection)
+        yield Servers(broker, database, connection)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -26,6 +26,9 @@ from cdcv2.servers.processes import poll_until
 from cdcv2.store.kafka_client import Client
 from tests.doubles import RecordingLog
 from tests.capture.run.test_capture_debezium import Servers, connector, is_before
+
+if TYPE_CHECKING:
+    from cdcv2.servers.kafka import KafkaBroker
 
 pytestmark = pytest.mark.integration
 
@@ -52,13 +55,12 @@ MADE = {
 
 
 @pytest.fixture(scope="module")
-def servers() -> Iterator[Servers]:
+def servers(broker: KafkaBroker) -> Iterator[Servers]:
     """A broker and a database with a shop."""
-    from cdcv2.servers.kafka import KafkaBroker
     from cdcv2.servers.postgres import Postgres
 
     with ExitStack() as stack:
-        kafka, database = stack.enter_context(KafkaBroker()), stack.enter_context(Postgres())
+        database = stack.enter_context(Postgres())
         connection = stack.enter_context(database.connect(autocommit=True))
         connection.execute(SHOP)
         large = ", ".join(made.format("n") for made in MADE.values())
@@ -66,7 +68,7 @@ def servers() -> Iterator[Servers]:
         connection.execute(f"INSERT INTO items {items}")
         connection.execute("INSERT INTO parts SELECT n, 'shelf ' || n FROM generate_series(1, 20) n")
         connection.execute("INSERT INTO notes SELECT n / 3, 'a note' FROM generate_series(1, 20) n")
-        yield Servers(kafka, database, connection)
+        yield Servers(broker, database, connection)
 
 
 def trade(connection: Any, chance: random.Random, number: int) -> None:

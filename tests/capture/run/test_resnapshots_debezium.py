@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -22,6 +22,9 @@ from cdcv2.logs.directory import DirectoryLog
 from cdcv2.protocol.iter import Iter
 from cdcv2.servers.processes import poll_until
 from tests.capture.run.test_capture_debezium import Servers, connector
+
+if TYPE_CHECKING:
+    from cdcv2.servers.kafka import KafkaBroker
 
 pytestmark = pytest.mark.integration
 
@@ -37,16 +40,15 @@ TABLES, MONEY = ("public.accounts", "public.ledger"), 100 * 100
 
 
 @pytest.fixture(scope="module")
-def servers() -> Iterator[Servers]:
+def servers(broker: KafkaBroker) -> Iterator[Servers]:
     """A broker and a database with a bank."""
-    from cdcv2.servers.kafka import KafkaBroker
     from cdcv2.servers.postgres import Postgres
 
     with ExitStack() as stack:
-        kafka, database = stack.enter_context(KafkaBroker()), stack.enter_context(Postgres())
+        database = stack.enter_context(Postgres())
         connection = stack.enter_context(database.connect(autocommit=True))
         connection.execute(BANK)
-        yield Servers(kafka, database, connection)
+        yield Servers(broker, database, connection)
 
 
 def transfer(connection: Any, chance: random.Random) -> None:
