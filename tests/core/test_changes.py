@@ -52,6 +52,11 @@ def test_consolidated_updates_are_the_sums_by_time(drawn: list[tuple[Any, int, i
     assert 0 not in [diff for _, _, diff in done]
 
 
+def test_two_times_are_sorted_although_nothing_is_summed() -> None:
+    """Updates that are given in falling order of two times, each once."""
+    assert [("b", 1, 1), ("a", 2, 1)] == consolidate([("a", 2, 1), ("b", 1, 1)])
+
+
 def times(updates: list[tuple[Any, Any, int]]) -> list[Any]:
     """The time of each update."""
     return [time for _, time, _ in updates]

@@ -230,3 +230,8 @@ def test_the_digest_is_of_what_json_makes_of_a_value() -> None:
     assert with_digest({"a": {2: (1, 2), 10: []}}) == with_digest(json.loads(
         '{"digest": 3, "a": {"10": [], "2": [1, 2]}}'
     ))
+
+
+def test_the_digest_of_a_value_never_changes() -> None:
+    """What was kept by an earlier version has it: it is part of the format."""
+    assert "be8a48b71185040b59fbe1445daaf5f9" == with_digest({"b": [1, 2], "a": {"c": None}})["digest"]
