@@ -181,3 +181,22 @@ def test_other_times_and_settings_are_read_by_the_general_classes() -> None:
     )
     with pytest.raises(MalformedError, match="different kinds"):
         Resolver().absorb(Updates([("a", Product(1, 1), 1)]))
+
+
+class Unhashable:
+    """Data whose hash raises what is no error of a log."""
+
+    def __hash__(self) -> int:
+        raise RuntimeError("no hash")
+
+
+def test_what_was_held_counts_after_a_message_that_raised() -> None:
+    """Nothing of that message stays, and a statement of no updates still contradicts the one that is there."""
+    reader = Resolver()
+    reader.absorb(Updates([("a", 0, 1), ("c", 7, 1)]))
+    with pytest.raises(RuntimeError, match="no hash"):
+        reader.absorb(Updates([("b", 3, 1), ("a", 3, 1), (Unhashable(), 3, 1)]))
+
+    with pytest.raises(ContradictionError):
+        reader.absorb(Progress([0], [5]))
+    assert reader.absorb(Progress([0], [5], {0: 1})) is not None

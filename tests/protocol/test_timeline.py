@@ -167,3 +167,55 @@ def test_a_time_before_the_first_that_is_known_is_refused() -> None:
     demand_started(6, 5)
     with pytest.raises(UsageError, match="nothing is known at time 4: the history begins at 5"):
         demand_started(4, 5)
+
+
+def test_a_dispute_in_one_part_is_settled_through_the_timeline() -> None:
+    """The cut that it held back comes with it, of this part and at this time alone."""
+    reader = Timeline("ab", on_error="quarantine")
+    for message in (Updates([("x", 1, 1), ("y", 2, 1)]), Updates([("x", 1, 2)]), Progress([0], [3], {1: 1, 2: 1})):
+        assert reader.absorb("a", message) is None
+    assert Cut({}, Antichain([0]), Antichain([1])) == reader.absorb("b", Progress([0], [3]))
+
+    assert reader.readers["a"].keeps(1) and not reader.readers["a"].keeps(0)
+    assert Cut({"a": [("x", 1, 2), ("y", 2, 1)]}, Antichain([1]), Antichain([3])) == reader.resolve(
+        "a", 1, data="x", diff=2
+    )
+    assert reader.absorb("a", Updates([("z", 5, 1)])) is None
+    assert reader.absorb("a", Entry(Position("a", 0, 4), Progress([3], [6], {5: 2}))) is None
+    assert Cut({}, Antichain([3]), Antichain([5])) == reader.absorb("b", Progress([3], [6]))
+    assert reader.absorb("a", Entry(Position("a", 0, 5), Progress([3], [6], {5: 1}))) is None
+    assert Cut({"a": [("z", 5, 1)]}, Antichain([5]), Antichain([6])) == reader.resolve("a", 5, count=1)
+
+
+def test_what_is_held_at_an_open_time_is_at_hand_with_where_it_was_read() -> None:
+    """For who has to decide a dispute; a time with nothing has nothing."""
+    reader = Timeline(["a"], on_error="quarantine")
+    first, second = Position("a", 0, 0), Position("a", 0, 1)
+    reader.absorb("a", Entry(first, Updates([("x", 1, 1)])))
+    reader.absorb("a", Entry(second, Updates([("y", 1, 2), ("x", 2, 1)])))
+    reader.absorb("a", Updates([("z", 3, 1)]))
+
+    assert [("x", 1, first), ("y", 2, second)] == reader.readers["a"].held_at(1)
+    assert [("x", 1, second)] == reader.readers["a"].held_at(2)
+    assert [("z", 1, None)] == reader.readers["a"].held_at(3)
+    assert [] == reader.readers["a"].held_at(4)
+
+
+def test_who_keeps_everything_finds_what_comes_too_late() -> None:
+    """A reader that forgets what it gave out takes it for a repeat."""
+    messages = (Updates([("x", 1, 1)]), Progress([0], [2], {1: 1}))
+    forgets, keeps = Timeline(["a"]), Timeline(["a"], keep_all=True)
+    for message in messages:
+        forgets.absorb("a", message)
+        keeps.absorb("a", message)
+
+    assert forgets.absorb("a", Updates([("x", 1, 2)])) is None
+    with pytest.raises(ContradictionError):
+        keeps.absorb("a", Updates([("x", 1, 2)]))
+
+
+def test_without_content_a_cut_is_two_frontiers() -> None:
+    """Who only asks how far the logs are complete need not hold their updates."""
+    reader = Timeline(["a"], content=False)
+    reader.absorb("a", Updates([("x", 1, 1)]))
+    assert Cut({}, Antichain([0]), Antichain([2])) == reader.absorb("a", Progress([0], [2], {1: 1}))
