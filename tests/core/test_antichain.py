@@ -73,6 +73,13 @@ def test_an_antichain_of_many_products_takes_times_of_its_kind_only() -> None:
             frontier.less_equal(time)
 
 
+@pytest.mark.parametrize("time", [Product(1, 2), True, "3", None])
+def test_an_integer_frontier_takes_integers_only(time: Any) -> None:
+    """Also what Python compares with them."""
+    with pytest.raises(MalformedError, match="different kinds"):
+        Antichain([3]).less_equal(time)
+
+
 @pytest.mark.parametrize("number", [2, 20])
 def test_a_product_of_the_last_time_is_beyond_itself(number: int) -> None:
     """With many elements as with few, in each coordinate."""

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
+from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Product
-from cdcv2.errors import ContradictionError, MalformedError
+from cdcv2.errors import ContradictionError, MalformedError, StartError
 from cdcv2.protocol.log import Entry, Position
 from cdcv2.protocol.mangle import mangle
-from cdcv2.protocol.messages import Message, Progress, Updates
+from cdcv2.protocol.messages import Batch, Message, Progress, Updates
 from cdcv2.protocol.resolver import Resolver
 from tests.two_readers import answer, given, kept, run
 
@@ -200,3 +201,36 @@ def test_what_was_held_counts_after_a_message_that_raised() -> None:
     with pytest.raises(ContradictionError):
         reader.absorb(Progress([0], [5]))
     assert reader.absorb(Progress([0], [5], {0: 1})) is not None
+
+
+def test_a_statement_from_before_the_history_counts_only_what_is_in_it() -> None:
+    """One count or several, of any size; a count before the history begins is an error for both readers."""
+    for counts, right in (({6: 1}, True), ({6: 9}, True), ({5: 1, 6: 9}, True), ({3: 9}, False), ({4: 1, 6: 9}, False)):
+        readers = Resolver([5], begins=[5]), Resolver([5], begins=[5], general=True)
+        answers = [answer(reader, Progress([0], [7], counts)) for reader in readers]
+        assert answers[0] == answers[1]
+        assert right is ((StartError,) != answers[0][:1])
+
+
+def test_a_count_that_one_statement_brought_is_held_against_all_that_waited() -> None:
+    """The third statement overlaps the first and leaves its count out, although the second came between them."""
+    reader, general = both()
+    for one in (reader, general):
+        assert one.absorb(Progress([1], [12], {5: 1, 11: 1})) is None
+        assert one.absorb(Progress([2], [11], {})) is None
+        with pytest.raises(ContradictionError):
+            one.absorb(Progress([0], [10], {5: 1}))
+
+
+def test_some_times_have_evidence_and_others_have_none() -> None:
+    """Positions are kept for the updates and statements that came with one; a release forgets them."""
+    reader = Resolver()
+    reader.absorb(Entry(Position("log", 0, 0), Updates([("a", 1, 1)])))
+    reader.absorb(Updates([("b", 2, 1), ("c", 3, 1)]))
+    reader.absorb(Entry(Position("log", 0, 1), Updates([("d", 4, 1)])))
+    reader.absorb(Entry(Position("log", 0, 2), Progress([0], [2], {1: 1})))
+    assert reader.absorb(Progress([2], [4], {2: 1, 3: 1})) == Batch(
+        [("b", 2, 1), ("c", 3, 1)], Antichain([2]), Antichain([4])
+    )
+    reader.absorb(Entry(Position("log", 0, 3), Progress([6], [8], {7: 1})))
+    assert reader.absorb(Progress([4], [6], {4: 1})) is not None
