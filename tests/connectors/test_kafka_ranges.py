@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,15 @@ _names = itertools.count()
 ROWS = {"type": "record", "name": "clicks", "fields": [{"name": "page", "type": "string"}]}
 
 
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Any]:
+    """One of their own: recorded topics keep their names, which other tests have, too."""
+    from cdcv2.servers.kafka import KafkaBroker
+
+    with KafkaBroker() as running:
+        yield running
+
+
 class Hands:
     """What a test does to a topic of its own."""
 
@@ -37,7 +47,7 @@ class Hands:
         from confluent_kafka import Producer
         from confluent_kafka.admin import AdminClient
 
-        self.bootstrap, self.folder, self.name = bootstrap, folder, f"ranged.clicks{next(_names)}"
+        self.bootstrap, self.folder, self.name = bootstrap, folder, f"clicks{next(_names)}"
         self.admin = AdminClient({"bootstrap.servers": bootstrap})
         # Idempotent, as one that tries again otherwise puts later records first.
         self.producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
