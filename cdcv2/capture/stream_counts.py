@@ -117,8 +117,12 @@ class StreamCounts:
     # -- what is complete
 
     def complete(self) -> int:
-        """The greatest time before which all is there. Raises SourceStop for more updates than were stated."""
-        best = self.promised
+        """The greatest time before which all is there.
+
+        Raises SourceStop for more updates than were stated, and for fewer where a later bound says that none is
+        missing: an update that would be one of them would be one more before that bound.
+        """
+        best, lacking = self.promised, dict[int, int]()
         for before, rows in sorted(self._stated.items()):
             if before < self.released:
                 continue
@@ -128,7 +132,16 @@ class StreamCounts:
                     f"{self._name} was stated to have {rows} rows before time {before}, and {there} have come",
                     _REMEDY, self.released,
                 )
-            best = max(best, before) if there == rows else best
+            if there == rows:
+                best = max(best, before)
+            else:
+                lacking[before] = there
+        for before, there in lacking.items():
+            if before <= best:
+                raise SourceStop(
+                    f"{self._name} was stated to have {self._stated[before]} rows before time {before}, and {there} "
+                    f"have come, although by another bound none before {best} is missing", _REMEDY, self.released,
+                )
         return best
 
     def parts(self, frontier: int) -> Collection[str]:

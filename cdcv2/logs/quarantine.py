@@ -134,8 +134,13 @@ class Case(NamedTuple):
             row = self.plain["row"]
             if row is None:
                 raise UsageError(f"{self.name} is about how many updates a time has: name the row that has the diff")
-        if row is not None and row not in [self.plain["row"], *(one["row"] for one in self.plain["updates"])]:
-            raise UsageError(f"{self.name}: no update of the row {json.dumps(row)} is in its evidence")
+        if row is not None:
+            known = [self.plain["row"], *(one["row"] for one in self.plain["updates"])]
+            same = next((one for one in known if _is_same(one, row)), None)
+            if same is None:
+                raise UsageError(f"{self.name}: no update of the row {json.dumps(row)} is in its evidence")
+            # As the evidence spells it: 2 and 2.0 are one number, and a decision is about one row.
+            row = same
         if count is not None and (row is not None or count < 0):
             raise UsageError(f"{self.name}: a count is a number from 0 on, of all updates at the time")
         return Decision(self.name, self.plain["table"], self.plain["timeline"], at, count, row, diff)
@@ -404,6 +409,15 @@ def decisions_about(folder: str | os.PathLike[str] | None, histories: Mapping[st
         if one.time is not None and histories.get(one.table) == one.timeline:
             found.setdefault(one.table, []).append(one)
     return found
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    """Whether two values of JSON are one, however numbers are spelled; a truth value is no number."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_is_same(one[name], other[name]) for name in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_is_same, one, other))
+    return isinstance(one, bool) is isinstance(other, bool) and bool(one == other)
 
 
 def _digest(plain: Iterable[Any]) -> str:

@@ -159,6 +159,13 @@ def test_a_directory_is_that_of_one_capture(dump: Dump) -> None:
     assert "holds another capture, --stream things=web.things, and not --stream things=web.others" in refused.err
 
 
+def test_a_first_try_that_stated_nothing_is_corrected_in_its_directory(dump: Dump) -> None:
+    """Rows that wait for a bound are in no log yet: they are read again."""
+    assert 1 == dump.put((1, 3, 1)).put((2, 3, 1), (5, 1), topic="web.others").capture().code
+    assert 0 == dump.capture(stream=("things=web.others",)).code
+    assert ["2"] == dump.rows()
+
+
 def test_from_kafka_it_follows_until_it_is_told_to_end(
     run: Run, dump: Dump, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -205,6 +205,24 @@ def test_one_thing_is_decided_once_for_all_cases_that_it_is_of(
 
 
 @pytest.mark.parametrize("kind", ["surplus"])
+def test_a_row_is_that_of_the_evidence_however_its_numbers_are_spelled(run: Run, folder: Path, kind: str) -> None:
+    """Two decisions about one row cannot pass for two rows; a truth value is no number."""
+    run("replay", folder / "prices", "--quarantine", folder / "q")
+    case = json.loads(run("resolve", folder / "q", "--json").out)["case"]
+    spelled = '{"name": "two", "price": 30.0, "id": 3.0}'
+
+    assert 0 == run("resolve", folder / "q", case, "--data", spelled, "--diff", "0").code
+    plainly = json.dumps({"id": 3, "price": 30, "name": "two"})
+    said = run("resolve", folder / "q", case, "--data", plainly, "--diff", "1")
+    assert 4 == said.code and "it was decided before" in said.err
+    (decision,) = Quarantine(folder / "q").decisions()
+    assert plainly == json.dumps(decision.row)
+    other = run("resolve", folder / "q", case, "--data", '{"id": true, "price": 10, "name": "first"}', "--diff", "0")
+    assert 2 == other.code and "is in its evidence" in other.err
+    assert 0 == run("replay", folder / "prices", "--quarantine", folder / "q").code
+
+
+@pytest.mark.parametrize("kind", ["surplus"])
 def test_a_case_is_decided_when_nothing_of_it_is_in_dispute(run: Run, folder: Path, kind: str) -> None:
     """Its exit code is that of the readers."""
     log, quarantine = folder / "prices", folder / "q"

@@ -79,10 +79,13 @@ def _has_facts(folder: Path) -> bool:
         return True
     try:
         memory = parse_json((folder / MEMORY_FILE).read_bytes())
+        if "counts" in memory:
+            # Of streams: rows that are held are read again from their topics.
+            return any(counts["released"] for counts in memory["counts"].values())
         return memory["commits"]["through"] not in (None, 0)
     except FileNotFoundError:
         return False
-    except (OSError, ValueError, TypeError, KeyError):
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return True
 
 

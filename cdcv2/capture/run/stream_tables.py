@@ -137,7 +137,9 @@ class StreamTables:
         """
         self._topics = same_topics(look.ids, self._topics)
         spans = {place: span for place, span in look.spans.items() if place[0] in self._streams}
-        self._partitions = {topic: sum(of == topic for of, _ in spans) for topic in self._streams}
+        # Also those that were read before and are not there: a promise is of all partitions that the topic has.
+        places = spans.keys() | self.read.keys() | self._counted.keys()
+        self._partitions = {topic: sum(of == topic for of, _ in places) for topic in self._streams}
         for place, (low, high) in sorted(spans.items()):
             at = self.read.setdefault(place, 0)
             check_span(place, (low, high), at, max(at, self._counted.get(place, 0)))

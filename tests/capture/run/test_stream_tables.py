@@ -135,7 +135,11 @@ FEWER = "the topic web.things is stated to have 1 rows before time 5 (web.things
     ([(1, 3, 1), (5, 1), (4, 2)], "is stated to have 2 rows before time 4 (web.things[0]@2), and 1 before 5"),
     ([(1, 3, 1), (4, 1), (1, 2, 1), (4, 1), (1, 5, 1), (6, 2)], "came after"),
     ([(1, 3, 1), (1, 2, 1), (4, 1)], "stated to have 1 rows before time 4, and 2 have come"),
-], ids=["late", "back", "fewer", "more before", "late for a count", "more"])  # fmt: skip
+    ([(1, 3, 1), (5, 2), (1, 7, 1), (9, 2)], "2 rows before time 5, and 1 have come, although by another bound none"),
+    ([(1, 3, 1), (5, 2), (9, None)], "2 rows before time 5, and 1 have come, although by another bound none before 9"),
+], ids=[
+    "late", "back", "fewer", "more before", "late for a count", "more", "fewer than counted", "fewer than promised",
+])  # fmt: skip
 def test_what_contradicts_a_bound_stops_it_at_its_place(records: list[Any], text: str, lost: bool) -> None:
     """In every run: what stands before it is written, and nothing of it."""
     history, log, memory = StreamHistory([records]), RecordingLog(), KeptMemory()
@@ -153,6 +157,14 @@ def test_a_promise_needs_a_topic_with_one_partition() -> None:
     records = StreamHistory([[(4, None)], [(1, 5, 1)]]).records()
     with pytest.raises(DecodeError, match=r"web.things\[0\]@0: .* several partitions.*state the number of rows"):
         capture(records, RecordingLog())
+
+
+def test_a_partition_that_is_not_there_any_more_counts_for_a_promise() -> None:
+    """A dump may lack it, and then what its updates are before is not known."""
+    log, memory = RecordingLog(), KeptMemory()
+    capture(StreamHistory([[(1, 3, 1), (6, 2)], [(1, 4, 1)]]).records(), log, memory)
+    with pytest.raises(DecodeError, match="several partitions"):
+        capture(StreamHistory([[(1, 3, 1), (6, 2), (9, None)]]).records(), log.again(), memory)
 
 
 def test_a_record_that_is_none_stops_it_once_all_before_is_written() -> None:
