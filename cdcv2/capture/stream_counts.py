@@ -119,7 +119,7 @@ class StreamCounts:
     def complete(self) -> int:
         """The greatest time before which all is there.
 
-        Raises SourceStop for more updates than were stated, and for fewer where a later bound says that none is
+        Raises SourceStop for more updates than were stated, and for fewer where a later bound states that none is
         missing: an update that would be one of them would be one more before that bound.
         """
         best, lacking = self.promised, dict[int, int]()
