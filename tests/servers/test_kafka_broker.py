@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from cdcv2.servers.kafka import KafkaBroker
+from tests.logs.polling import until
 
 pytestmark = pytest.mark.integration
 
@@ -22,8 +23,19 @@ def quiet(broker: KafkaBroker) -> dict[str, str | int | float | bool]:
 def messages(broker: KafkaBroker, topic: str) -> list[bytes | None]:
     """All values of partition 0, up to its end."""
     consumer = Consumer({**quiet(broker), "group.id": "nobody", "enable.auto.commit": False})
-    part = TopicPartition(topic, 0, 0)
-    _, end = consumer.get_watermark_offsets(part, timeout=300)
+    part, ends = TopicPartition(topic, 0, 0), list[int]()
+
+    def answers() -> bool:
+        try:
+            ends.append(consumer.get_watermark_offsets(part, timeout=300)[1])
+        except KafkaException as error:
+            # A broker that has just started leads its partitions a moment later.
+            if error.args[0].code() != KafkaError.NOT_LEADER_FOR_PARTITION:
+                raise
+        return bool(ends)
+
+    until(answers, f"the end of {topic}")
+    (end,) = ends
     consumer.assign([part])
     found = consumer.consume(end, timeout=300) if end else []
     consumer.close()
