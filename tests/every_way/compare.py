@@ -8,9 +8,9 @@ from collections import Counter
 from itertools import accumulate
 
 from tests.every_way.connector import OLD
-from tests.every_way.database import SNAPSHOT_LSN, TABLES
+from tests.every_way.database import RARE, SNAPSHOT_LSN, TABLES
 from tests.every_way.judge import (
-    EVER, NUMBERED_AGAIN, SNAPSHOT, TWO_ROWS, Culprit, Facts, Judge, Known, Step, Way, summed,
+    EVER, LATE_END, NUMBERED_AGAIN, SNAPSHOT, TWO_ROWS, Culprit, Facts, Judge, Known, Step, Way, summed,
 )
 from tests.every_way.pure import UNWANTED, Came
 from tests.every_way.world import Cut, World
@@ -264,11 +264,17 @@ class Case:
         later = {one.tx for one in self.world.transactions if one.commit > first}
 
         def is_founded(tx: int) -> bool:
-            """It is what happened, or what the END counts; a TRUNCATE from state takes away what the logs hold."""
+            """It is what happened, or what the END counts; a TRUNCATE from state takes away what the logs hold.
+
+            While an END is late, another record of the table that is covered late may be its first one.
+            """
             end = ends.get(tx)
             given = [] if end is None else [known.facts(end)]
             if end is not None and self.way.state:
                 given.append(known.facts(end, summed(one for at, one in self.came.facts.items() if at < end.commit)))
+            late = (one.at for one in step.culprits if one.why == LATE_END)
+            if self.world.late and min(late, default=EVER) < self.judge.commits[tx]:
+                given += [{**facts, RARE: Counter[object]()} for facts in (real[tx], *given)]
             return released[tx] in (real[tx], *given)
 
         return [tx for tx in released if tx in later - guilty and tx in seen and not is_founded(tx)]
@@ -319,7 +325,8 @@ class Case:
         What is certain may stop it at any time from which on it is known. What is not must be new: these are what the
         cut ``before`` showed already, and it passed that. What shows an old connector comes one by one (a second BEGIN,
         a row numbered 1, its version), and so does what shows another snapshot (its row, an END from before it) or an
-        early END (its LSN, that of the snapshot).
+        early END (its LSN, that of the snapshot). A late END that is bound with a later one does no harm, until a
+        capture begins again: it reads the ENDs in the order of their topic, and meets a row of that transaction.
         """
         blamed = self._named(step.culprits, str(self.came.stop))
         if self.came.upper == time + 1:
@@ -327,7 +334,10 @@ class Case:
             given = given if any(one.at_once for one in blamed) else given[-1:]
             certain = any(one.must or one.at == EVER for one in blamed)
             return certain and facts in [summed(some) for some in given]
-        piecewise = [one for one in before if one.another or one.early is not None or self._is_numbered_again(one)]
+        piecewise = [
+            one for one in before
+            if one.another or one.early is not None or one.why == LATE_END or self._is_numbered_again(one)
+        ]
         old = {(one.why, one.tx) for one in before if not one.must and one not in piecewise}
         return self.came.upper == time and any(one.must or (one.why, one.tx) not in old for one in blamed)
 
