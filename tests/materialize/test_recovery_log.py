@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import threading
 from collections.abc import Callable
@@ -93,6 +94,22 @@ def test_what_was_opened_and_never_committed_may_begin_elsewhere(again: Again) -
         again().open(Range(), early)
     again().open(Range(), late).commit(Checkpoint(Antichain([121])), None)
     assert (Checkpoint(Antichain([121])), {}, None) == found(again().open(Range(), early))
+
+
+def test_an_older_checkpoint_that_shows_no_commit_is_no_reason_to_leave_anything_out(tmp_path: Path) -> None:
+    """An older release wrote the start of a view that came to no commit like a checkpoint: with another one it asks."""
+    path = tmp_path / "log"
+    FileRecoveryLog("m", path).open(Range(), Antichain([120]))
+    for file in path.glob("*.json"):
+        plain = json.loads(file.read_text())
+        del plain["holdings"][0]["checkpoint"]["committed"]
+        plain.pop("digest", None)
+        file.write_text(json.dumps(plain))
+
+    with pytest.raises(RefusedError, match=r"\[120\] was written by an older release .* the start is now \[3\]"):
+        FileRecoveryLog("m", path).open(Range(), Antichain([3]))
+    same = FileRecoveryLog("m", path).open(Range(), Antichain([120]))
+    assert Checkpoint(Antichain([120])) == same.recovered.checkpoint
 
 
 def found(claimed: Any) -> tuple[Any, ...]:

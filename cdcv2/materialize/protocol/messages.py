@@ -12,11 +12,11 @@ key and columns of values, with types. It need not know what a row of a log is, 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, Union
 
 from cdcv2.core.antichain import Antichain
-from cdcv2.errors import ForeignStateError, MalformedError, ViewError
+from cdcv2.errors import ForeignStateError, MalformedError, RefusedError, ViewError
 from cdcv2.materialize.protocol.fence import Piece, Range
 from cdcv2.rows.source_types import SourceType
 
@@ -110,7 +110,8 @@ class Checkpoint:
     """How far the view is: what is not beyond ``frontier`` is in it; ``state`` is the reader's own, plain JSON.
 
     ``views``: target -> mark of its view (:mod:`cdcv2.views.identity`); None: no instance has written it.
-    ``committed``: whether a transaction was; before the first one, ``frontier`` is only the requested start.
+    ``committed``: whether a transaction was; before the first one, ``frontier`` is only the requested start. None: a
+    release that did not keep this wrote the checkpoint, and nothing in it shows a transaction.
 
     >>> Checkpoint.from_plain(Checkpoint(Antichain([7])).to_plain())
     Checkpoint(frontier=Antichain([7]), state=None)
@@ -119,24 +120,37 @@ class Checkpoint:
     frontier: Antichain
     state: Any = None
     views: Mapping[str, str] | None = field(default=None, compare=False, repr=False)
-    committed: bool = field(default=True, compare=False, repr=False)
+    committed: bool | None = field(default=True, compare=False, repr=False)
 
     def started_at(self, start: Antichain) -> Checkpoint:
         """This, or, where nothing was committed yet, that of a view that has nothing and begins at ``start``.
 
-        An instance with another start that ended before its first commit left nothing in a view.
+        An instance with another start that ended before its first commit left nothing in a view. Raises RefusedError
+        where it is not known whether there was a commit, and the start is not the frontier.
 
         >>> Checkpoint(Antichain([120]), committed=False).started_at(Antichain([0]))
         Checkpoint(frontier=Antichain([0]), state=None)
         """
-        return self if self.committed else Checkpoint(start)
+        if self.committed is None and start != self.frontier:
+            raise RefusedError(
+                f"the checkpoint {self.frontier} was written by an older release and does not show whether anything "
+                f"was committed: it may be only where the view was once to begin, and the start is now {start}. If "
+                f"the target has the view up to {self.frontier}, go on from there (start: in the file); if not, take "
+                "a new name and an empty place"
+            )
+        return self if self.committed or self.committed is None else Checkpoint(start)
 
     def to_plain(self) -> dict[str, Any]:
         """As JSON holds it, with a version."""
         plain = {"version": 1, "frontier": self.frontier.to_plain(), "state": self.state}
-        if not self.committed:
-            plain["committed"] = False
+        if self.committed is False or (self.committed and not self._shows_commit):
+            plain["committed"] = self.committed
         return plain if self.views is None else {**plain, "views": dict(self.views)}
+
+    @property
+    def _shows_commit(self) -> bool:
+        """Whether it has what only a commit adds."""
+        return self.state is not None or self.views is not None
 
     @classmethod
     def from_plain(cls, plain: Any) -> Checkpoint:
@@ -145,9 +159,9 @@ class Checkpoint:
             raise ForeignStateError(
                 f"{plain!r} is no checkpoint of version 1: somebody else wrote it, or a newer release did; use that one"
             )
-        # What does not state it was committed, or written before this was stated.
-        committed = plain.get("committed", True) is not False
-        return cls(Antichain.from_plain(plain["frontier"]), plain.get("state"), plain.get("views"), committed)
+        found = cls(Antichain.from_plain(plain["frontier"]), plain.get("state"), plain.get("views"))
+        # Where it is not stated, an older release wrote it.
+        return replace(found, committed=plain.get("committed", True if found._shows_commit else None))
 
 
 @dataclass(frozen=True, slots=True)
