@@ -75,8 +75,9 @@ check: venv ## lint, strict types, and the examples in docstrings
 	@$(PY) -m pytest -q -p no:cacheprovider --doctest-modules --doctest-glob=README.md README.md cdcv2 \
 	  --ignore=cdcv2/spark --ignore=cdcv2/servers --ignore=cdcv2/demo
 
+# One campaign takes longer than a test may: no traces of all threads while it works, as for a test that hangs.
 stress: java venv archives ## the long random runs; summaries go to docs/stress/
-	@HYPOTHESIS_PROFILE=stress $(PY) -m pytest tests/stress -q
+	@HYPOTHESIS_PROFILE=stress $(PY) -m pytest tests/stress -q -o faulthandler_timeout=0
 
 bench: java venv ## every benchmark; figures go to benchmarks/results/
 	@$(PY) -m benchmarks
