@@ -5,18 +5,35 @@ T*, which is checked, in whatever order they come; or *none before T follows*, w
 bound is a stop.
 
 The updates of a stream may be read again from its start, into logs that have them: those before where the logs were
-then count, and are no late ones.
+then count, and are no late ones. Before anything is added to such a log, what it holds is compared with what was read,
+by digests that add up: it must be the same history.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from cdcv2.capture.recent_sums import RECENT, RecentSums
 from cdcv2.errors import ForeignStateError, SourceStop
 
 VERSION = 1
 _REMEDY = "Find out which is right, have the stream written anew so, and capture it into new logs"
+#: Digests are numbers of 64 bits, and so are their sums.
+_DIGESTS = 2**64
+
+
+def update_digest(data: bytes, time: int, diff: int) -> int:
+    """A number for an update, from the canonical bytes of its row; numbers of updates of one identity add up.
+
+    >>> (update_digest(b"a", 3, 2) - 2 * update_digest(b"a", 3, 1)) % 2**64
+    0
+
+    Cost: a digest of the bytes. Source: sums of digests do not depend on order, nor on what was consolidated before.
+    """
+    taken = hashlib.blake2b(data, digest_size=8, salt=time.to_bytes(8, "big")).digest()
+    return diff * int.from_bytes(taken, "big") % _DIGESTS
 
 
 class StreamCounts:
@@ -24,7 +41,8 @@ class StreamCounts:
 
     ``name`` is for people. ``known``: the log is stated up to there. ``kept`` is what :meth:`plain` gave, of an earlier
     run; ``state`` says where that was kept, and ``remedy`` what to do where it is another's. Updates are held somewhere
-    in parts, by name: ``times`` has, for each part, how many there are at each open time.
+    in parts, by name: ``times`` has, for each part, how many there are at each open time. ``held``, where nothing was
+    kept, has the sums of the digests (:func:`update_digest`) of what the log has, by time.
 
     >>> counts = StreamCounts(None, 0)
     >>> counts.bound(5, 2)
@@ -37,23 +55,26 @@ class StreamCounts:
     (5, {'b': {7: 1}})
 
     Raises ForeignStateError for a state of another version. Cost: an update and a bound O(1), the rest O(open times +
-    bounds not reached). Source: the rules of the frontier, "every update before it is there".
+    bounds not reached). Memory: that, and numbers for the last times that are stated. Source: the rules of the
+    frontier, "every update before it is there".
     """
 
     def __init__(
         self, kept: Mapping[str, Any] | None, known: int, *, name: str = "the stream", state: object = "the state",
-        remedy: str = "",
+        remedy: str = "", held: RecentSums | None = None,
     ) -> None:
         if kept is not None and kept.get("version") != VERSION:
             version = kept.get("version")
             raise ForeignStateError(f"the state in {state} has version {version!r}, not {VERSION}: {remedy}")
         self._name = name
         plain = kept or {"released": known, "begun": known, "below": 0, "times": {}, "stated": [], "promised": 0}
-        #: Everything before it is stated, and counted in `_below`.
+        #: Everything before it is stated, and counted in `_past`.
         self.released: int = plain["released"]
+        # How many updates were read at each time that is stated. Of older states only the sum is known.
+        older = None if kept is None else {"since": self.released, "older": plain["below"], "times": []}
+        self._past = RecentSums(plain.get("past", older))
         # Where the log was when the state was begun: updates before that are repeats, not late.
         self._begun: int = plain["begun"]
-        self._below: int = plain["below"]
         #: Part -> time -> how many updates it holds there.
         self.times: dict[str, dict[int, int]] = {
             part: {time: number for time, number in times} for part, times in plain["times"].items()
@@ -62,21 +83,36 @@ class StreamCounts:
         self._stated: dict[int, int] = dict(plain["stated"])
         #: The greatest bound that is promised: no update before it follows.
         self.promised: int = plain["promised"]
+        # Whether the updates that the log had when the state was begun are still being read.
+        self._again: bool = plain.get("again", 0 < self._begun == self.released)
+        # Bounds before `released` that are checked when these are read.
+        self._late: dict[int, int] = dict(plain.get("late", []))
+        # The digests of what the log had then, less those of what was read; None: there is nothing to compare.
+        unlike = plain.get("unlike")
+        self._unlike = held if kept is None or unlike is None else RecentSums(unlike)
+
+    @property
+    def compares(self) -> bool:
+        """Whether it needs the digests of updates, to compare them with those of the log."""
+        return self._unlike is not None
 
     def plain(self) -> dict[str, Any]:
         """The numbers, to be kept."""
         return {
-            "version": VERSION, "released": self.released, "begun": self._begun, "below": self._below,
+            "version": VERSION, "released": self.released, "begun": self._begun, "below": self._past.total,
+            "past": self._past.plain(), "again": self._again, "late": sorted(self._late.items()),
+            "unlike": self._unlike and self._unlike.plain(),
             "times": {part: list(times.items()) for part, times in self.times.items()},
             "stated": sorted(self._stated.items()), "promised": self.promised,
         }
 
     # -- what is read
 
-    def update(self, part: str, time: int, number: int = 1, *, place: object = None) -> bool:
+    def update(self, part: str, time: int, number: int = 1, *, place: object = None, digest: int = 0) -> bool:
         """So many updates at this time are there; whether they are to be held, in ``part``: those before are repeats.
 
-        ``place`` says where they stand. Raises SourceStop, and changes nothing, where they contradict a bound.
+        ``place`` says where they stand, ``digest`` is the sum of theirs, if it :attr:`compares`. Raises SourceStop, and
+        changes nothing, where they contradict a bound.
         """
         late = max(self.promised, self.released if time >= self._begun else 0)
         if time < late:
@@ -85,7 +121,9 @@ class StreamCounts:
                 "State a bound only when every update before it is there. " + _REMEDY, self.released,
             )
         if time < self.released:
-            self._below += number
+            self._past.add(time, number)
+            if self._unlike is not None and time < self._begun:
+                self._unlike.add(time, -digest)
             return False
         times = self.times.setdefault(part, {})
         times[time] = times.get(time, 0) + number
@@ -111,8 +149,26 @@ class StreamCounts:
                     f"{self._name} is stated to have {rows} rows before time {before}{_at(place)}, and {number} before "
                     f"{other}", _REMEDY, self.released,
                 )
-        self._stated.setdefault(before, rows)
-        self._forget()
+        if before >= self.released:
+            self._stated.setdefault(before, rows)
+            self._forget()
+        elif self._again:
+            self._late[before] = rows
+            if len(self._late) > 2 * RECENT:
+                self._late = dict(sorted(self._late.items())[-RECENT:])
+        else:
+            self._check_late(before, rows, place)
+
+    def _check_late(self, before: int, rows: int, place: object = None) -> None:
+        """Raise SourceStop for a bound that the updates which were read before it contradict."""
+        there = self._past.before(before)
+        if there is None and rows > self._past.older:
+            there = self._past.older
+        if there is not None and there != rows:
+            raise SourceStop(
+                f"{self._name} is stated to have {rows} rows before time {before}{_at(place)}, and {there} have come",
+                _REMEDY, self.released,
+            )
 
     # -- what is complete
 
@@ -126,7 +182,7 @@ class StreamCounts:
         for before, rows in sorted(self._stated.items()):
             if before < self.released:
                 continue
-            there = self._below + self.waiting(before)
+            there = self._past.total + self.waiting(before)
             if there > rows:
                 raise SourceStop(
                     f"{self._name} was stated to have {rows} rows before time {before}, and {there} have come",
@@ -142,7 +198,23 @@ class StreamCounts:
                     f"{self._name} was stated to have {self._stated[before]} rows before time {before}, and {there} "
                     f"have come, although by another bound none before {best} is missing", _REMEDY, self.released,
                 )
+        if self._again and best >= self._begun:
+            self._compare()
         return best
+
+    def _compare(self) -> None:
+        """All that the log had when the state was begun was read again: raise SourceStop unless it is the same."""
+        if self._unlike is not None:
+            unlike = [time for time, digest in sorted(self._unlike.times.items()) if digest % _DIGESTS]
+            if unlike or self._unlike.older % _DIGESTS:
+                where = f"before time {self._unlike.since}" if self._unlike.older % _DIGESTS else f"at time {unlike[0]}"
+                raise SourceStop(
+                    f"{self._name} has other updates {where} than the log: it is another history", "Bring the records "
+                    "back that the log was written from, or capture these into new logs", self.released,
+                )
+        for before, rows in sorted(self._late.items()):
+            self._check_late(before, rows)
+        self._again, self._unlike, self._late = False, None, {}
 
     def parts(self, frontier: int) -> Collection[str]:
         """The parts that hold updates before the frontier."""
@@ -156,7 +228,8 @@ class StreamCounts:
         """Everything before the frontier is stated."""
         for part in list(self.times):
             times = self.times[part]
-            self._below += sum(number for time, number in times.items() if time < frontier)
+            for time in sorted(time for time in times if time < frontier):
+                self._past.add(time, times[time])
             self.times[part] = {time: number for time, number in times.items() if time >= frontier}
             if not self.times[part]:
                 del self.times[part]
@@ -172,12 +245,16 @@ class StreamCounts:
     def waits(self) -> str | None:
         """What is held or stated and not complete, in words; None: nothing is."""
         for before, rows in sorted(self._stated.items()):
-            lacks = rows - self._below - self.waiting(before)
+            lacks = rows - self._past.total - self.waiting(before)
             if before >= self.released and lacks:
                 return f"{lacks} of {rows} updates before time {before} are missing"
         times = [time for held in self.times.values() for time in held]
-        number = sum(number for held in self.times.values() for number in held.values())
-        return f"{number} updates at times from {min(times)} on wait for a bound" if times else None
+        if times:
+            number = sum(number for held in self.times.values() for number in held.values())
+            return f"{number} updates at times from {min(times)} on wait for a bound"
+        if self._unlike is not None:
+            return f"the log is complete before {self._begun} already, and no bound that was read is as far"
+        return None
 
 
 def _at(place: object) -> str:

@@ -166,6 +166,36 @@ def test_a_first_try_that_stated_nothing_is_corrected_in_its_directory(dump: Dum
     assert ["2"] == dump.rows()
 
 
+def test_the_columns_of_a_first_try_that_stated_nothing_are_corrected(dump: Dump) -> None:
+    """Whether it stopped at its first record, or rows wait for a bound."""
+    dump.put('{"id": 1, "at": 3, "change": 2}')
+    assert 3 == dump.capture().code
+    assert 3 == dump.capture("--time-column", "at").code
+    assert 1 == dump.capture("--time-column", "at", "--diff-column", "change").code
+    dump.put('{"id": 2, "at": 3}', (5, 2))
+    assert 0 == dump.capture("--time-column", "at", "--diff-column", "change").code
+    assert ["1", "1", "2"] == dump.rows()
+
+
+@pytest.mark.parametrize("lost", [False, True], ids=["memory kept", "memory lost"])
+def test_other_columns_are_another_capture(dump: Dump, lost: bool) -> None:
+    """They decide how a record is read; it names both. A directory of before does not state them."""
+    dump.put('{"id": 1, "time": 3, "at": 4}').put((5, None))
+    row = {**ROWS, "fields": [*ROWS["fields"], *({"name": name, "type": ["null", "long"]} for name in ("at", "n"))]}
+    (dump.folder / "rows/things.avsc").write_text(json.dumps(row), "utf-8")
+    assert 0 == dump.capture().code
+    if lost:
+        (dump.folder / "logs/_memory.json").unlink()
+    refused = dump.capture("--diff-column", "n2")
+
+    assert 4 == refused.code
+    assert "holds another capture, with --diff-column diff, and not with --diff-column n2" in refused.err
+    manifest = dump.folder / "logs/_capture.json"
+    plainly = json.loads(manifest.read_text("utf-8"))
+    manifest.write_text(json.dumps({name: plainly[name] for name in plainly if "column" not in name}), "utf-8")
+    assert 0 == dump.capture().code
+
+
 def test_from_kafka_it_follows_until_it_is_told_to_end(
     run: Run, dump: Dump, monkeypatch: pytest.MonkeyPatch
 ) -> None:

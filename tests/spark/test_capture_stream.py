@@ -176,6 +176,23 @@ def test_a_record_that_is_missing_and_a_state_without_its_checkpoint_are_refused
     stops(job, ForeignStateError, "not that of this checkpoint")
 
 
+@pytest.mark.parametrize(("first", "text"), [((1, 3, 1), None), ((1, 3, 2), "other updates at time 3 than the log")])
+def test_without_state_what_the_log_has_is_compared(first: Any, text: str | None, job: StreamRun) -> None:
+    """By digests of the executors: nothing is added to a log of another history."""
+    job.put({0: [(1, 3, 1), (2, 4, 1), (6, None)]}).capture()
+    shutil.rmtree(job.folder / "state")
+    shutil.rmtree(job.folder / "topics")
+    (job.folder / "topics").mkdir()
+    job._offsets.clear()
+    job.put({0: [first]}, {0: [(2, 4, 3), (2, 4, -2), (6, None), (3, 7, 1), (8, None)]})
+    if text is not None:
+        stops(job, SourceStop, text)
+        assert ({(1, 3): 1, (2, 4): 1}, Antichain([6])) == job.found()
+        return
+    assert Exit.DONE == job.capture()
+    assert ({(1, 3): 1, (2, 4): 1, (3, 7): 1}, Antichain([8])) == job.found()
+
+
 @pytest.mark.parametrize(("words", "text"), [
     (["f", "g", "--state", "s"], "one directory of dumps"),
     (["f"], "--state DIR is missing"),

@@ -17,6 +17,10 @@ from cdcv2.logs.capture_manifest import CAPTURE_FILE, put_manifest
 from cdcv2.rows.row_type import RowType
 
 
+#: What manifests did not state before.
+_LATER = ("time_column", "diff_column")
+
+
 def write_manifest(used: FolderInUse, recipe: Recipe) -> str | None:
     """Write the manifest of a capture into the folder of its logs, or check that the one there is the same.
 
@@ -36,10 +40,11 @@ def write_manifest(used: FolderInUse, recipe: Recipe) -> str | None:
 
 
 def write_stream_manifest(used: FolderInUse, tables: Mapping[str, StreamTopic]) -> str | None:
-    """The same of a capture of stream topics."""
+    """The same of a capture of stream topics; the columns of time and diff are the same for all."""
+    time, diff = next(iter(tables.values())).records.names
     begun: dict[str, Any] = {
         "version": 1, "stream": {table: one.topic for table, one in sorted(tables.items())}, "tables": sorted(tables),
-        "snapshot_completeness": "known",
+        "snapshot_completeness": "known", "time_column": time, "diff_column": diff,
     }
     return put_or_compare(used, begun, {table: one.records.row_type for table, one in tables.items()})
 
@@ -58,7 +63,7 @@ def put_or_compare(used: FolderInUse, begun: Mapping[str, Any], rows: Mapping[st
     except OSError as error:
         raise OutputError(f"{into} cannot be written: {error.strerror or error}; give another --into") from error
     before = read_manifest(path)
-    changed = [name for name in begun if before.get(name) != begun[name]]
+    changed = [name for name in begun if before.get(name) != begun[name] and (name in before or name not in _LATER)]
     if "snapshot" in changed:
         # What is known of the snapshot follows from whether there is one.
         changed = [name for name in changed if name != "snapshot_completeness"]
@@ -103,4 +108,4 @@ def _in_words(name: str, value: Any) -> str:
     if isinstance(value, dict):
         return " ".join(f"--{name} {table}={topic}" for table, topic in value.items())
     text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
-    return f"with --{name} {text}"
+    return f"with --{name.replace('_', '-')} {text}"

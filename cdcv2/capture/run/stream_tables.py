@@ -2,7 +2,7 @@
 
 A log is stated as far as its own topic is complete (:mod:`cdcv2.capture.stream_counts`). Updates that are not stated
 are in memory, in the writer of their log. The memory beside the logs says from where the topics are read again; without
-it they are read from their start, and what the logs have is not written twice.
+it they are read from their start, and what the logs have is compared with them, and not written twice.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from typing import Any, NamedTuple
 from cdcv2.capture import log_set
 from cdcv2.capture.facts import Record
 from cdcv2.capture.log_set import Advance, WriterLogs
+from cdcv2.capture.run.held_digests import held_digests
 from cdcv2.capture.run.state_file import StateStore
 from cdcv2.capture.run.table_writers import TableWriters
 from cdcv2.capture.state_check import FORGET, same_topics
-from cdcv2.capture.stream_counts import StreamCounts
+from cdcv2.capture.stream_counts import StreamCounts, update_digest
 from cdcv2.capture.topics import Ranges, TopicExtents
-from cdcv2.connectors.stream import BoundRecord, StreamRecords, several_partitions
+from cdcv2.connectors.stream import BoundRecord, StreamRecords, UpdateRecord, several_partitions
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.own_json import reading
 from cdcv2.errors import DecodeError, ForeignStateError, MissingLogError, SourceStop, UnavailableError, UnsafeTopicError
@@ -68,7 +69,9 @@ class StreamTables:
                 table, one.records, self._writers.writers[table],
                 StreamCounts(
                     kept["counts"].get(table), frontiers[table], name=f"the topic {one.topic}", state="the memory",
-                    remedy=FORGET,
+                    remedy=FORGET, held=None if table in kept["counts"] else held_digests(
+                        logs[table], one.records.row_type, frontiers[table]
+                    ),
                 ),
             )
             for table, one in tables.items()
@@ -160,8 +163,8 @@ class StreamTables:
                 raise several_partitions(record)
             if not again:
                 stream.counts.bound(fact.before, fact.rows, place=record.position)
-        elif again or stream.counts.update(_PART, fact.time, place=record.position):
-            stream.hold(fact.row, fact.time, fact.diff, place, record.offset)
+        elif again or stream.count(fact, record):
+            stream.hold(fact, place, record.offset)
         self.read[place] = record.offset + 1
         self.records += 1
 
@@ -215,9 +218,15 @@ class _TableStream:
         self.table, self.records, self.writer, self.counts = table, records, writer, counts
         self.firsts: dict[tuple[int, Place], int] = {}
 
-    def hold(self, row: Any, time: int, diff: int, place: Place, offset: int) -> None:
-        self.writer.update(row, time, diff)
-        self.firsts.setdefault((time, place), offset)
+    def count(self, fact: UpdateRecord, record: Record) -> bool:
+        """Whether it is to be held."""
+        row, time, diff = fact
+        digest = update_digest(self.records.row_type.encode(row), time, diff) if self.counts.compares else 0
+        return self.counts.update(_PART, time, place=record.position, digest=digest)
+
+    def hold(self, fact: UpdateRecord, place: Place, offset: int) -> None:
+        self.writer.update(*fact)
+        self.firsts.setdefault((fact.time, place), offset)
 
     def release(self, frontier: int) -> None:
         self.counts.release(frontier)

@@ -3,7 +3,7 @@
 What a record means is in :mod:`cdcv2.connectors.stream`, what is complete in :mod:`cdcv2.capture.stream_counts`, as
 without Spark. Updates are kept in Parquet files beside Spark's checkpoint until they are stated. Both belong together:
 with the checkpoint lost, the source is read again from its start, so the kept updates must go, too; with all lost, what
-the log has already is recognized by its time, provided that the source gives the same records again.
+the log has already is recognized by its time, once it is found to be the same by digests that executors compute.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ from cdcv2 import failpoints
 from cdcv2.capture import log_set
 from cdcv2.capture.facts import Record
 from cdcv2.capture.log_set import Advance
+from cdcv2.capture.run.held_digests import held_digests
 from cdcv2.capture.run.stream_tables import StreamTopic
-from cdcv2.capture.stream_counts import StreamCounts
+from cdcv2.capture.stream_counts import StreamCounts, update_digest
 from cdcv2.connectors.stream import BoundRecord, StreamRecords, several_partitions
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import DecodeError, ForeignStateError, MalformedError
@@ -51,10 +52,14 @@ KEPT = failpoints.declare(
 
 #: Without a part in it, the state of a function that took data in columns.
 VERSION = 2
-_ENCODED = "part int, offset long, time long, data binary, diff long, frontier long, rows long, wrong string"
+_ENCODED = (
+    "part int, offset long, time long, data binary, diff long, frontier long, rows long, wrong string, digest long"
+)
 _KINDS = [
-    pa.int32(), pa.int64(), pa.int64(), pa.binary(), pa.int64(), pa.int64(), pa.int64(), pa.string(),
+    pa.int32(), pa.int64(), pa.int64(), pa.binary(), pa.int64(), pa.int64(), pa.int64(), pa.string(), pa.int64(),
 ]  # fmt: skip
+# A sum of numbers of 64 bits that does not overflow.
+_SUM = "decimal(38, 0)"
 _ARROW = pa.schema(list(zip([column.split()[0] for column in _ENCODED.split(", ")], _KINDS)))
 _TOGETHER = "remove it with its checkpoint: the source is then read from its start, and what the log has is recognized"
 
@@ -88,7 +93,8 @@ class StreamCapture:
         self.logs = TableLogs({log.table: log}, tails)
         #: What is open.
         self.counts = StreamCounts(
-            plain and plain["counts"], self.known, name=f"the topic {source.topic}", state=state, remedy=_TOGETHER
+            plain and plain["counts"], self.known, name=f"the topic {source.topic}", state=state, remedy=_TOGETHER,
+            held=held_digests(self.logs.all()[0], log.row_type, self.known) if plain is None else None,
         )
         self._query: str | None = None if plain is None else plain["query"]
         self._last: int = -1 if plain is None else plain["batch"]
@@ -127,7 +133,7 @@ class StreamCapture:
         if number <= self._last:
             return
         folder = self._state / "rows" / f"{number:020d}-{uuid.uuid4().hex}"
-        encoded = frame.mapInArrow(partial(_encode, self._source.records, self._single), _ENCODED)
+        encoded = frame.mapInArrow(partial(_encode, self._source.records, self._single, self.counts.compares), _ENCODED)
         encoded.write.parquet(writable(folder))
         failpoints.reach(KEPT)
         self._take(folder.name, session.read.schema(_ENCODED).parquet(readable(folder)))
@@ -154,7 +160,9 @@ class StreamCapture:
         """
         wrong = F.min(F.when(F.col("wrong").isNotNull(), F.struct("part", "offset", "wrong"))).alias("wrong")
         ends = F.min("offset").alias("low"), F.max("offset").alias("high")
-        groups = frame.groupBy("part", "time", "frontier", "rows").agg(F.count("*").alias("count"), *ends, wrong)
+        digest = F.sum(F.col("digest").cast(_SUM)).alias("digest")
+        grouped = frame.groupBy("part", "time", "frontier", "rows")
+        groups = grouped.agg(F.count("*").alias("count"), *ends, wrong, digest)
         found = groups.collect()
         errors = [row["wrong"] for row in found if row["wrong"] is not None]
         if errors:
@@ -170,7 +178,7 @@ class StreamCapture:
         for offset, row in sorted(places, key=lambda one: one[0]):
             place = Position(self._source.topic, row["part"], offset)
             if row["frontier"] is None:
-                self.counts.update(folder, row["time"], row["count"], place=place)
+                self.counts.update(folder, row["time"], row["count"], place=place, digest=int(row["digest"] or 0))
                 continue
             self.counts.bound(row["frontier"], row["rows"], place=place)
 
@@ -217,14 +225,26 @@ class StreamCapture:
 # -- columns
 
 
-def _encode(records: StreamRecords, single: bool, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _encode(
+    records: StreamRecords, single: bool, compares: bool, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
     """Records to numbers and canonical bytes, on the executors; ``wrong`` says why one is none."""
     for batch in batches:
         lines = zip(*(column.to_pylist() for column in batch.columns))
-        encoded = [_encoded(records, single, Record(topic, part, at, None, value)) for topic, part, at, value in lines]
+        taken = [_encoded(records, single, Record(topic, part, at, None, value)) for topic, part, at, value in lines]
+        encoded = [(*values, _digest(values) if compares else None) for values in taken]
         columns = zip(*encoded) if encoded else [()] * len(_ARROW)
         arrays = [pa.array(column, field.type) for column, field in zip(columns, _ARROW)]
         yield pa.RecordBatch.from_arrays(arrays, schema=_ARROW)
+
+
+def _digest(values: tuple[Any, ...]) -> int | None:
+    """That of an update, as a signed number; bounds have none."""
+    _, _, time, data, diff, *_ = values
+    if data is None:
+        return None
+    digest = update_digest(data, time, diff)
+    return digest - 2**64 if digest >= 2**63 else digest
 
 
 def _encoded(records: StreamRecords, single: bool, record: Record) -> tuple[Any, ...]:

@@ -11,7 +11,9 @@ from hypothesis import example, given, strategies as st
 
 from cdcv2 import failpoints
 from cdcv2.capture.facts import Record
+from cdcv2.capture.recent_sums import RecentSums
 from cdcv2.capture.run.stream_tables import StreamTables, StreamTopic, run
+from cdcv2.capture.stream_counts import StreamCounts
 from cdcv2.connectors.stream import StreamRecords
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import DecodeError, ForeignStateError, MissingLogError, SourceStop, UnavailableError, UnsafeTopicError
@@ -150,6 +152,82 @@ def test_what_contradicts_a_bound_stops_it_at_its_place(records: list[Any], text
         assert (text in first) or (lost and "have come" in first), first
         log = log.again()
         assert found(log)[0] in [{}, {(1, 3): 1}]
+
+
+OTHERS = "the topic web.things has other updates at time"
+
+
+@pytest.mark.parametrize(("other", "text"), [
+    ([(2, 3, 1), (5, None), (9, 7, 1), (9, None)], f"{OTHERS} 3 than the log: it is another history"),
+    ([(1, 3, 2), (5, None), (9, 7, 1), (9, None)], f"{OTHERS} 3 than the log"),
+    ([(1, 2, 1), (5, None), (9, 7, 1), (9, None)], f"{OTHERS} 2 than the log"),
+    ([(1, 3, 1), (2, 4, 1), (5, 2), (9, 7, 1), (9, 3)], f"{OTHERS} 4 than the log"),
+    ([(1, 3, 1), (1, 3, 1), (1, 3, -1), (4, 4, 1), (4, 4, -1), (5, None), (9, 7, 1), (9, None)], None),
+], ids=["another row", "another diff", "another time", "one more", "the same, not added up"])  # fmt: skip
+@pytest.mark.parametrize("every", [1, 100])
+def test_without_memory_nothing_is_added_to_a_log_of_another_history(
+    other: list[Any], text: str | None, every: int
+) -> None:
+    """What the log has is compared with what is read again, also by a run that is killed on its way."""
+    log, memory = RecordingLog(), KeptMemory()
+    capture(StreamHistory([[(1, 3, 1), (5, None)]]).records(), log)
+    tables = capture(StreamHistory([other[:1]]).records(), log := log.again(), memory)
+    assert ["things: the log is complete before 5 already, and no bound that was read is as far"] == tables.waits()
+    if text is None:
+        capture(StreamHistory([other]).records(), log := log.again(), memory, every)
+        assert ({(1, 3): 1, (9, 7): 1}, Antichain([9])) == found(log)
+        return
+    for _ in range(2):
+        with pytest.raises(SourceStop) as caught:
+            capture(StreamHistory([other]).records(), log := log.again(), memory, every)
+        assert text in str(caught.value)
+        assert ({(1, 3): 1}, Antichain([5])) == found(log)
+
+
+@pytest.mark.parametrize(("rows", "lost"), [(2, False), (2, True), (0, False), (0, True)])
+def test_a_late_bound_is_compared_with_the_updates_before_it(rows: int, lost: bool) -> None:
+    """Also if the log was stated by a promise, and no bound is kept that it could contradict."""
+    records = [(1, 3, 1), (2, 5, 1), (6, None)]
+    log, memory = RecordingLog(), KeptMemory()
+    capture(StreamHistory([[*records, (4, 1), (5, 1), (6, 2), (3, 0)]]).records(), log, memory)
+    memory.plain = None if lost else memory.plain
+    with pytest.raises(SourceStop, match=rf"is stated to have {rows} rows before time 4( \(.*@7\))?, and 1 have come"):
+        capture(StreamHistory([[*records, (4, 1), (5, 1), (6, 2), (3, 0), (4, rows)]]).records(), log.again(), memory)
+
+
+def test_a_late_bound_waits_until_all_before_it_is_read_again() -> None:
+    """A run that has lost its memory does not know before that which is true."""
+    log = RecordingLog()
+    capture(StreamHistory([[(1, 3, 1), (2, 5, 1), (6, None)]]).records(), log)
+    capture(StreamHistory([[(4, 1), (1, 3, 1), (2, 5, 1), (6, None)]]).records(), log := log.again(), every=1)
+    with pytest.raises(SourceStop, match="is stated to have 2 rows before time 4, and 1 have come"):
+        capture(StreamHistory([[(4, 2), (1, 3, 1), (2, 5, 1), (6, None)]]).records(), log.again(), every=1)
+
+
+def test_only_the_last_times_of_a_log_are_told_apart() -> None:
+    """Of those before them it is found that they differ."""
+    for first in (7, 8):
+        held = RecentSums(recent=1)
+        counts = StreamCounts(None, 9, held=held)
+        for time in range(6):
+            held.add(time, 7)
+        for time in range(6):
+            counts.update("", time, digest=7 if time else first)
+        counts.bound(9, None)
+        if first == 7:
+            assert 9 == counts.complete()
+            continue
+        with pytest.raises(SourceStop, match=rf"has other updates before time {held.since} than the log"):
+            counts.complete()
+
+
+def test_a_state_of_before_knows_the_sum_alone() -> None:
+    """A late bound must not count more than that."""
+    kept = {"version": 1, "released": 9, "begun": 0, "below": 4, "times": {}, "stated": [], "promised": 9}
+    counts = StreamCounts(kept, 9)
+    counts.bound(7, 4)
+    with pytest.raises(SourceStop, match="is stated to have 5 rows before time 7, and 4 have come"):
+        counts.bound(7, 5)
 
 
 def test_a_promise_needs_a_topic_with_one_partition() -> None:
