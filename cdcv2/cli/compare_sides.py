@@ -157,7 +157,7 @@ def with_target(source: SourceSnapshot, plan: MaterializationPlan, wanted: Sourc
         verdict = source.compare(tables[one.log], rows[one.target])
         found[one.target] = SourceComparison(tables[one.log], verdict.one, verdict.other, list(verdict.differing))
     complete = not frontier.less_equal(through)
-    if complete and any(told.differing for told in found.values()):
+    if complete and any(compared.differing for compared in found.values()):
         _leave_what_moves(source, found, rows)
     behind = None if complete else f"of the target {through_text(frontier)} only"
     return _part(source, found, ("target", "the target has"), behind, f"target {through_text(frontier)}")
@@ -168,11 +168,11 @@ def _leave_what_moves(
 ) -> None:
     """The target may be ahead of the snapshot: what counts are keys that are the same in a later snapshot, too."""
     with closing(source.later()) as later:
-        for target, told_of in found.items():
-            again = {one.key: one.one for one in later.compare(told_of.table, rows[target]).differing}
-            same = [one for one in told_of.differing if again.get(one.key) == one.one]
-            told_of.between = len(told_of.differing) - len(same)
-            told_of.differing = same
+        for target, comparison in found.items():
+            again = {one.key: one.one for one in later.compare(comparison.table, rows[target]).differing}
+            same = [one for one in comparison.differing if again.get(one.key) == one.one]
+            comparison.between = len(comparison.differing) - len(same)
+            comparison.differing = same
 
 
 def _texts_of(binding: ViewBinding, table: TextTable, view: TargetContent) -> Iterator[tuple[Texts, int]]:
@@ -225,15 +225,15 @@ def _part(
 def _nothing_common(found: Collection[SourceComparison]) -> bool:
     """Whether both sides have rows, and not one in common: what only lags behind has most of them."""
     apart = all(
-        sum(one.one.total() for one in told.differing) == told.one.rows
-        and sum(one.other.total() for one in told.differing) == told.other.rows
-        and not any(one.one & one.other for one in told.differing)
-        for told in found
+        sum(one.one.total() for one in compared.differing) == compared.one.rows
+        and sum(one.other.total() for one in compared.differing) == compared.other.rows
+        and not any(one.one & one.other for one in compared.differing)
+        for compared in found
     )
-    return apart and any(told.one.rows for told in found) and any(told.other.rows for told in found)
+    return apart and any(compared.one.rows for compared in found) and any(compared.other.rows for compared in found)
 
 
-def _lines(name: str, found: SourceComparison, says: str) -> Iterator[str]:
+def _lines(name: str, found: SourceComparison, verdict: str) -> Iterator[str]:
     table = found.table
     if table.left_out:
         yield f"{name}: not compared: {', '.join(table.left_out)} of {table.name}"
@@ -244,13 +244,13 @@ def _lines(name: str, found: SourceComparison, says: str) -> Iterator[str]:
         return
     yield (
         f"{name}: {len(found.differing)} keys differ; the source has {found.one.rows} rows ({found.one}), "
-        f"{says} {found.other.rows} ({found.other})"
+        f"{verdict} {found.other.rows} ({found.other})"
     )
     for one in found.differing[:MOST_SHOWN]:
         key = {column.name: column.shown(text) for column, text in zip(table.columns, one.key)}
         sides = [", ".join(json.dumps(row, ensure_ascii=False) for row in shown(table, rows)) or "nothing"
                  for rows in (one.one, one.other)]  # fmt: skip
-        yield f"  {json.dumps(key, ensure_ascii=False)}: the source has {sides[0]}, {says} {sides[1]}"
+        yield f"  {json.dumps(key, ensure_ascii=False)}: the source has {sides[0]}, {verdict} {sides[1]}"
     if len(found.differing) > MOST_SHOWN:
         yield f"  and {len(found.differing) - MOST_SHOWN} more"
 

@@ -65,13 +65,13 @@ def run(args: argparse.Namespace) -> Exit:
     if args.bindings or all(map(is_remap, args.log)):
         return _remaps(args)
     logs = open_logs(args, as_one=False)
-    eager = {named.log.name: told for named in logs if (told := description_of(named.log).ordering) != COMMIT_ORDER}
+    eager = {named.log.name: stated for named in logs if (stated := description_of(named.log).ordering) != COMMIT_ORDER}
     show = _json if args.json else _short if args.brief else _text
     garbled = shown = 0
     with ResultOutput(args.output) as output:
         width = get_terminal_size().columns if output.is_terminal and not args.json else None
-        for name, told in () if args.json else eager.items():
-            output.line(f"{name}  ordering  {told}: each transaction as soon as it is complete; no cut is consistent")
+        for name, stated in () if args.json else eager.items():
+            output.line(f"{name}  ordering  {stated}: each transaction as soon as it is complete; no cut is consistent")
         for named, entry in entries(logs, "reading", bar=not output.is_terminal):
             garbled += isinstance(entry.message, GarbledMessage)
             lines = show(named, entry, eager.get(named.log.name))

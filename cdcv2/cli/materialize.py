@@ -121,8 +121,8 @@ def run(args: argparse.Namespace) -> Exit:
     if not args.report_every >= 0:
         raise UsageError(f"--report-every {args.report_every}: it takes a number of seconds from 0 on")
     plan = read_plan(args.file)
-    with stop_signals() as told:
-        reading = _Source(plan, follow=args.follow, told=told, quarantine=quarantine_of(args))
+    with stop_signals() as stopping:
+        reading = _Source(plan, follow=args.follow, stopping=stopping, quarantine=quarantine_of(args))
         # Before anything is taken over: one who is refused leaves the one who runs alone.
         plan.demand_continued()
         log = plan.recovery()
@@ -142,11 +142,11 @@ def run(args: argparse.Namespace) -> Exit:
             for named in plan.logs:
                 named.log.close()
         _report(plan, runtime, reading, as_json=args.json)
-    if not told():
+    if not stopping():
         reading.demand_reached()
-    if reading.disputed() and not told():
+    if reading.disputed() and not stopping():
         return Exit.WRONG
-    return Exit.MISSING if reading.incomplete() and not told() else Exit.DONE
+    return Exit.MISSING if reading.incomplete() and not stopping() else Exit.DONE
 
 
 class _StopRequest(Exception):
@@ -157,9 +157,10 @@ class _Source(NullObserver):
     """The source of the runtime: the logs as one timeline, and the observer of their reading."""
 
     def __init__(
-        self, plan: MaterializationPlan, *, follow: bool, told: Callable[[], bool], quarantine: Quarantine | None = None
+        self, plan: MaterializationPlan, *, follow: bool, stopping: Callable[[], bool],
+        quarantine: Quarantine | None = None,
     ) -> None:
-        self._plan, self._follow, self._told = plan, follow, told
+        self._plan, self._follow, self._stopping = plan, follow, stopping
         self._found = some_covered(plan.logs)
         # A run that follows for ever has to report it at its start.
         self._stops = StopRemarks("cdcv2 materialize", plan.logs)
@@ -192,7 +193,7 @@ class _Source(NullObserver):
         """Name a stop that came, and end the reading if it was asked for: cuts are asked for between transactions."""
         if self._follow:
             self._stops.after_message(entry)
-        if self._told():
+        if self._stopping():
             raise _StopRequest
 
     def _demand(self, checkpoint: Checkpoint) -> None:
@@ -239,7 +240,7 @@ def _bookmarks(state: Any) -> dict[str, Any]:
 
 def _moves(runtime: Runtime, driver: Driver, every: float) -> Iterator[None]:
     """Run it; yields each time that its progress should be reported. Remarks of the driver are reported at once."""
-    said, at, remarks = 0, time.monotonic(), 0
+    reported, at, remarks = 0, time.monotonic(), 0
     try:
         for step in runtime.steps():
             if step is Pause.DRIVER:
@@ -247,8 +248,8 @@ def _moves(runtime: Runtime, driver: Driver, every: float) -> Iterator[None]:
             for one in driver.remarks[remarks:]:
                 remark(f"cdcv2 materialize: {one}")
             remarks = len(driver.remarks)
-            if runtime.transactions > said and time.monotonic() >= at + every:
-                said, at = runtime.transactions, time.monotonic()
+            if runtime.transactions > reported and time.monotonic() >= at + every:
+                reported, at = runtime.transactions, time.monotonic()
                 yield
     except _StopRequest:
         # What is reported as complete now is in the target then.

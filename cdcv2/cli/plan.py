@@ -138,9 +138,9 @@ class MaterializationPlan:
         try:
             yield
         except UsageError as cause:
-            said = str(cause)
-            found = next((part for target, part in self.lines.items() if target and _names(said, target)), None)
-            (found or self.lines[None]).fail(said)
+            reason = str(cause)
+            found = next((part for target, part in self.lines.items() if target and _names(reason, target)), None)
+            (found or self.lines[None]).fail(reason)
 
 
 def _identities(log: Log) -> list[str]:
@@ -151,6 +151,6 @@ def _identities(log: Log) -> list[str]:
     return [known for known in (stated.identity, place) if known is not None]
 
 
-def _names(said: str, target: str) -> bool:
+def _names(reason: str, target: str) -> bool:
     """Errors of one table begin with its name."""
-    return said.startswith((f"{target}: ", f"{target!r} "))
+    return reason.startswith((f"{target}: ", f"{target!r} "))

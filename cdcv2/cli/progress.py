@@ -79,19 +79,19 @@ class Lines:
 
     def __init__(self, say: Callable[[str], object], *, clock: Callable[[], float] = time.monotonic) -> None:
         self._say, self._clock = say, clock
-        self._looked = self._said = float("-inf")
+        self._looked = self._shown = float("-inf")
         self._last: str | None = None
 
     def turn(self, text: Callable[[], str]) -> None:
         """Print the text that ``text`` makes, if it is time to; it is made only then."""
         now = self._clock()
-        if now < self._looked + LOOK or now < self._said + CHANGED:
+        if now < self._looked + LOOK or now < self._shown + CHANGED:
             return
         self._looked = now
         line = text()
-        if line != self._last or now >= self._said + UNCHANGED:
+        if line != self._last or now >= self._shown + UNCHANGED:
             self._say(line)
-            self._last, self._said = line, now
+            self._last, self._shown = line, now
 
 
 @contextmanager

@@ -132,11 +132,11 @@ def record_lines(log: RemapLog, *, as_json: bool, brief: bool, as_lsn: bool) -> 
     for position, raw in view.records:
         record, holds = decode(raw, position), position in won
         if as_json:
-            said = json.loads(raw)
-            if "position" in said:
+            plain = json.loads(raw)
+            if "position" in plain:
                 # That of a summary is up to where it sums up, not where it stands.
-                said["before"] = said.pop("position")
-            yield json_line({"position": position, "won": holds, **said})
+                plain["before"] = plain.pop("position")
+            yield json_line({"position": position, "won": holds, **plain})
         elif holds or not brief:
             yield _record_text(f"{log.name}@{position}", record, holds, as_lsn)
 
@@ -157,9 +157,9 @@ def _record_text(head: str, record: Record, holds: bool, as_lsn: bool) -> str:
         recipe = "" if record.recipe is None else f", under {record.recipe!r} from now on"
         where, what = binding.frontier, f"binding   {binding.lower} to {upper}{recipe}:"
     elif isinstance(record, HoldRecord):
-        said = "let go" if record.since is None else f"needed from the time {record.since} on"
+        needed = "let go" if record.since is None else f"needed from the time {record.since} on"
         of = f"{record.called} ({record.of})" if record.called else record.of
-        return f"{head}  hold      {of}: {said}{by}"
+        return f"{head}  hold      {of}: {needed}{by}"
     else:
         since = record.remap["bindings"][0][0]
         return f"{head}  summary   of all before {record.position}, from the time {since} on{by}"

@@ -15,12 +15,12 @@ def stop_signals() -> Iterator[Callable[[], bool]]:
     So the command can write what is complete, and report how far it is, before the block ends. Raises
     KeyboardInterrupt at the end of it, if the last wish was Ctrl-C.
     """
-    told: list[int] = []
+    received: list[int] = []
 
     def receive(number: int, frame: FrameType | None) -> None:
-        if number == signal.SIGINT and told:
+        if number == signal.SIGINT and received:
             raise KeyboardInterrupt
-        told.append(number)
+        received.append(number)
 
     try:
         before = {number: signal.signal(number, receive) for number in (signal.SIGTERM, signal.SIGINT)}
@@ -29,9 +29,9 @@ def stop_signals() -> Iterator[Callable[[], bool]]:
         yield lambda: False
         return
     try:
-        yield lambda: bool(told)
+        yield lambda: bool(received)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-    if told[-1:] == [signal.SIGINT]:
+    if received[-1:] == [signal.SIGINT]:
         raise KeyboardInterrupt

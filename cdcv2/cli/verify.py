@@ -269,8 +269,8 @@ def _text(
     ]
     lines += behind
     so_far = "" if through == LACKING else "so far "
-    said = {Exit.DONE: "", Exit.MISSING: f"incomplete: {so_far}", Exit.WRONG: f"wrong: {so_far}"}[verdict]
-    return [*lines, f"{said}{through}"]
+    summary = {Exit.DONE: "", Exit.MISSING: f"incomplete: {so_far}", Exit.WRONG: f"wrong: {so_far}"}[verdict]
+    return [*lines, f"{summary}{through}"]
 
 
 def _behind(judged: list[TableVerdict]) -> list[str]:

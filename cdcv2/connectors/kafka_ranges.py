@@ -70,13 +70,13 @@ class KafkaRanges:
         self._consumer = None
 
     def _until(self, unread: dict[Place, int]) -> Iterator[Record]:
-        heard = time.monotonic()
+        active = time.monotonic()
         while unread:
             for message in self._client.received(self._consumer, 1000, timeout=0.05):
                 place = message.topic(), message.partition()
                 high, at = unread.get(place), message.offset()
                 if message.error() is None:
-                    heard = time.monotonic()
+                    active = time.monotonic()
                     if high is not None and at < high:
                         yield Record(*place, at, message.key(), message.value())
                     at += 1
@@ -88,7 +88,7 @@ class KafkaRanges:
                 if high is not None and at >= high:
                     del unread[place]
                     self._consumer.incremental_unassign([self._client.kafka.TopicPartition(*place)])
-            if unread and time.monotonic() > heard + self._client.patience:
+            if unread and time.monotonic() > active + self._client.patience:
                 raise self._client.error(f"topic {min(unread)[0]!r}", None)
 
     def _judge(self, place: Place, error: Any) -> None:

@@ -139,17 +139,17 @@ class KafkaTopics:
     def _until(self, ends: Mapping[Place, int], positions: Mapping[Place, int]) -> Iterator[Item]:
         """To the ends, as they were."""
         unread = {place for place, end in ends.items() if positions.get(place, 0) < end}
-        heard = time.monotonic()
+        active = time.monotonic()
         while unread:
             for item in self._batch():
                 yield item
                 if item is None:
                     continue
-                heard = time.monotonic()
+                active = time.monotonic()
                 place, following = item if isinstance(item, PartitionPosition) else (_place(item), item.offset + 1)
                 if following >= ends.get(place, 0):
                     unread.discard(place)
-            if unread and time.monotonic() > heard + self._client.patience:
+            if unread and time.monotonic() > active + self._client.patience:
                 raise self._client.error(f"topic {min(unread)[0]!r}", None)
 
     def _follow(self, positions: Mapping[Place, int]) -> Iterator[Item]:

@@ -286,14 +286,14 @@ class KafkaLog:
         unread = {part for part, end in ends.items() if at.get(part, 0) < end}
         if not unread and not follow:
             return
-        consumer, heard = self._client.consumer(), time.monotonic()
-        looked = heard
+        consumer, active = self._client.consumer(), time.monotonic()
+        looked = active
         try:
             self._assign(consumer, ends if follow else unread, at)
             while follow or unread:
                 records = self._client.received(consumer, 1000, timeout=0.1)
                 for record in records:
-                    heard, part = time.monotonic(), record.partition()
+                    active, part = time.monotonic(), record.partition()
                     self._client.answered()
                     if record.error() is not None:
                         self._judge(record, ends, unread)
@@ -306,7 +306,7 @@ class KafkaLog:
                     if time.monotonic() > looked + _LOOK:
                         self._look_for_more(consumer, ends)
                         looked = time.monotonic()
-                elif not records and time.monotonic() > heard + self._client.patience:
+                elif not records and time.monotonic() > active + self._client.patience:
                     raise self._client.error(f"topic {self._topic!r}", None)
         finally:
             consumer.close()

@@ -150,10 +150,10 @@ class KafkaRemap:
         gone = (error_of._AUTO_OFFSET_RESET, error_of.OFFSET_OUT_OF_RANGE)
         passing = (error_of._PARTITION_EOF, error_of._ALL_BROKERS_DOWN, error_of._TRANSPORT)
         records: list[tuple[int, bytes]] = []
-        heard = time.monotonic()
+        active = time.monotonic()
         while True:
             for record in self._client.received(self._consumer, 100, timeout=0.02):
-                heard, error = time.monotonic(), record.error()
+                active, error = time.monotonic(), record.error()
                 if error is None:
                     if record.offset() < end:
                         records.append((record.offset(), record.value() or b""))
@@ -165,5 +165,5 @@ class KafkaRemap:
                 at = record.offset()
                 if at is not None and at + (error is None) >= end:
                     return records
-            if time.monotonic() > heard + self._client.patience:
+            if time.monotonic() > active + self._client.patience:
                 self._client.fail(f"topic {self._topic!r}", None)

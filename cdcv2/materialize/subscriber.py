@@ -53,7 +53,7 @@ class Subscriber:
         """
         plain = message if isinstance(message, Mapping) else _decoded(message)
         shown, lower, upper = self._placed(plain)
-        said = _stated(plain) if "deltas" in plain else shown.change(plain)
+        content = _stated(plain) if "deltas" in plain else shown.change(plain)
         if upper not in self._open.get(lower, {}):
             if self.frontier.dominates(upper):
                 self.repeats += 1
@@ -62,7 +62,7 @@ class Subscriber:
             self._name = plain.get("materialization")
         tables = self._open.setdefault(lower, {}).setdefault(upper, {})
         awaited = tables.setdefault(shown.table.name, _TransactionDeltas())
-        self.repeats += awaited.state(upper, said) if isinstance(said, int) else awaited.add(upper, *said)
+        self.repeats += awaited.state(upper, content) if isinstance(content, int) else awaited.add(upper, *content)
         moved = False
         while self._settle():
             moved = True
@@ -78,9 +78,9 @@ class Subscriber:
         if not lower.dominates(self.frontier):
             met.append((Antichain(), self.frontier))
         if met:
-            told = f"others from {met[0][0]} to {met[0][1]}" if met[0][0] else f"the view, which is at {met[0][1]}"
+            near = f"others from {met[0][0]} to {met[0][1]}" if met[0][0] else f"the view, which is at {met[0][1]}"
             raise RefusedError(
-                f"deltas from {lower} to {upper} overlap {told}: they were pushed with another recovery log, or an old "
+                f"deltas from {lower} to {upper} overlap {near}: they were pushed with another recovery log, or an old "
                 "one (of a backup, say), and would be added a second time. Push with the right one; or begin anew, "
                 "with an empty topic or receiver, an empty recovery log and a new subscriber"
             )

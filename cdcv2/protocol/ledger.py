@@ -231,17 +231,17 @@ class Ledger:
     ) -> Iterable[Dispute]:
         """Where ``stated`` differs from what is recorded, at times beyond ``since`` and not beyond the new known."""
         statement, position = stated
-        said = {
+        latest = {
             time: count for time, count in statement.counts
             if since.less_equal(time) and not plan.known.less_equal(time)
         }
-        for time, count in said.items():
+        for time, count in latest.items():
             recorded, where = next((held[time] for held in recorded_at if time in held), (0, None))
             if recorded != count and time not in self._ruled:
                 yield Dispute("count", time, recorded, count, (where, position))
         for held in recorded_at:
             for time in held.between(statement.lower, statement.upper):
-                if time not in said and time not in self._ruled:
+                if time not in latest and time not in self._ruled:
                     recorded, where = held[time]
                     yield Dispute("count", time, recorded, 0, (where, position))
 

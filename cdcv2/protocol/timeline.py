@@ -153,5 +153,5 @@ class Timeline:
 
     def missing(self) -> dict[str, MissingUpdates]:
         """Part -> what lacks there, for the parts in which something that was stated is missing."""
-        told = {part: reader.missing() for part, reader in self.readers.items()}
-        return {part: missing for part, missing in told.items() if missing}
+        found = {part: reader.missing() for part, reader in self.readers.items()}
+        return {part: missing for part, missing in found.items() if missing}

@@ -41,7 +41,7 @@ from cdcv2.rows.values import decimal_text
 from cdcv2.store.postgres_session import find_table
 
 #: The form of a type: its expression, its function, and what a text of it is for people.
-_Told: TypeAlias = tuple[LiteralString, Callable[[Any], "str | None"], Callable[[str], Any]]
+_TextReader: TypeAlias = tuple[LiteralString, Callable[[Any], "str | None"], Callable[[str], Any]]
 
 _COLUMNS = """
     SELECT attname, attgenerated <> '', atttypid, atttypmod FROM pg_catalog.pg_attribute
@@ -156,7 +156,7 @@ def _column(connection: Any, table: str, row_type: RowType, name: str, oid: int,
     return TextColumn(name, sql, text, index, people)
 
 
-def _text_of(connection: Any, place: str, oid: int, modifier: int, shape: Shape) -> _Told:
+def _text_of(connection: Any, place: str, oid: int, modifier: int, shape: Shape) -> _TextReader:
     """The form of a type."""
     found = connection.execute(_TYPE, (oid,)).fetchone()
     typname, typtype, category, element, base, base_modifier = found

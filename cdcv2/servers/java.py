@@ -46,10 +46,10 @@ def java_version(java: Path) -> int:
     Raises UnavailableError when it does not run or does not report its version.
     """
     try:
-        said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
+        output = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired) as cause:
         raise UnavailableError(f"{str(java)!r} does not run ({cause}): {_REMEDY}") from cause
-    match = re.search(r'version "(?:1\.)?(\d+)', said.stderr + said.stdout)
+    match = re.search(r'version "(?:1\.)?(\d+)', output.stderr + output.stdout)
     if match is None:
         raise UnavailableError(f"{str(java)!r} does not tell its version: {_REMEDY}")
     return int(match.group(1))

@@ -60,7 +60,7 @@ class Postgres(Server):
     def __init__(
         self, folder: Path | None = None, *, database: str = "bank", settings: Mapping[str, str] | None = None
     ) -> None:
-        self._user = _somebody_else()
+        self._user = _other_user()
         super().__init__("postgres", folder, place=None if self._user is None else _open_place())
         self.database = database
         self.host, self.port = "127.0.0.1", free_port()
@@ -155,7 +155,7 @@ def _plain_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith(("PG", "LC_", "LANG"))}
 
 
-def _somebody_else() -> User | None:
+def _other_user() -> User | None:
     """Whom to run as: ourselves (None), or, for root, somebody without rights who is in the password file."""
     if os.geteuid() != 0:
         return None

@@ -90,18 +90,18 @@ class Child:
             env=None if env is None else dict(env),
             cwd=cwd,
         )
-        said = self._receive()
-        if "pid" not in said:
+        answer = self._receive()
+        if "pid" not in answer:
             self._supervisor.wait()
-            raise UnavailableError(f"{name} cannot be started: {said.get('failed', 'its supervisor was killed')}")
-        self.pid = int(str(said["pid"]))
+            raise UnavailableError(f"{name} cannot be started: {answer.get('failed', 'its supervisor was killed')}")
+        self.pid = int(str(answer["pid"]))
         threading.Thread(target=self._watch, name=f"watch {name}", daemon=True).start()
         _living.add(self)
 
     def _receive(self) -> dict[str, object]:
         line = self._supervisor.stdout.readline() if self._supervisor.stdout else b""
-        said: dict[str, object] = json.loads(line or b"{}")
-        return said
+        answer: dict[str, object] = json.loads(line or b"{}")
+        return answer
 
     def _watch(self) -> None:
         code = self._receive().get("code")

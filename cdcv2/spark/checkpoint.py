@@ -50,7 +50,7 @@ def _last(checkpoint: Path) -> int | None:
 def _query(checkpoint: Path) -> str | None:
     """The identity of the query whose checkpoint it is; None: the checkpoint has none."""
     try:
-        said = json.loads((checkpoint / "metadata").read_bytes())
+        metadata = json.loads((checkpoint / "metadata").read_bytes())
     except (OSError, ValueError):
         return None
-    return str(said.get("id")) if isinstance(said, dict) else None
+    return str(metadata.get("id")) if isinstance(metadata, dict) else None

@@ -175,16 +175,16 @@ def run(name: str, body: Callable[[], Exit]) -> int:
 
 def exit_code(error: BaseException) -> Exit:
     """The exit code of an error: of one of ours as the command has it; of Spark's and the system's UNABLE; else BUG."""
-    told = translated(error)
-    if isinstance(told, Cdcv2Error):
-        return exit_of(told)
-    return Exit.UNABLE if isinstance(told, (PySparkException, Py4JError, OSError)) else Exit.BUG
+    known = translated(error)
+    if isinstance(known, Cdcv2Error):
+        return exit_of(known)
+    return Exit.UNABLE if isinstance(known, (PySparkException, Py4JError, OSError)) else Exit.BUG
 
 
 def one_line(error: BaseException) -> str:
     """The error as one readable line."""
-    told = translated(error)
-    text = str(told) if isinstance(told, Cdcv2Error) else f"{type(told).__name__}: {told}"
+    known = translated(error)
+    text = str(known) if isinstance(known, Cdcv2Error) else f"{type(known).__name__}: {known}"
     # Java's stack traces come within the message; their first lines have the reason.
     text = re.split(r"\n\s+at |\nJVM stacktrace|\n=== Streaming Query ===", text)[0]
     line = " ".join(re.sub(r"An error occurred while calling o\d+\.\w+\.\s*: ", "", text).split())

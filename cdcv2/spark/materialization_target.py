@@ -41,11 +41,11 @@ _KEYED = (
 _KEYED_ARROW = pa.schema([
     ("key", pa.binary()), ("row", pa.binary()), ("time", pa.int64()), ("diff", pa.int64()), ("failure", pa.binary()),
 ])  # fmt: skip
-_TOLD = (
+_RECEIPT = (
     spark.StructType()
     .add("receipt", spark.StringType()).add("updates", spark.LongType()).add("failure", spark.BinaryType())
 )  # fmt: skip
-_TOLD_ARROW = pa.schema([("receipt", pa.string()), ("updates", pa.int64()), ("failure", pa.binary())])
+_RECEIPT_ARROW = pa.schema([("receipt", pa.string()), ("updates", pa.int64()), ("failure", pa.binary())])
 
 
 class MaterializationTarget:
@@ -87,9 +87,9 @@ class MaterializationTarget:
                 frame = rows.get(binding.log)
                 if frame is None:
                     continue
-                told = [_received(row) for row in _tasks(frame.where(beyond(begin)), binding, number, hand).collect()]
-                counted[binding.log] = sum(updates for _, updates in told)
-                yield from ((number, receipt) for receipt, _ in told)
+                tasks = [_received(row) for row in _tasks(frame.where(beyond(begin)), binding, number, hand).collect()]
+                counted[binding.log] = sum(updates for _, updates in tasks)
+                yield from ((number, receipt) for receipt, _ in tasks)
 
         self._runtime.transact(upper, carried, self._of.to_plain())
         return counted
@@ -107,7 +107,7 @@ def _received(row: Any) -> tuple[Any, int]:
 
 def _tasks(frame: DataFrame, binding: ViewBinding, number: int, hand: TargetWorker) -> DataFrame:
     keyed = frame.select("data", "time", "diff").mapInArrow(_by_key(binding), _KEYED)
-    return keyed.repartition("key").sortWithinPartitions("key").mapInArrow(_task(binding, number, hand), _TOLD)
+    return keyed.repartition("key").sortWithinPartitions("key").mapInArrow(_task(binding, number, hand), _RECEIPT)
 
 
 def _by_key(binding: ViewBinding) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
@@ -148,7 +148,7 @@ def _task(binding: ViewBinding, number: int, hand: TargetWorker) -> Callable[[Ba
             # To try again would not help; the driver raises it as it is.
             wrong = pickle.dumps(failure)
         yield pa.RecordBatch.from_pydict(
-            {"receipt": [json.dumps(receipt)], "updates": [count], "failure": [wrong]}, schema=_TOLD_ARROW
+            {"receipt": [json.dumps(receipt)], "updates": [count], "failure": [wrong]}, schema=_RECEIPT_ARROW
         )
 
     return task

@@ -31,7 +31,7 @@ class PartitionBatch:
 
 def statements(codec: RowCodec, one: PartitionBatch) -> list[tuple[Progress, Position]]:
     """The statements of a partition, decoded, in the order of their positions. Raises DecodeError."""
-    said = []
+    found = []
     for offset, index, value, _ in sorted(one.statements, key=lambda row: (row["offset"], row["index"])):
         position = Position(one.place, one.part, offset, index)
         try:
@@ -39,8 +39,8 @@ def statements(codec: RowCodec, one: PartitionBatch) -> list[tuple[Progress, Pos
         except DecodeError as error:
             raise DecodeError(error.reason, position=position, raw=error.raw) from None
         if isinstance(message, Progress):
-            said.append((message, position))
-    return said
+            found.append((message, position))
+    return found
 
 
 def wrong(codec: RowCodec, raw: DataFrame, found: Row | None) -> DecodeError:

@@ -209,16 +209,16 @@ class Reader:
         self.finished = True
 
     def _absorb(self, session: SparkSession, raw: DataFrame) -> None:
-        heard = self._listen(raw)
-        missed = self._missed(session, heard)
+        batches = self._listen(raw)
+        missed = self._missed(session, batches)
         if missed is not None:
             missed = missed.persist()
             try:
                 self._take(missed, self._listen(missed))
             finally:
                 missed.unpersist()
-        self._take(raw, heard)
-        for one in heard:
+        self._take(raw, batches)
+        for one in batches:
             positions = self._positions.setdefault(one.place, {})
             positions[one.part] = max(one.end, positions.get(one.part, 0))
         failpoints.reach(_AFTER_STASH)
@@ -240,16 +240,16 @@ class Reader:
             F.min(F.when(~is_updates & ~is_statement, whole)).alias("odd"),
             F.collect_set(F.when(directories, F.col("offset"))).alias("files"),
         )
-        heard = [PartitionBatch(**{**row.asDict(), "files": set(row["files"])}) for row in found.collect()]
-        return sorted(heard, key=lambda one: (one.place, one.part))
+        batches = [PartitionBatch(**{**row.asDict(), "files": set(row["files"])}) for row in found.collect()]
+        return sorted(batches, key=lambda one: (one.place, one.part))
 
-    def _missed(self, session: SparkSession, heard: list[PartitionBatch]) -> DataFrame | None:
+    def _missed(self, session: SparkSession, batches: list[PartitionBatch]) -> DataFrame | None:
         """What lies between the state's positions and this batch. A directory still has it; a topic must not have any.
 
         Files become visible in the order of their numbers, but not always in that of their dates, which is Spark's.
         """
         frames = []
-        for one in heard:
+        for one in batches:
             following = self._positions.get(one.place, {}).get(one.part, 0)
             if one.place in self._logs.directories:
                 numbers = set(range(following, one.end)) - one.files
@@ -270,10 +270,10 @@ class Reader:
                 f"it only up to {following}: {passed} messages would be passed over. {REMEDY}"
             )
 
-    def _take(self, raw: DataFrame, heard: list[PartitionBatch]) -> None:
+    def _take(self, raw: DataFrame, batches: list[PartitionBatch]) -> None:
         """Statements into the ledgers, updates into the stashes."""
-        said: dict[str, list[tuple[Progress, Position]]] = {}
-        for one in heard:
+        stated: dict[str, list[tuple[Progress, Position]]] = {}
+        for one in batches:
             if one.odd is not None:
                 raise self._odd(one)
             table = self._table_of[one.place]
@@ -281,10 +281,10 @@ class Reader:
                 # An empty message, which states of the log that it begins nowhere; or it begins by now.
                 self._covered.demand_still(self._look)
                 continue
-            said.setdefault(table.name, []).extend(statements(table.codec, one))
+            stated.setdefault(table.name, []).extend(statements(table.codec, one))
         for table in self.tables.values():
-            table.ledger.state(said.get(table.name, []))
-            updates = sum(one.updates for one in heard if one.place in table.places)
+            table.ledger.state(stated.get(table.name, []))
+            updates = sum(one.updates for one in batches if one.place in table.places)
             if updates:
                 self._stash(table, raw.where(F.col("place").isin(table.places) & begins_updates(F.col("value"))))
 

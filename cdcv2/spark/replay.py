@@ -118,23 +118,23 @@ def opened(
     called = [(plan.output or plan.state) / table for table in plan.tables]
     nameable(spark, plan.state, plan.checkpoint, *called, *plan.logs.directories)
     topics = _topics(spark, plan)
-    told = _stated(spark, plan, topics)
+    facts = _stated(spark, plan, topics)
     one_timeline(
-        [LogPart(f"the log {name}", one.description.timeline) for name, one in sorted(told.items())], plan.timeline,
+        [LogPart(f"the log {name}", one.description.timeline) for name, one in sorted(facts.items())], plan.timeline,
         naming=plan.naming,
     )  # fmt: skip
-    covered = _coverage(plan, told)
+    covered = _coverage(plan, facts)
     reader = Reader(
         plan.state, plan.logs, plan.tables, _target(plan, target, covered), start=plan.start,
         identities={topic.name: topic.identity for topic in topics}, report=progress.batch, covered=covered,
         look=lambda: _coverage(plan, _stated(spark, plan, _topics(spark, plan))),
-        decided=decisions_about(plan.quarantine, _histories(plan, told)),
+        decided=decisions_about(plan.quarantine, _histories(plan, facts)),
     )
     checkpoint.check(plan.checkpoint, reader.done, reader.folder)
     for topic in topics:
         check(topic, reader.positions.get(topic.name, {}))
     progress.covered(covered)
-    progress.stopped(sorted({stop for one in told.values() for stop in one.stops}))
+    progress.stopped(sorted({stop for one in facts.values() for stop in one.stops}))
     return reader
 
 
@@ -144,19 +144,19 @@ def _topics(spark: SparkSession, plan: ReplayPlan) -> list[TopicDescription]:
 
 def _stated(spark: SparkSession, plan: ReplayPlan, topics: Sequence[TopicDescription]) -> dict[str, LogFacts]:
     """What the logs state of themselves now, by their places; topics without a message state nothing yet."""
-    told = stated(spark, plan.logs.kafka, [one.topic for one in topics])
+    facts = stated(spark, plan.logs.kafka, [one.topic for one in topics])
     logs = {name: DirectoryLog(name) for name in plan.logs.directories}
-    return told | {name: LogFacts(description_of(log), tuple(stops_of([log]))) for name, log in logs.items()}
+    return facts | {name: LogFacts(description_of(log), tuple(stops_of([log]))) for name, log in logs.items()}
 
 
-def _coverage(plan: ReplayPlan, told: Mapping[str, LogFacts]) -> TableCoverage:
-    return coverage((place.table, told[place.name].description) for place in plan.logs.places if place.name in told)
+def _coverage(plan: ReplayPlan, facts: Mapping[str, LogFacts]) -> TableCoverage:
+    return coverage((place.table, facts[place.name].description) for place in plan.logs.places if place.name in facts)
 
 
-def _histories(plan: ReplayPlan, told: Mapping[str, LogFacts]) -> dict[str, str]:
-    places = [place for place in plan.logs.places if place.name in told]
+def _histories(plan: ReplayPlan, facts: Mapping[str, LogFacts]) -> dict[str, str]:
+    places = [place for place in plan.logs.places if place.name in facts]
     return {
-        table: history_of((told[place.name].description, place.name) for place in places if place.table == table)
+        table: history_of((facts[place.name].description, place.name) for place in places if place.table == table)
         for table in {place.table for place in places}
     }
 

@@ -20,7 +20,7 @@ from cdcv2.errors import UsageError
 AVRO = ("org.apache.spark.sql.avro.functions", "spark-avro")
 KAFKA = ("org.apache.spark.sql.kafka010.KafkaSourceProvider", "spark-sql-kafka-0-10")
 # Loggers that print a failed query's stack trace, a hundred lines, before the job reports it in one.
-_TELLS_AGAIN = (
+_REPEATS = (
     "org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution",
     "org.apache.spark.sql.execution.streaming.MicroBatchExecution",
 )
@@ -34,7 +34,7 @@ def session(name: str, *, spark_log: str = "ERROR") -> SparkSession:
     spark = SparkSession.builder.appName(name).getOrCreate()
     spark.sparkContext.setLogLevel(spark_log)
     log4j = jvm(spark).org.apache.logging.log4j
-    for place in _TELLS_AGAIN:
+    for place in _REPEATS:
         log4j.core.config.Configurator.setLevel(place, log4j.Level.OFF)
     return spark
 

@@ -68,7 +68,7 @@ class Client:
         self._settings, self._file = settings, config_file
         self._admin: Any = None
         # The last message that librdkafka logged by itself, for the text of a time-out.
-        self._heard = ""
+        self._last_error = ""
         # Whether no broker has been reached since that was last logged.
         self._down = False
 
@@ -116,9 +116,9 @@ class Client:
         deadline = time.monotonic() + self.patience
         while True:
             try:
-                answer = question()
+                reply = question()
                 self.answered()
-                return answer
+                return reply
             except self.kafka.KafkaException as cause:
                 error = cause.args[0]
             except TimeoutError:
@@ -149,12 +149,12 @@ class Client:
             return MissingLogError(
                 f"there is no {what} at {self.bootstrap}: the name is wrong, or it has not been written yet"
             )
-        said = "" if error is None else f": {error.str()}"
-        heard = f" (last heard: {self._heard})" if self._heard and self._heard not in said else ""
+        reply = "" if error is None else f": {error.str()}"
+        past = f" (last heard: {self._last_error})" if self._last_error and self._last_error not in reply else ""
         if error is not None and error.code() in self._codes(*_FORBIDDEN):
-            return UnavailableError(f"Kafka at {self.bootstrap} does not let us use {what}{said}{heard}: get the right")
+            return UnavailableError(f"Kafka at {self.bootstrap} does not let us use {what}{reply}{past}: get the right")
         return UnavailableError(
-            f"Kafka at {self.bootstrap} does not answer for {what}{said}{heard}: start it, or correct its address "
+            f"Kafka at {self.bootstrap} does not answer for {what}{reply}{past}: start it, or correct its address "
             "and settings"
         )
 
@@ -188,10 +188,10 @@ class Client:
 
     def _receive(self, error: Any) -> None:
         if error.code() != self.kafka.KafkaError._ALL_BROKERS_DOWN:
-            self._heard = error.str()
+            self._last_error = error.str()
         elif not self._down:
             self._down = True
-            LOGGER.warning("Kafka at %s does not answer: %s", self.bootstrap, self._heard or "no broker is there")
+            LOGGER.warning("Kafka at %s does not answer: %s", self.bootstrap, self._last_error or "no broker is there")
 
     def __repr__(self) -> str:
         return f"Client({self.bootstrap!r})"

@@ -103,9 +103,9 @@ def _restarted(stage: Stage) -> None:
     one.finish()
     again = stage.instance()
     again.finish()
-    told, found = ((it.runtime.checkpoint.state, it.runtime.checkpoint.views) for it in (one, again))
-    if told != found:
-        raise ConformanceError(f"state and views of the checkpoint were {told}, and are {found} to the second instance")
+    kept, found = ((it.runtime.checkpoint.state, it.runtime.checkpoint.views) for it in (one, again))
+    if kept != found:
+        raise ConformanceError(f"state and views of the checkpoint were {kept}, and are {found} to the second instance")
     if again.runtime.transactions or again.runtime.checkpoint.frontier:
         raise ConformanceError(
             f"the second instance went on from {again.runtime.checkpoint.frontier}; the first was done"

@@ -100,27 +100,27 @@ def encode(record: Record) -> bytes:
     >>> decode(encode(Genesis(Antichain([0]), "v1"))) == Genesis(Antichain([0]), "v1")
     True
     """
-    said: dict[str, Any]
+    plain: dict[str, Any]
     if isinstance(record, Genesis):
-        said = {"kind": "genesis", "start": frontier_to_plain(record.start), "recipe": record.recipe}
+        plain = {"kind": "genesis", "start": frontier_to_plain(record.start), "recipe": record.recipe}
     elif isinstance(record, Proposal):
         binding = record.binding
-        said = {
+        plain = {
             "kind": "proposal", "epoch": record.epoch, "lower": binding.lower, "upper": binding.upper,
             "frontier": frontier_to_plain(binding.frontier), "recipe": record.recipe,
         }  # fmt: skip
     elif isinstance(record, HoldRecord):
         # A missing key means what was the only way in earlier releases; here, and below.
         called = {"called": record.called} if record.called else {}
-        said = {"kind": "hold", "of": record.of, "since": record.since, **called}
+        plain = {"kind": "hold", "of": record.of, "since": record.since, **called}
     else:
-        said = {
+        plain = {
             "kind": "summary", "position": record.position, "recipes": list(map(list, record.recipes)),
             "remap": record.remap,
             **({"holds": record.holds} if record.holds else {}),
             **({"called": record.called} if record.called else {}),
         }  # fmt: skip
-    stated = with_digest({_MARK: VERSION, **said, "by": record.by})
+    stated = with_digest({_MARK: VERSION, **plain, "by": record.by})
     return json.dumps(stated, separators=(",", ":"), allow_nan=False).encode()
 
 
@@ -131,46 +131,46 @@ def decode(raw: bytes, position: object = None) -> Record:
     read it cannot know what it decides. Cost: linear.
     """
     try:
-        said = parse_json(raw)
+        plain = parse_json(raw)
     except ValueError:
-        said = None
-    if not isinstance(said, dict) or _MARK not in said:
+        plain = None
+    if not isinstance(plain, dict) or _MARK not in plain:
         raise DamagedRecordError("it does not say that it is one", position, raw)
-    if said[_MARK] != VERSION:
+    if plain[_MARK] != VERSION:
         raise RefusedError(
-            f"the record at {position} has version {said[_MARK]!r} of the format, and this program knows version "
+            f"the record at {position} has version {plain[_MARK]!r} of the format, and this program knows version "
             f"{VERSION}: bring every capture of this remap to the newer release"
         )
-    if not is_whole(said):
+    if not is_whole(plain):
         raise DamagedRecordError(CHANGED, position, raw)
     try:
-        return _record(said)
+        return _record(plain)
     except (KeyError, TypeError, ValueError) as cause:
         raise DamagedRecordError(f"{type(cause).__name__}: {cause}", position, raw) from cause
 
 
-def _record(said: dict[str, Any]) -> Record:
-    kind, by = said["kind"], _text(said["by"])
+def _record(plain: dict[str, Any]) -> Record:
+    kind, by = plain["kind"], _text(plain["by"])
     if kind == "genesis":
-        return Genesis(frontier_from_plain(said["start"]), _text(said["recipe"]), by)
+        return Genesis(frontier_from_plain(plain["start"]), _text(plain["recipe"]), by)
     if kind == "proposal":
-        binding = Binding(said["lower"], said["upper"], frontier_from_plain(said["frontier"]))
-        recipe = None if said["recipe"] is None else _text(said["recipe"])
-        return Proposal(check_int(said["epoch"]), binding, recipe, by)
+        binding = Binding(plain["lower"], plain["upper"], frontier_from_plain(plain["frontier"]))
+        recipe = None if plain["recipe"] is None else _text(plain["recipe"])
+        return Proposal(check_int(plain["epoch"]), binding, recipe, by)
     if kind == "hold":
-        since = None if said["since"] is None else check_int(said["since"])
-        return HoldRecord(_text(said["of"]), since, by, _text(said.get("called", "")))
+        since = None if plain["since"] is None else check_int(plain["since"])
+        return HoldRecord(_text(plain["of"]), since, by, _text(plain.get("called", "")))
     if kind == "summary":
         recipes = tuple(
-            RecipeEpoch(check_int(epoch), check_int(since), _text(text)) for epoch, since, text in said["recipes"]
+            RecipeEpoch(check_int(epoch), check_int(since), _text(text)) for epoch, since, text in plain["recipes"]
         )
         if not recipes:
             raise MalformedError("a summary without a recipe")
         # Restored here, though not kept: one that is damaged is found where it stands.
-        Remap.restore(said["remap"])
-        holds = {_text(of): check_int(since) for of, since in dict(said.get("holds", {})).items()}
-        called = {_text(of): _text(name) for of, name in dict(said.get("called", {})).items()}
-        return Summary(check_int(said["position"]), recipes, said["remap"], by, holds, called)
+        Remap.restore(plain["remap"])
+        holds = {_text(of): check_int(since) for of, since in dict(plain.get("holds", {})).items()}
+        called = {_text(of): _text(name) for of, name in dict(plain.get("called", {})).items()}
+        return Summary(check_int(plain["position"]), recipes, plain["remap"], by, holds, called)
     raise MalformedError(f"no kind {kind!r}")
 
 

@@ -29,7 +29,7 @@ def marks(bindings: Iterable[ViewBinding]) -> dict[str, str]:
 def _mark(binding: ViewBinding, reduce: list[list[Any]] | None = None, without: Collection[str] = ()) -> str:
     """``reduce``: what is to stand for the reductions; ``without``: fields of the table that are left out."""
     table = binding.view().table
-    said = {
+    plain = {
         "log": binding.log,
         "key": [one.name for one in table.key],
         # The log decides what may be null, and that may change.
@@ -40,7 +40,7 @@ def _mark(binding: ViewBinding, reduce: list[list[Any]] | None = None, without: 
         "deletes": binding.deletes,
         "delta": binding.delta,
     }
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _mark_of_old(binding: ViewBinding) -> str | None:

@@ -233,8 +233,8 @@ def _row(body: Mapping[str, Any], table: str, record: Record, recipe: Recipe) ->
         return Truncate(table, tx, order, table_order, seq, record.position, reason, _TRUNCATED)
     try:
         if recipe.before == FROM_STATE:
-            told = _partial_change(op, body, table, record, recipe)
-            return PartialChangeFact(table, tx, order, table_order, seq, told, record.position, renumbers(source))
+            change = _partial_change(op, body, table, record, recipe)
+            return PartialChangeFact(table, tx, order, table_order, seq, change, record.position, renumbers(source))
         changes = _changes(op, body, table, record, recipe)
     except UnfitImage as unfit:
         reason = f"{unfit.reason}, in transaction {tx}"
@@ -342,8 +342,8 @@ def _key(record: Record) -> frozenset[str]:
     try:
         return frozenset(_parse(record.key, record))
     except DecodeError as error:
-        said = f"its key is {error.reason}"
-        raise DecodeError(said, position=record.position, raw=record.key, fault=FAULT, what=WHAT) from None
+        wrong = f"its key is {error.reason}"
+        raise DecodeError(wrong, position=record.position, raw=record.key, fault=FAULT, what=WHAT) from None
 
 
 def _sequence(source: Mapping[str, Any], record: Record) -> int | None:

@@ -156,9 +156,9 @@ class ImageReader:
     def unlike(self, image: Mapping[str, Any]) -> str | None:
         """How the row type differs in its columns from rows of which this is one; None where it does not."""
         lacks, more = sorted(image.keys() - self._names), sorted(self._names - image.keys())
-        said = [f"does not have the column {name!r}" for name in lacks]
-        said += [f"has the column {name!r}, which they do not have" for name in more]
-        return ", and ".join(said) or None
+        differences = [f"does not have the column {name!r}" for name in lacks]
+        differences += [f"has the column {name!r}, which they do not have" for name in more]
+        return ", and ".join(differences) or None
 
     def _difference(self, image: Mapping[str, Any]) -> str:
         gone = [f"{name!r} is gone" for name in sorted(self._names - image.keys())]

@@ -68,10 +68,10 @@ class TransactionTopic:
         if through is None or len(recalled.up_to(through)) >= KNOWN or (self._first == 0 and not self._retention):
             return recalled
         name, known = self._recipe.transaction_topic, recalled.up_to(through)
-        says = f"it holds {len(known)} of the last {KNOWN} transactions that are released"
+        text = f"it holds {len(known)} of the last {KNOWN} transactions that are released"
         if self._first > 0:
             since = f"from END {known[0][1]} on" if known else f"after END {through}"
-            says += (
+            text += (
                 f", and begins at the offset {self._first}: what comes again can be judged {since}, and what would "
                 "need an older END stops the capture"
             )
@@ -81,5 +81,5 @@ class TransactionTopic:
             f"{','.join(f'{key}=-1' for key in self._retention)} keeps what is still there"
             if self._retention else "Keep it whole, or dump it from further back"
         )
-        LOGGER.warning("the topic %s is read again at each start: %s. %s", name, says, remedy)
+        LOGGER.warning("the topic %s is read again at each start: %s. %s", name, text, remedy)
         return recalled

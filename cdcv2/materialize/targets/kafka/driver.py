@@ -52,11 +52,11 @@ class KafkaDriver(PushDriver):
         self._client = Client(bootstrap, config_file, patience=patience)
         self._prefix, self._create, self._partitions = prefix, create, partitions
         self._producer: Any = None
-        # Topic -> partition -> behind the last record that any instance wrote. ``_told``: the recovery log has that.
+        # Topic -> partition -> behind the last record that any instance wrote. ``_is_kept``: the recovery log has that.
         self._ends: dict[str, dict[str, int]] = {}
         # Topic -> partition and offset of the statement that was written last.
         self._stated: dict[str, list[int]] = {}
-        self._told = False
+        self._is_kept = False
         self._trouble: list[tuple[str, Any]] = []
 
     def connect(self, tables: tuple[Table, ...]) -> None:
@@ -92,13 +92,13 @@ class KafkaDriver(PushDriver):
                 f"the topic {topic.name!r} {wrong}: name the log that it was written with, or restore it; or begin "
                 "anew, with topics and a recovery log that are empty"
             )
-        self._ends[topic.name], self._told = ends, known is not None
+        self._ends[topic.name], self._is_kept = ends, known is not None
 
     def flush(self, message: Flush) -> Iterable[Loaded | Flushed]:
         """Note the extent. Before anything is pushed, the recovery log knows the topics."""
-        told, self._told = self._told, True
+        was_kept, self._is_kept = self._is_kept, True
         answers = list(super().flush(message))
-        return answers if told else [*answers[:-1], Flushed(Patch({"ends": self._ends}))]
+        return answers if was_kept else [*answers[:-1], Flushed(Patch({"ends": self._ends}))]
 
     def start_commit(self, message: StartCommit) -> StartedCommit:
         """Push what is buffered, then the statements; returns up to where that has filled the topics."""

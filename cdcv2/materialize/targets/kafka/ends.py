@@ -53,13 +53,13 @@ def demand_ends(client: Client, topics: list[Topic], message: Open) -> None:
 
 
 def _place(topic: Topic, state: Mapping[str, Any]) -> _Place:
-    known, said = state["ends"].get(topic.name, {}), state.get("stated", {}).get(topic.name)
+    known, kept = state["ends"].get(topic.name, {}), state.get("stated", {}).get(topic.name)
     begin = {part: max(low, known.get(str(part), 0)) for part, (low, _) in topic.spans.items()}
     stated = None
     # A head that somebody has removed is no matter of the recovery log's.
-    if said is not None and topic.spans.get(said[0], (0, 0))[0] <= said[1]:
-        stated = (said[0], said[1])
-        begin[said[0]] = said[1]
+    if kept is not None and topic.spans.get(kept[0], (0, 0))[0] <= kept[1]:
+        stated = (kept[0], kept[1])
+        begin[kept[0]] = kept[1]
     return _Place(topic.name, begin, topic.ends, stated)
 
 
@@ -106,13 +106,13 @@ def _records(client: Client, places: Mapping[str, _Place]) -> Iterator[Any]:
     if not unread:
         return
     kafka = client.kafka
-    consumer, heard = client.consumer(fetch_wait_max_ms=20), time.monotonic()
+    consumer, active = client.consumer(fetch_wait_max_ms=20), time.monotonic()
     try:
         consumer.assign([kafka.TopicPartition(topic, part, places[topic].begin[part]) for topic, part in unread])
         while unread:
             records = client.received(consumer, 1000, timeout=0.1)
             for record in records:
-                heard, part = time.monotonic(), (record.topic(), record.partition())
+                active, part = time.monotonic(), (record.topic(), record.partition())
                 error = record.error()
                 if error is None and record.offset() < unread.get(part, 0):
                     yield record
@@ -122,7 +122,7 @@ def _records(client: Client, places: Mapping[str, _Place]) -> Iterator[Any]:
                     unread.pop(part, None)
                 elif error is not None and not error.retriable():
                     client.fail(f"topic {part[0]!r}", error)
-            if not records and time.monotonic() > heard + client.patience:
+            if not records and time.monotonic() > active + client.patience:
                 raise client.error("its topics", None)
     finally:
         consumer.close()

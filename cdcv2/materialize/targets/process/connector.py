@@ -86,10 +86,10 @@ class Connector:
 
     def start(self) -> None:
         """Start it. Raises UsageError when the system refuses to."""
-        told = {"LOG_FORMAT": "json", "LOG_LEVEL": "info", **os.environ, "FLOW_RUNTIME_CODEC": "json"}
+        environment = {"LOG_FORMAT": "json", "LOG_LEVEL": "info", **os.environ, "FLOW_RUNTIME_CODEC": "json"}
         try:
             process = subprocess.Popen(
-                self._command, cwd=self._folder, env=told, start_new_session=True, bufsize=0,
+                self._command, cwd=self._folder, env=environment, start_new_session=True, bufsize=0,
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             )  # fmt: skip
         except (OSError, ValueError) as cause:
@@ -112,15 +112,15 @@ class Connector:
 
     def flush(self) -> None:
         """Return when it has taken in what it was sent, or the system holds it for it."""
-        said, self._waiting = memoryview(bytes(self._waiting)), bytearray()
+        left, self._waiting = memoryview(bytes(self._waiting)), bytearray()
         try:
             stdin, poll = _open(self._running().stdin).fileno(), select.poll()
             poll.register(stdin, select.POLLOUT)
             until = time.monotonic() + self._patience
-            while said:
+            while left:
                 if poll.poll(200):
                     with suppress(BlockingIOError):
-                        said = said[os.write(stdin, said):]
+                        left = left[os.write(stdin, left):]
                     until = time.monotonic() + self._patience
                 elif self._interrupted:
                     self._ended(_News.INTERRUPTED)
@@ -209,11 +209,11 @@ class Connector:
 
     def _described(self, what: str) -> Cdcv2Error:
         words = " / ".join(self._words)
-        said = f"; it said: {words}" if words else ""
+        note = f"; it said: {words}" if words else ""
         if FENCED in words.lower():
-            return FencedError(f"{self.name} {what}{said}. Another instance has taken over: let it, or stop it first")
+            return FencedError(f"{self.name} {what}{note}. Another instance has taken over: let it, or stop it first")
         return UnavailableError(
-            f"{self.name} {what} while it was needed{said}. See to it, and start again: nothing that was not committed "
+            f"{self.name} {what} while it was needed{note}. See to it, and start again: nothing that was not committed "
             "counts"
         )
 

@@ -191,9 +191,9 @@ class ProcessDriver(Driver):
 
     def _agree(self, message: Open) -> Spec:
         """Ask what it is, and whether it takes the tables."""
-        said = self._request("spec", {"connectorType": "IMAGE", "config": self._config}, "spec")
+        content = self._request("spec", {"connectorType": "IMAGE", "config": self._config}, "spec")
         known = self._applied if self._agreed is None else self._agreed
-        spec = Spec(message.materialization, message.tables, self._config, self._resource, said, known)
+        spec = Spec(message.materialization, message.tables, self._config, self._resource, content, known)
         if known:
             self._last = {"lastMaterialization": spec.materialization(known), "lastVersion": version_of(known)}
         spec.agree(self._request("validate", {**spec.validate(), **self._last}, "validated"))
@@ -207,10 +207,10 @@ class ProcessDriver(Driver):
     def _request(self, kind: str, question: Mapping[str, Any], wanted: str) -> Any:
         """A question before Open, and its answer."""
         self._connector.send({kind: question})
-        found, said = _sub_message(self._connector.receive())
+        found, content = _sub_message(self._connector.receive())
         if found != wanted:
             raise TurnError("driver", f"sent {_shown(found)} out of turn (expected {_shown(wanted)})")
-        return said
+        return content
 
     def _demand_same(self, spec: Spec) -> None:
         """Raise RefusedError for a table that is new: it would lack what came before."""
@@ -224,8 +224,8 @@ class ProcessDriver(Driver):
                     "materialize again, with a new recovery log and into a new place of the connector's"
                 )
 
-    def _opened(self, said: Mapping[str, Any], message: Open) -> Opened:
-        plain = said.get("runtimeCheckpoint")
+    def _opened(self, content: Mapping[str, Any], message: Open) -> Opened:
+        plain = content.get("runtimeCheckpoint")
         if plain is None:
             return Opened()
         if not message.range.whole:
@@ -256,10 +256,10 @@ class ProcessDriver(Driver):
 
     def _response(self, plain: Mapping[str, Any]) -> Response:
         """An answer after Opened, as a message of ours. Raises TurnError if it is not its turn."""
-        kind, said = _sub_message(plain)
+        kind, content = _sub_message(plain)
         response: Response
         if kind == "loaded":
-            response = self._loaded(said)
+            response = self._loaded(content)
         elif kind == "flushed":
             response = Flushed()
         elif kind == "startedCommit":
@@ -271,13 +271,13 @@ class ProcessDriver(Driver):
         self._turns.record(response)
         if isinstance(response, Loaded):
             return response
-        return type(response)(self._patch(said))
+        return type(response)(self._patch(content))
 
-    def _loaded(self, said: Mapping[str, Any]) -> Loaded:
-        binding = said.get("binding", 0)
+    def _loaded(self, content: Mapping[str, Any]) -> Loaded:
+        binding = content.get("binding", 0)
         if type(binding) is not int or not 0 <= binding < len(self._documents):
             raise TurnError("driver", f"sent Loaded for the table {binding!r} of {len(self._documents)}")
-        documents, table, plain = self._documents[binding], self._tables[binding], said.get("doc")
+        documents, table, plain = self._documents[binding], self._tables[binding], content.get("doc")
         loaded = Loaded(binding, *documents.back(plain))
         if table.erased and (documents.is_deleted(plain) or self._gone.has(loaded)):
             raise RefusedError(
@@ -287,9 +287,9 @@ class ProcessDriver(Driver):
             )
         return loaded
 
-    def _patch(self, said: Mapping[str, Any]) -> Patch | None:
+    def _patch(self, content: Mapping[str, Any]) -> Patch | None:
         """A change of its state, for the recovery log."""
-        state = said.get("state")
+        state = content.get("state")
         if state is None:
             return None
         updated = state.get("updated") if isinstance(state, Mapping) else None
@@ -349,7 +349,7 @@ def checkpoint_from_plain(plain: Any, message: Open) -> Checkpoint:
 
 def _sub_message(plain: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """The one part that a message has."""
-    found = [(kind, said) for kind, said in plain.items() if said is not None and not kind.startswith("$")]
+    found = [(kind, content) for kind, content in plain.items() if content is not None and not kind.startswith("$")]
     if len(found) != 1 or found[0][0] not in _KINDS or not isinstance(found[0][1], dict):
         names = ", ".join(map(repr, plain)) or "nothing"
         raise TurnError("driver", f"sent a message that has {names}, not one of {', '.join(_KINDS)}, with an object")

@@ -94,19 +94,19 @@ class Spec:
     """
 
     def __init__(
-        self, name: str, tables: Sequence[Table], config: Mapping[str, Any], resource: Mapping[str, Any], said: Any,
+        self, name: str, tables: Sequence[Table], config: Mapping[str, Any], resource: Mapping[str, Any], sent: Any,
         known: Sequence[Mapping[str, Any]] = (),
     ) -> None:
-        if said.get("protocol") != PROTOCOL:
+        if sent.get("protocol") != PROTOCOL:
             raise UsageError(
-                f"the connector speaks the protocol {said.get('protocol')!r}, not {PROTOCOL}: use another release of it"
+                f"the connector speaks the protocol {sent.get('protocol')!r}, not {PROTOCOL}: use another release of it"
             )
         self._tables = tuple(tables)
-        self.config = _configured(config, tables, said.get("configSchema"))
+        self.config = _configured(config, tables, sent.get("configSchema"))
         for table in tables:
             if DOCUMENT in (field.name for field in table.fields):
                 raise UsageError(f"{table.name}: the column {DOCUMENT!r} is the connector's: call it otherwise")
-        schema = said.get("resourceConfigSchema")
+        schema = sent.get("resourceConfigSchema")
         self._resources = [_resource(table, schema, resource) for table in tables]
         names = {str(one["collection"]["name"]) for one in known}
         self.name = name if any(one.startswith(f"{name}/") for one in names) else token(name)
@@ -132,15 +132,15 @@ class Spec:
             raise TurnError("driver", f"sent Validated, and not for the {len(self._tables)} bindings it was asked for")
         self.bindings = [self._agreed(number, one) for number, one in enumerate(found)]
 
-    def _agreed(self, number: int, said: Any) -> dict[str, Any]:
+    def _agreed(self, number: int, sent: Any) -> dict[str, Any]:
         table = self._tables[number]
-        if not isinstance(said, Mapping):
+        if not isinstance(sent, Mapping):
             raise TurnError("driver", f"sent Validated with what is no object for {table.name}")
-        path = said.get("resourcePath")
+        path = sent.get("resourcePath")
         if not path or not isinstance(path, list):
             raise TurnError("driver", f"sent Validated without a resourcePath for {table.name}")
-        limits = _limits(table, said)
-        if bool(said.get("deltaUpdates")) != table.delta:
+        limits = _limits(table, sent)
+        if bool(sent.get("deltaUpdates")) != table.delta:
             raise UsageError(
                 f"{table.name}: the connector keeps no rows, it takes changes: set delta to true" if not table.delta
                 else f"{table.name}: the connector keeps rows there, it takes no changes: leave delta out"
@@ -212,12 +212,12 @@ def _configured(config: Mapping[str, Any], tables: Sequence[Table], schema: Any)
     return found
 
 
-def _limits(table: Table, said: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+def _limits(table: Table, sent: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """Field -> the connector's constraint: in a map, or (since 2026) in a list, where a field may be several times.
 
     Of several constraints on one field, the one that refuses it counts.
     """
-    mapped, listed = said.get("constraints") or {}, said.get("projectionConstraints") or []
+    mapped, listed = sent.get("constraints") or {}, sent.get("projectionConstraints") or []
     if not isinstance(mapped, Mapping) or any(not isinstance(one or {}, Mapping) for one in mapped.values()):
         raise TurnError("driver", f"sent Validated with constraints of {table.name} that are no objects by name")
     pairs = [(name, one or _ABSENT) for name, one in mapped.items()]

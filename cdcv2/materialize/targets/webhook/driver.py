@@ -104,7 +104,7 @@ class WebhookDriver(PushDriver):
         headers = {
             "Content-Type": "application/json", "Idempotency-Key": hashlib.sha256(body).hexdigest(), **self._headers,
         }  # fmt: skip
-        wait, said = 0.5, ""
+        wait, failure = 0.5, ""
         for attempt in range(self._attempts):
             if attempt:
                 self._pause(wait)
@@ -114,19 +114,19 @@ class WebhookDriver(PushDriver):
                 return send(request, self._timeout)
             except urllib.error.HTTPError as cause:
                 with cause:
-                    said = f"{cause.code} {cause.reason}"
+                    failure = f"{cause.code} {cause.reason}"
                 if cause.code not in _PASSING:
-                    raise self._refused(cause.code, said) from None
+                    raise self._refused(cause.code, failure) from None
                 wait = _retry_after(cause.headers.get("Retry-After"), wait)
             except (OSError, HTTPException) as cause:
                 # URLError is an OSError; its reason has the details.
-                said = str(getattr(cause, "reason", "") or cause or type(cause).__name__)
+                failure = str(getattr(cause, "reason", "") or cause or type(cause).__name__)
         raise UnavailableError(
-            f"the webhook {self._shown} does not take what is posted, {self._attempts} times: {said}; see to it and "
+            f"the webhook {self._shown} does not take what is posted, {self._attempts} times: {failure}; see to it and "
             "start again, the same will be posted"
         )
 
-    def _refused(self, code: int, said: str) -> OutputError:
+    def _refused(self, code: int, failure: str) -> OutputError:
         what = "name its final address" if 300 <= code < 400 else "correct the address, the headers or the receiver"
         if code == 409:
             what = (
@@ -142,7 +142,7 @@ class WebhookDriver(PushDriver):
                 f"it is one delta of {one['table']!r} alone, with {self._size} bytes, at the key "
                 f"{json.dumps(one.get('key'), ensure_ascii=False)[:200]}: let the receiver take requests that large"
             )
-        return OutputError(f"the webhook {self._shown} refuses what is posted: {said}; {what}, and start again")
+        return OutputError(f"the webhook {self._shown} refuses what is posted: {failure}; {what}, and start again")
 
 
 def _address(url: str) -> str:
