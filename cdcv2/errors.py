@@ -32,6 +32,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from cdcv2.completeness import through_text
+
 
 class Cdcv2Error(Exception):
     """The root: catch it to catch everything that this package raises on purpose."""
@@ -239,12 +241,19 @@ class SourceStop(RefusedError):
     """
 
     def __init__(self, reason: str, remedy: str, frontier: object = None, lasting: bool = False) -> None:
-        through = "" if frontier is None else f"; the logs are {'stated' if lasting else 'complete'} up to {frontier}"
-        super().__init__(f"{reason}{through}. {remedy}")
+        super().__init__(f"{reason}{_how_far(frontier, 'stated' if lasting else 'complete')}. {remedy}")
         self.reason, self.remedy, self.frontier, self.lasting = reason, remedy, frontier, lasting
 
     def __reduce__(self) -> tuple[Any, ...]:
         return SourceStop, (self.reason, self.remedy, self.frontier, self.lasting)
+
+
+def _how_far(frontier: Any, word: str) -> str:
+    """Behind the reason of a stop: how far the logs are. A number is a frontier, too."""
+    if frontier is None:
+        return ""
+    text = through_text([frontier] if isinstance(frontier, int) else frontier, word=word)
+    return f"; the logs are {text}" if text.startswith(word) else f"; {text}"
 
 
 class TurnError(Cdcv2Error):

@@ -27,6 +27,7 @@ from cdcv2.capture.bound_transactions import BoundTransactions
 from cdcv2.capture.open_records import DoubtRecord, Held, RowRecord, Said, StartRecord, Tx
 from cdcv2.capture.released_ends import ReleasedEnds
 from cdcv2.capture.state import State
+from cdcv2.completeness import through_text
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.changes import ChangeBatch
 from cdcv2.errors import ForeignStateError, MalformedError, RefusedError, SourceStop, UsageError
@@ -238,9 +239,9 @@ def resume(remap: Remap, uppers: Iterable[Antichain]) -> ResumePoint:
     frontier = reduce(Antichain.meet, uppers)
     if frontier and remap.since and check_int(frontier.elements[0]) <= remap.since:
         raise RefusedError(
-            f"the output is complete up to {frontier} only, and the remap was compacted to {remap.since}: where the "
-            "sources were before that is forgotten. Capture anew, with another remap and other logs; new ones cannot "
-            "be begun with one that was compacted"
+            f"the remap was compacted to {remap.since}, and the output is behind that ({through_text(frontier)}). "
+            "Where the sources were then is forgotten. Capture anew, with another remap and other logs; new ones "
+            "cannot be begun with one that was compacted"
         )
     return ResumePoint(frontier, remap.source_frontier_at(frontier))
 

@@ -19,11 +19,12 @@ from cdcv2.cli.at_option import TAKES, time_at
 from cdcv2.cli.collection import collection
 from cdcv2.cli.console import ResultOutput, remark
 from cdcv2.cli.coverage import remark_logs
-from cdcv2.cli.display import csv_line, sort_key, through_text, time_text
+from cdcv2.cli.display import csv_line, sort_key
 from cdcv2.cli.disputes import add_quarantine_argument, quarantine_of, remark_disputes
 from cdcv2.cli.logs import add_log_arguments, open_one
 from cdcv2.cli.options.times import start_of
 from cdcv2.cli.options.words import STANDARD_OUTPUT, declare
+from cdcv2.completeness import through_text, time_text
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
 from cdcv2.logs.opening import NamedLog, some_covered

@@ -56,7 +56,7 @@ from cdcv2.capture.run.request import together
 from cdcv2.capture.run.state_file import MEMORY_FILE, StateFile
 from cdcv2.capture.topics import Item, Topics
 from cdcv2.cli.console import ResultOutput, remark
-from cdcv2.cli.display import json_line, through_text
+from cdcv2.cli.display import json_line
 from cdcv2.cli.logs import kafka_client
 from cdcv2.cli.options.capture import add_capture_options, dump_files, from_kafka, recipe_of
 from cdcv2.cli.options.parser import OptionParser
@@ -67,6 +67,7 @@ from cdcv2.cli.progress import Lines, progress
 from cdcv2.cli.shared_capture import run_shared
 from cdcv2.cli.stop_signals import stop_signals
 from cdcv2.cli.stream_capture import run_streams
+from cdcv2.completeness import through_text
 from cdcv2.connectors.debezium.envelope import Recipe, classify
 from cdcv2.connectors.debezium.topics_check import check_dumped, check_meet, unnotified
 from cdcv2.connectors.dump_files import DumpedTopics

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cdcv2.cli.display import frontier_text, row_text, through_text, time_text
+from cdcv2.cli.display import row_text
 from cdcv2.cli.logs import LOG_FILE, bar_of
 from cdcv2.cli.options.times import start_of
+from cdcv2.completeness import frontier_text, through_text, time_text
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.changes import ChangeBatch
 from cdcv2.core.order import Time, less_equal, sort_key

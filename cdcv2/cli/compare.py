@@ -49,10 +49,10 @@ from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.words import declare, log_to_read
 from cdcv2.cli.source_address import source_address
 
-from cdcv2.cli.display import through_text
 from cdcv2.cli.materialization_file import read_plan
 from cdcv2.cli.options.times import start_of
 from cdcv2.cli.plan import MaterializationPlan, TargetContent
+from cdcv2.completeness import through_text
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Time
 from cdcv2.errors import IncompleteError, UsageError

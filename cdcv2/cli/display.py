@@ -1,55 +1,13 @@
-"""Times, frontiers, rows and positions, as a person or a program reads them."""
+"""Rows and positions, as a person or a program reads them."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-from cdcv2.core.antichain import Antichain
-from cdcv2.core.order import Product, Time
 from cdcv2.protocol.log import Position
 from cdcv2.rows.plain import plain_int
 from cdcv2.rows.row_type import RowType
-
-
-def time_text(time: Time) -> str:
-    """A time, as ``--at`` takes it, too.
-
-    >>> time_text(17), time_text(Product(3, 4))
-    ('17', '3,4')
-    """
-    return ",".join(map(str, time)) if isinstance(time, Product) else str(time)
-
-
-def frontier_text(frontier: Antichain) -> str:
-    """A frontier in brackets.
-
-    >>> frontier_text(Antichain([Product(0, 2), Product(2, 0)])), frontier_text(Antichain())
-    ('[0,2 2,0]', '[]')
-    """
-    return f"[{' '.join(map(time_text, frontier))}]"
-
-
-def through_text(frontier: Antichain, start: Antichain | None = None) -> str:
-    """How far things are complete by a frontier, in words; ``start`` is where the history was read from.
-
-    >>> through_text(Antichain([18])), through_text(Antichain()), through_text(Antichain([0]))
-    ('complete through 17', 'complete through the end: the history is finished', 'nothing is complete yet')
-    """
-    times = list(frontier)
-    if len(times) == 1 and isinstance(times[0], (int, Product)) and not any(_coordinates(times[0])):
-        return "nothing is complete yet"
-    if start is not None and frontier == start:
-        return f"nothing is complete yet from {frontier_text(start)} on"
-    if not times:
-        return "complete through the end: the history is finished"
-    if len(times) == 1 and type(times[0]) is int:
-        return f"complete through {times[0] - 1}"
-    return f"complete through every time not beyond {frontier_text(frontier)}"
-
-
-def _coordinates(time: int | Product) -> list[int]:
-    return [time] if isinstance(time, int) else list(time)
 
 
 def row_text(row_type: RowType, row: Any) -> str:

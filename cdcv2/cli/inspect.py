@@ -22,11 +22,12 @@ from shutil import get_terminal_size
 from typing import Any
 
 from cdcv2.cli.console import ResultOutput, remark
-from cdcv2.cli.display import cut, frontier_text, plain_position, raw_text, row_text, safe, time_text
+from cdcv2.cli.display import cut, plain_position, raw_text, row_text, safe
 from cdcv2.cli.logs import add_log_arguments, entries, open_logs
 from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.words import STANDARD_OUTPUT, declare
 from cdcv2.cli.remaps import is_remap, open_remap, record_lines
+from cdcv2.completeness import frontier_text, time_text
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
 from cdcv2.logs.description import description_of

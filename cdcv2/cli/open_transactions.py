@@ -22,10 +22,11 @@ from cdcv2.capture.open_record_codec import TEMP
 from cdcv2.capture.run.request import TEMP_FOLDER
 from cdcv2.cli.collection import collection
 from cdcv2.cli.console import ResultOutput, remark
-from cdcv2.cli.display import json_line, through_text, time_text
+from cdcv2.cli.display import json_line
 from cdcv2.cli.logs import KAFKA_WORDS, open_one
 from cdcv2.cli.options.times import given_times, start_of
 from cdcv2.cli.options.words import STANDARD_OUTPUT, declare
+from cdcv2.completeness import through_text, time_text
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
 from cdcv2.logs.capture_manifest import CAPTURE_FILE

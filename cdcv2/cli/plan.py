@@ -9,9 +9,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol
 
-from cdcv2.cli.display import through_text
 from cdcv2.cli.logs import demand_ordered
 from cdcv2.cli.yaml_lines import YamlNode
+from cdcv2.completeness import through_text
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import IncompleteError, UsageError
 from cdcv2.logs.description import description_of

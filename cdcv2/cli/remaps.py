@@ -18,10 +18,11 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from cdcv2.cli.display import json_line, time_text
+from cdcv2.cli.display import json_line
 from cdcv2.cli.logs import KAFKA_WORDS, LOG_FILE, check_kafka
 from cdcv2.cli.options.times import parse_time, whole_number
 from cdcv2.cli.options.words import declare
+from cdcv2.completeness import time_text
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Time
 from cdcv2.errors import MalformedError, UsageError

@@ -23,11 +23,12 @@ from collections.abc import Callable
 
 from cdcv2.cli.console import ResultOutput, remark
 from cdcv2.cli.coverage import remark_logs
-from cdcv2.cli.display import csv_line, frontier_text, row_text, safe, through_text, time_text
+from cdcv2.cli.display import csv_line, row_text, safe
 from cdcv2.cli.disputes import add_quarantine_argument, quarantine_of, remark_disputes
 from cdcv2.cli.logs import add_log_arguments, addresses, bar_of, open_logs
 from cdcv2.cli.options.times import start_of
 from cdcv2.cli.options.words import STANDARD_OUTPUT, declare
+from cdcv2.completeness import frontier_text, through_text, time_text
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
 from cdcv2.logs.jsonlines import plain_frontier, plain_time

@@ -24,13 +24,13 @@ from cdcv2.capture.run.request import CaptureRequest, temp_name, together
 from cdcv2.capture.run.timeline_manifest import check_timeline, write_timeline
 from cdcv2.capture.topics import Ranges, TopicExtents
 from cdcv2.cli.console import ResultOutput as Written, remark
-from cdcv2.cli.display import through_text
 from cdcv2.cli.logs import kafka_client, kafka_log
 from cdcv2.cli.options.capture import dump_files, from_kafka
 from cdcv2.cli.options.remap_capture import capture_request, run_options
 from cdcv2.cli.progress import Lines
 from cdcv2.cli.remaps import open_remap
 from cdcv2.cli.stop_signals import stop_signals
+from cdcv2.completeness import through_text
 from cdcv2.connectors.debezium.envelope import Recipe
 from cdcv2.connectors.debezium.topics_check import check_meet
 from cdcv2.connectors.dump_files import DumpedRanges, DumpedTopics

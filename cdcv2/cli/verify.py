@@ -28,13 +28,14 @@ from pathlib import Path
 from typing import Any
 
 from cdcv2.cli.console import ResultOutput
-from cdcv2.cli.display import json_line, plain_position, raw_text, through_text
+from cdcv2.cli.display import json_line, plain_position, raw_text
 from cdcv2.cli.disputes import add_quarantine_argument, quarantine_of, remark_disputes
 from cdcv2.cli.logs import (
     ProgressObserver, add_log_arguments, addresses, assumed_empty, bar_of, open_logs, snapshot_assumed,
 )
 from cdcv2.cli.options.times import start_of
 from cdcv2.cli.options.words import declare
+from cdcv2.completeness import through_text
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import DecodeError, UnsafeTopicError
 from cdcv2.exits import Exit

@@ -27,6 +27,7 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from cdcv2 import failpoints
+from cdcv2.completeness import through_text
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import MAX_TIME, Time, check_time, less_equal
 from cdcv2.errors import (
@@ -366,8 +367,8 @@ def _frontier(
         asked = Antichain([frontier + 1] if frontier < MAX_TIME else [])
         if upper.less_equal(frontier):
             raise RefusedError(
-                f"{path} is not complete through {frontier} yet, only up to before {_shown(upper)}: ask for an earlier "
-                "time, or wait"
+                f"{path} is not complete through {frontier} yet ({through_text(upper)}): ask for an earlier time, or "
+                "wait"
             )
         return asked
     asked = Antichain(frontier)

@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any, TextIO
 
+from cdcv2.completeness import through_text
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import sort_key, to_plain
 from cdcv2.logs.coverage import TableCoverage
@@ -89,10 +90,6 @@ def lacking(tables: Mapping[str, TableReader]) -> dict[str, MissingUpdates]:
     return {name: missing for name, missing in found.items() if missing}
 
 
-#: Whether the history is finished -> how that is reported.
-_ENDS = {True: "the history is complete", False: "nothing is complete yet"}
-
-
 def sentence(what: str, facts: Mapping[str, Any]) -> str:
     """The same for people.
 
@@ -100,9 +97,8 @@ def sentence(what: str, facts: Mapping[str, Any]) -> str:
     'complete through 6; nothing that was stated is missing'
     """
     parts = [f"batch {facts['batch']}"] if "batch" in facts else []
-    frontier = facts["frontier"]
     # As the command has it, and as_of takes it back.
-    parts.append(f"complete through {frontier[0] - 1}" if frontier and frontier[0] else _ENDS[not frontier])
+    parts.append(through_text(facts["frontier"]))
     if facts.get("rows"):
         parts.append(f"{facts['rows']} rows out")
     if facts["open_times"]:

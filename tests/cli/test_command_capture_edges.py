@@ -289,7 +289,7 @@ def test_a_stop_that_is_kept_comes_before_what_the_topics_lack(capture: Captures
     said.append(capture([line for line in dump if f"p.{without}" not in json.loads(line)["topic"]], *more))
 
     assert "a row of the snapshot of public.t stands at p.public.t[1]@0" in said[0].err, said
-    assert "stated up to" in said[0].err
+    assert "stated through" in said[0].err
     assert [(4, said[0].err)] * 2 == [(one.code, one.err.splitlines(keepends=True)[-1]) for one in said]
 
 
@@ -310,7 +310,7 @@ def test_a_late_row_of_a_table_whose_log_has_none_of_the_snapshot(
 
     assert [4, 4] == [one.code for one in said] and said[0].err == said[1].err, said
     assert "a row of the snapshot of public.u stands at p.public.u[1]@0, which is none of the rows" in said[0].err
-    assert "the logs are stated up to" in said[0].err and 3 == capture.run("verify", capture.logs).code
+    assert "the logs are stated through" in said[0].err and 3 == capture.run("verify", capture.logs).code
 
 
 def test_a_stop_is_not_kept_in_the_logs_of_other_topics(capture: Captures) -> None:
@@ -344,8 +344,8 @@ def test_rows_of_a_second_snapshot_are_reported_in_the_same_words_by_every_run(
     bound = capture(dump, *more)
 
     assert [4, 4] == [one.code for one in said] and said[0].err == said[1].err, said
-    words = "there are rows of a second snapshot of public.t, at 142; the logs are complete up to"
-    assert f"{words} [138]" in said[0].err and 4 == bound.code and words in bound.err, bound
+    words = "there are rows of a second snapshot of public.t, at 142; the logs are complete through"
+    assert f"{words} 137" in said[0].err and 4 == bound.code and words in bound.err, bound
 
 
 # -- a snapshot where the recipe has none
@@ -405,7 +405,7 @@ def test_rows_of_a_snapshot_where_none_is_wanted_stop_a_remap_that_states_empty_
     words = {one.err.splitlines()[-1] for one in said}
 
     assert [4, 4] == [one.code for one in said] and 1 == len(words), said
-    assert "(--snapshot none); the logs are stated up to" in said[0].err
+    assert "(--snapshot none); the logs are stated through" in said[0].err
     assert 3 == capture.run("verify", capture.logs).code
 
 
@@ -455,7 +455,7 @@ def test_what_was_committed_before_a_snapshot_that_nobody_wants_is_released(capt
     dump = [insert(0, 0, 10, 5, 1, 80), end(0, 5, 90, 1), row(0, 1, 1), insert(0, 2, 11, 6, 1, 90), end(1, 6, 120, 1)]
     said = capture(dump, "--snapshot", "none")
 
-    assert (4, [10]) == (said.code, capture.held()) and "the logs are complete up to [91]" in said.err, said
+    assert (4, [10]) == (said.code, capture.held()) and "the logs are complete through 90" in said.err, said
     assert 0 == capture.run("verify", capture.logs).code and not [*capture.logs.glob("*/_stop.*")]
 
 

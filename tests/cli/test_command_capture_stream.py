@@ -99,7 +99,7 @@ STATED = "the topic web.things was stated to "
     (['{"id": 1, "time": 1, "more": 1}'], 3, f"{NO_ROW}the row: there is no column 'more'"),
     ([(1, 3, 1)], 4, f"an update at time 3 (web.things[0]@2) came after {STATED}be complete before 5"),
     ([(4, None)], 4, f"the bound 4 (web.things[0]@2) goes back: {STATED}be complete before 5 already"),
-    ([(6, 0)], 4, f"{STATED}have 0 rows before time 6, and 1 have come; the logs are complete up to 5"),
+    ([(6, 0)], 4, f"{STATED}have 0 rows before time 6, and 1 have come; the logs are complete through 4"),
 ])  # fmt: skip
 def test_wrong_input_is_an_error_with_its_place_in_every_run(
     dump: Dump, records: list[Any], code: int, text: str

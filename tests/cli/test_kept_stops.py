@@ -43,7 +43,7 @@ def test_without_the_memory_a_lost_end_is_kept_wherever_it_is_found(
     late = [LATE, *WHOLE]
     said = capture(late, *more)
 
-    assert 4 == said.code and STOP in said.err and "the logs are stated up to [141]" in said.err, said
+    assert 4 == said.code and STOP in said.err and "the logs are stated through 140" in said.err, said
     assert 3 == capture.run("verify", capture.logs).code
     for dump in (late, WHOLE):
         capture.forget("lost")

@@ -119,7 +119,7 @@ def test_rows_of_a_snapshot_that_is_not_wanted_stop_it_as_they_stop_the_command(
     """The logs keep the stop where a transaction behind the snapshot is given out."""
     first = [insert(1, 0, 10, 5, 1, 100), end(0, 5, 120, 1)]
     said = same(spark, run, tmp_path, kind, first, [*first, row(0, 0, 1)], "--snapshot", "none")
-    assert "rows of a snapshot, at 100, and no snapshot is wanted (--snapshot none); the logs are stated up to" in said
+    assert "at 100, and no snapshot is wanted (--snapshot none); the logs are stated through" in said
 
 
 @pytest.mark.parametrize("kind", ["commit times", "remap"])
@@ -130,7 +130,7 @@ def test_an_incremental_snapshot_stops_it_as_it_stops_the_command(
     first = [insert(1, 0, 10, 5, 1, 100), end(0, 5, 120, 1)]
     then = [*first, row(1, 1, 10, lsn=130, snapshot="incremental")]
     said = same(spark, run, tmp_path, kind, first, then, "--snapshot", "none")
-    assert said.startswith("an incremental snapshot of public.t was taken; the logs are complete up to")
+    assert said.startswith("an incremental snapshot of public.t was taken; the logs are complete through")
 
 
 TORN = "transaction 6 has a row of public.t numbered 2, but its END 140 counts 1"

@@ -22,6 +22,7 @@ from cdcv2.capture.run.on_remap import SharedCapture
 from cdcv2.capture.run.outputs import outputs
 from cdcv2.capture.run.request import CaptureRequest
 from cdcv2.capture.topics import Ranges
+from cdcv2.completeness import through_text
 from cdcv2.connectors.debezium.envelope import FROM_ENVELOPE, Recipe
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import IncompleteError, MalformedError, MissingLogError, RefusedError
@@ -102,7 +103,7 @@ class CaptureLogs:
         found = [path for path in self._files(name, of) if is_there(path)]
         missing = f"{self._files(name, of)[-1]} is missing"
         what = f"{found[0]} is another one than it was bound with" if found else missing
-        far = "" if until is None else f" from the time {until} on, and is stated up to {known} only"
+        far = "" if until is None else f" from the time {until} on ({through_text(known, word='stated')})"
         raise RefusedError(
             f"{name} is left out{far}. What was bound before belongs into its log, the topic {place.name!r}, and that "
             f"needs its row type: {what}. Put it back as it was, and start again; the remap is held until then"
