@@ -67,9 +67,14 @@ def _release(text: str, moment: int, logs: Sequence[NamedLog], who: str) -> Rele
     kept = {release for named in logs if isinstance(named.log, ReleaseTimeLog) for release in named.log.release_times()}
     releases = sorted(kept)
     if not releases:
+        if _of_stream(logs[0]):
+            raise UsageError(
+                f"--at {text}: the times of these logs are those of a stream, which are no moments: give a time of the "
+                "stream, as a whole number"
+            )
         raise UsageError(
             f"--at {text}: nothing with these logs states when what was committed (captures by commit times keep it, "
-            "from this version on, and copies of logs have none): write an LSN"
+            "and copies of logs have none): write an LSN; or, if they are of a stream, a time of it as a whole number"
         )
     found = committed_by(releases, moment)
     if found is None:
@@ -107,6 +112,11 @@ def _milliseconds(text: str) -> int:
         clock = text if day is None else f"{text}T00:00"
         raise UsageError(f"--at {text}: in which zone? Write {clock}Z for UTC, or {clock}+01:00")
     return round(moment.timestamp() * 1000)
+
+
+def _of_stream(named: NamedLog) -> bool:
+    """Whether a capture of streams wrote it, as the manifest beside it states; a topic has none."""
+    return isinstance(named.log, DirectoryLog) and "stream" in manifest_of(named.log.path.absolute().parent)
 
 
 def _on_remap(named: NamedLog) -> bool:

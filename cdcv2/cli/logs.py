@@ -122,6 +122,11 @@ def snapshot_assumed(args: argparse.Namespace) -> bool:
     return any(note.get("snapshot_completeness") == "assumed" for note in _remarks(args))
 
 
+def captured_streams(args: argparse.Namespace) -> bool:
+    """Whether a capture of streams wrote these logs: each ends where its own topic does. Topics do not state it."""
+    return any("stream" in note for note in _remarks(args))
+
+
 def assumed_empty(args: argparse.Namespace, logs: Iterable[NamedLog]) -> list[str]:
     """The tables that the captures of these logs took for empty at the snapshot, by their users' --empty.
 

@@ -31,7 +31,8 @@ from cdcv2.cli.console import ResultOutput
 from cdcv2.cli.display import json_line, plain_position, raw_text
 from cdcv2.cli.disputes import add_quarantine_argument, quarantine_of, remark_disputes
 from cdcv2.cli.logs import (
-    ProgressObserver, add_log_arguments, addresses, assumed_empty, bar_of, open_logs, snapshot_assumed,
+    ProgressObserver, add_log_arguments, addresses, assumed_empty, bar_of, captured_streams, open_logs,
+    snapshot_assumed,
 )
 from cdcv2.cli.options.times import start_of
 from cdcv2.cli.options.words import declare
@@ -41,6 +42,7 @@ from cdcv2.errors import DecodeError, UnsafeTopicError
 from cdcv2.exits import Exit
 from cdcv2.logs.coverage import TableCoverage
 from cdcv2.logs.description import description_of
+from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.jsonlines import plain_frontier, plain_time
 from cdcv2.logs.opening import CoveredLogs, NamedLog, covered, missing_logs
 from cdcv2.logs.quarantine import Quarantine
@@ -240,7 +242,8 @@ def run(args: argparse.Namespace) -> Exit:
     verdict = max([*(one.exit for one in judged), Exit.MISSING if gone or not readers else Exit.DONE])
     assumed, empty = snapshot_assumed(args), assumed_empty(args, opened)
     sets = {description_of(named.log).log_set for named in logs}
-    behind = _behind(judged) if len(sets) == 1 and None not in sets else []
+    together = len(sets) == 1 and None not in sets and not captured_streams(args)
+    behind = _behind(judged, topics=any(not isinstance(named.log, DirectoryLog) for named in logs)) if together else []
     with ResultOutput(None) as output:
         if args.json:
             output.line(_plain(judged, gone, frontier, verdict, assumed, empty, found.of))
@@ -274,13 +277,17 @@ def _text(
     return [*lines, f"{summary}{through}"]
 
 
-def _behind(judged: list[TableVerdict]) -> list[str]:
-    """Which logs of a log set end before others do: a capture states them one by one, and brings them to one end."""
+def _behind(judged: list[TableVerdict], *, topics: bool) -> list[str]:
+    """Which logs of a log set end before others do: a capture states them one by one, and brings them to one end.
+
+    Those of streams end each by itself, which logs in ``topics`` do not state.
+    """
+    usual = ". Of a capture of streams (--stream) nothing is wrong: each log ends where its own topic is complete"
     furthest = reduce(Antichain.join, (one.reader.frontier for one in judged))
     return [
         f"{one.table}: behind the others, which are {through_text(furthest)}: a capture ended between its statements, "
         "or has not come there, or files at the log's end are gone; start the capture, which knows. If the capture "
-        "leaves it out now, it stays behind: read the others one by one, by their names"
+        "leaves it out now, it stays behind: read the others one by one, by their names" + (usual if topics else "")
         for one in judged if not one.lacks and one.reader.frontier != furthest
     ]
 

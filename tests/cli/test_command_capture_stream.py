@@ -90,6 +90,26 @@ def test_each_table_is_stated_as_far_as_its_own_topic_is_complete(dump: Dump) ->
     assert ["1"] == dump.rows() and ["7", "8"] == dump.rows("others")
 
 
+def test_a_log_of_a_stream_ends_where_its_own_topic_does_and_verify_finds_nothing_wrong(dump: Dump, run: Run) -> None:
+    """A capture of a database brings its logs to one end; that of a stream has none to bring them to."""
+    dump.put((1, 3, 1), (5, 1)).put((7, 2, 1), (9, 1), topic="web.others")
+    assert 0 == dump.capture(stream=("things=web.things", "others=web.others")).code
+    said = run("verify", dump.folder / "logs")
+
+    assert (0, "complete through 4") == (said.code, said.out.splitlines()[-1])
+    assert "behind the others" not in said.out
+
+
+def test_a_moment_is_no_time_of_a_stream(dump: Dump, run: Run) -> None:
+    """What may be asked for is named: no LSN, which a stream does not have."""
+    dump.put((1, 3, 1), (5, 1))
+    assert 0 == dump.capture().code
+    said = run("as-of", dump.folder / "logs", "--table", "things", "--at", "2026-11-21T09:02:06Z")
+
+    assert (2, "") == (said.code, said.out)
+    assert "give a time of the stream, as a whole number" in said.err and "LSN" not in said.err
+
+
 NO_ROW = "web.things[0]@2: no row of the topic's table: "
 STATED = "the topic web.things was stated to "
 
