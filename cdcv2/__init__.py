@@ -32,10 +32,15 @@ Logs that lie somewhere are opened by their address, and several are read togeth
 ...     print(updates, frontier)
 {'fruit': [(Row(name='apple'), 1, 2)]} [2]
 
+What was written for others is read as Arrow tables, by :func:`read_lake`.
+
 This module is the front door. The boxes behind it are folders: ``core`` (times), ``protocol``, ``rows``, ``store``,
 ``timeline``, ``logs``, ``capture``, ``connectors``, ``views``, ``materialize``, ``spark``, ``servers``, ``testing``,
 ``demo`` and ``cli``.
 """
+
+import pathlib
+import typing
 
 from cdcv2 import errors
 from cdcv2.core import Antichain, MutableAntichain, Product
@@ -68,4 +73,30 @@ __all__ = [
     "mangle",
     "open",
     "read",
+    "read_lake",
 ]
+
+
+def read_lake(
+    folder: str | pathlib.Path, table: str, at: Antichain | typing.Iterable[int] | int | None = None
+) -> typing.Any:
+    """A table of a lake, or of the output of replay, as a pyarrow.Table. Needs no Spark.
+
+    Of a lake the current rows, of one commit. Of replay the rows that are there at a time, each once, and
+    ``cdcv2_count``, how often. ``at`` is a time, for everything up to and including it; or a frontier (an antichain, or
+    a list of its elements), for everything that is not beyond it; by default all that is finished.
+
+    >>> read_lake("lake", "orders").num_rows                            # doctest: +SKIP
+    3
+    >>> read_lake("tables", "public.orders", at=35123056).num_rows      # doctest: +SKIP
+    2
+
+    Raises MissingLogError for a folder or table that is not there; RefusedError when ``at`` is not finished, or not
+    what a lake of current rows is at; UsageError for a time before the history begins; IncompleteError for a table that
+    the connector does not cover, and where nothing is finished yet; OutputError for a file that cannot be read;
+    MalformedError for a row that is there less than zero times. Cost: memory for the table, of replay for all its
+    updates up to then.
+    """
+    from cdcv2.materialize.targets.lake.view import read_lake as read_table
+
+    return read_table(folder, table, at)

@@ -34,7 +34,7 @@ IMPORTS = {
     "materialize.protocol": "core rows",
     "views": "core protocol rows materialize.protocol",
     "materialize": "core protocol store rows materialize.protocol views",
-    "materialize.targets": "core store rows logs materialize.protocol views materialize",
+    "materialize.targets": "core protocol store rows logs materialize.protocol views materialize",
     "cli.options": "core protocol store rows timeline logs connectors capture.run",
     "spark": (
         "core protocol store rows timeline logs capture connectors capture.run views "
@@ -52,7 +52,7 @@ IMPORTS = {
 # that were probably meant, the published format, and which version this is.
 FOR_EVERYONE = {"completeness", "errors", "exits", "failpoints", "suggestions", "schemas", "__version__"}
 # What lies beside the boxes: the front door shows what the base install can do, no more.
-DOORS = {"__init__": {"core", "protocol", "rows", "logs"}, "__main__": {"cli"}}
+DOORS = {"__init__": {"core", "protocol", "rows", "logs", "materialize.targets"}, "__main__": {"cli"}}
 # Pure boxes decide: they have no clock and no connection; their guests have none either.
 PURE = ("core", "protocol", "timeline", "capture", "views", "materialize.protocol")
 PURE_GUESTS = {"pyarrow", "sortedcontainers"}

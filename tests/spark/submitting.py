@@ -14,7 +14,7 @@ from cdcv2.protocol import Message, Progress, Update, Updates
 from cdcv2.rows.row_type import RowType
 from cdcv2.servers.processes import Child
 from cdcv2.servers.submit import spark_submit
-from cdcv2.spark.output import files, finished
+from cdcv2.materialize.targets.lake.view import open_lake
 from cdcv2.spark.sources import LogPlace
 from tests.spark.replaying import PLAIN, updates
 
@@ -52,7 +52,7 @@ def rolling(times: int, *, seed: int = 9, row_type: RowType = PLAIN) -> list[Mes
 def reached(folder: Path) -> int:
     """The time up to which the output in ``folder`` is finished; -1 when there is none yet."""
     try:
-        frontier = finished(folder / "out")
+        frontier = open_lake(folder / "out").frontier
     except MissingLogError:
         return -1
     return int(frontier.to_plain()[0])  # type: ignore[arg-type]
@@ -61,10 +61,10 @@ def reached(folder: Path) -> int:
 def left(folder: Path, table: str = "things", row_type: RowType = PLAIN) -> Counter[Update]:
     """How often each update is in the output."""
     found: Counter[Update] = Counter()
-    for each in files(folder / "out"):
-        for path in each.paths if each.table == table else ():
-            for row in parquet.read_table(folder / "out" / path).to_pylist():
-                found[row_type.row(list(row["data"].values())), row["time"], row["diff"]] += 1
+    view = open_lake(folder / "out")
+    for part in view.manifest.parts.get(table, ()):
+        for row in parquet.read_table(view.folder.file(table, part)).to_pylist():
+            found[row_type.row(list(row["data"].values())), row["time"], row["diff"]] += 1
     return found
 
 

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from cdcv2.core.antichain import Antichain
 from cdcv2.materialize.targets.lake.driver import open_lake
 from cdcv2.spark.capture.report import CaptureReport
-from cdcv2.spark.output import as_of, finished
+from cdcv2.spark.output import as_of
 from cdcv2.spark.progress import ProgressLines
 from tests.golden import spark as golden
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.spark
 def test_jobs_go_on_with_what_earlier_ones_left(spark: SparkSession, tmp_path: Path, before: str) -> None:
     """Memory of a capture in the middle of a transaction, which both kinds take; states and checkpoints of readers."""
     folder, said = golden.placed(tmp_path / "jobs"), io.StringIO()
-    assert Antichain([121]) == finished(folder / "out")
+    assert Antichain([121]) == open_lake(folder / "out").frontier
     golden.arrange(folder, golden.REST, 1)
     golden.capture(spark, folder, before, CaptureReport(people=said))
     assert "all through 120 is in the logs; goes on from its memory" in said.getvalue()
@@ -31,7 +31,7 @@ def test_jobs_go_on_with_what_earlier_ones_left(spark: SparkSession, tmp_path: P
     if before == "from-state":
         return
     golden.replay(spark, folder, ProgressLines(people=said))
-    assert Antichain([141]) == finished(folder / "out")
+    assert Antichain([141]) == open_lake(folder / "out").frontier
     for table, ids in (("public.t", [1, 2, 3, 4]), ("public.u", [7, 8, 9])):
         assert ids == sorted(row["id"] for row in as_of(spark, folder / "out", table=table).collect())
     golden.views(spark, folder, ProgressLines(people=said))

@@ -15,7 +15,7 @@ from cdcv2.logs.avro import MessageCodec
 from cdcv2.logs.container import pack
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.protocol import Iter, Position, Progress, Updates
-from cdcv2.spark.output import finished
+from cdcv2.materialize.targets.lake.view import open_lake
 from cdcv2.spark.sources import row_type_of
 from tests.spark.replaying import PLAIN, plan, put, replayed, run, told
 
@@ -126,7 +126,7 @@ def test_what_another_writer_encodes_in_its_own_way_is_read(spark: SparkSession,
     run(spark, wanted)
 
     assert expected == set(replayed(spark, wanted)["things"])
-    assert Antichain([5]) == finished(wanted.output)
+    assert Antichain([5]) == open_lake(wanted.output).frontier
 
 
 def contradiction(spark: SparkSession, tmp_path: Path, said: Sequence[Any]) -> ContradictionError:
@@ -145,7 +145,7 @@ def test_two_diffs_of_one_identity_are_told_with_both_positions(spark: SparkSess
     place = str(tmp_path / "things")
     assert ("diff", 3, 1, 2, ONE) == (error.what, error.time, error.first, error.second, error.data)
     assert (Position(place, 0, 0), Position(place, 0, 1)) == error.positions
-    assert Antichain([0]) == finished(tmp_path / "out")
+    assert Antichain([0]) == open_lake(tmp_path / "out").frontier
 
 
 def test_two_diffs_are_found_though_no_statement_ever_comes(spark: SparkSession, tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def test_more_updates_than_were_stated_are_a_contradiction(spark: SparkSession, 
     error = contradiction(spark, tmp_path, [*said, Progress([0], [3]), Progress([3], [4], {3: 1})])
 
     assert ("surplus", 3, 1, 2) == (error.what, error.time, error.first, error.second)
-    assert Antichain([3]) == finished(tmp_path / "out")
+    assert Antichain([3]) == open_lake(tmp_path / "out").frontier
 
 
 def test_what_comes_after_its_time_is_finished_is_counted_as_late(spark: SparkSession, tmp_path: Path) -> None:

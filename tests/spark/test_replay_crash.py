@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 import cdcv2.spark.replay  # noqa: F401  (declares the steps)
 from cdcv2 import failpoints
 from cdcv2.core.antichain import Antichain
-from cdcv2.spark.output import files, finished
+from cdcv2.materialize.targets.lake.view import open_lake
 from tests.spark.replaying import PLAIN, plan, put, replayed, run, truth
 from tests.spark.submitting import left, rolling
 
@@ -45,14 +45,15 @@ def test_a_crash_at_each_step_is_recovered_from(spark: SparkSession, tmp_path: P
     for step in STEPS:
         with failpoints.placed(step), pytest.raises(failpoints.PlacedCrash, match=step):
             run(spark, wanted)
-        (upper,) = finished(wanted.output).elements
+        (upper,) = open_lake(wanted.output).frontier.elements
         reached.append(upper)
         assert Counter(fact for fact in everything if fact[1] < upper) == left(tmp_path), step
 
     run(spark, wanted)
     assert {"things": everything} == replayed(spark, wanted)
     assert sorted(reached) == reached and reached[-1] < TIMES
-    assert Antichain([TIMES]) == finished(wanted.output)
-    named = {Path(path).parent for each in files(wanted.output) for path in each.paths}
-    assert {wanted.output / path for path in named} == set((wanted.output / "things").iterdir()), "dead attempts remain"
+    assert Antichain([TIMES]) == open_lake(wanted.output).frontier
+    (parts,) = open_lake(wanted.output).manifest.parts.values()
+    named = {wanted.output / "things" / Path(part.name).parent for part in parts}
+    assert named == set((wanted.output / "things").iterdir()), "dead attempts remain"
     assert [] == list((wanted.state / "stash" / "things").iterdir()), "dead pieces remain"

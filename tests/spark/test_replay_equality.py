@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.protocol import Progress, mangle
-from cdcv2.spark.output import finished
+from cdcv2.materialize.targets.lake.view import open_lake
 from tests.spark.replaying import PLAIN, ROWS, messages, plan, put, replayed, run, truth, updates
 
 pytestmark = pytest.mark.spark
@@ -26,7 +26,7 @@ def test_a_mangled_log_is_replayed_as_iter_replays_it(seed: int, spark: SparkSes
     run(spark, wanted)
 
     assert truth({"things": said}) == replayed(spark, wanted)
-    assert Antichain([12]) == finished(wanted.output)
+    assert Antichain([12]) == open_lake(wanted.output).frontier
 
 
 def test_tables_of_one_timeline_are_finished_together(spark: SparkSession, tmp_path: Path) -> None:
@@ -44,7 +44,7 @@ def test_tables_of_one_timeline_are_finished_together(spark: SparkSession, tmp_p
     run(spark, wanted)
 
     assert truth(logs) == replayed(spark, wanted)
-    assert Antichain([9]) == finished(wanted.output)
+    assert Antichain([9]) == open_lake(wanted.output).frontier
 
 
 def test_overlapping_copies_complete_each_other(spark: SparkSession, tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_a_fresh_checkpoint_with_other_batches_adds_nothing_twice(spark: SparkSe
     put(tmp_path / "things", more, per_file=5)
     run(spark, replace(plan(tmp_path, [place]), checkpoint=tmp_path / "third"))
     assert truth({"things": [*said, *more]}) == replayed(spark, wanted)
-    assert Antichain([12]) == finished(wanted.output)
+    assert Antichain([12]) == open_lake(wanted.output).frontier
 
 
 def test_rows_that_wait_long_are_folded_and_kept_once(spark: SparkSession, tmp_path: Path, monkeypatch) -> None:
@@ -94,7 +94,7 @@ def test_rows_that_wait_long_are_folded_and_kept_once(spark: SparkSession, tmp_p
     wanted = plan(tmp_path, [place], files=1)
 
     reader = run(spark, wanted)
-    assert Antichain([0]) == finished(wanted.output)
+    assert Antichain([0]) == open_lake(wanted.output).frontier
     assert reader.tables["things"].stash.stored < 2 * 80 + 10
 
     put(tmp_path / "things", statements, per_file=9)
@@ -109,7 +109,7 @@ def test_a_history_that_is_complete_ends_the_job(spark: SparkSession, tmp_path: 
 
     run(spark, wanted)
 
-    assert Antichain() == finished(wanted.output)
+    assert Antichain() == open_lake(wanted.output).frontier
     assert truth({"things": said}) == replayed(spark, wanted)
 
 
@@ -119,6 +119,6 @@ def test_an_interval_without_updates_moves_the_frontier(spark: SparkSession, tmp
 
     run(spark, wanted)
 
-    assert Antichain([5]) == finished(wanted.output)
+    assert Antichain([5]) == open_lake(wanted.output).frontier
     assert 0 == sum(replayed(spark, wanted)["things"].values())
     assert ROWS == wanted.tables["things"]

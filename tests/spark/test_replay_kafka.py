@@ -29,7 +29,7 @@ from cdcv2.logs.stops import Stop
 from cdcv2.protocol import Message, Position, mangle
 from cdcv2.rows.row_type import RowType
 from cdcv2.servers.kafka import KafkaBroker
-from cdcv2.spark.output import finished
+from cdcv2.materialize.targets.lake.view import open_lake
 from cdcv2.spark.progress import ProgressLines
 from cdcv2.spark.replay import ReplayPlan, opened
 from cdcv2.spark.sources import LogPlace, LogSources
@@ -92,7 +92,7 @@ def test_topics_and_files_are_replayed_as_iter_replays_them(
     _, people = told(spark, replace(again, checkpoint=tmp_path / "fresh"))
     assert "the capture stopped: a row is lacking. Begin anew" in people
     assert truth({"things": said}) == replayed(spark, wanted)
-    assert Antichain([12]) == finished(wanted.output)
+    assert Antichain([12]) == open_lake(wanted.output).frontier
 
     others = write(broker, "equal.others", said[:1], timeline="others")
     with pytest.raises(ForeignStateError, match="equal.one is of the timeline things, and the log equal.others of the"):
@@ -126,7 +126,7 @@ def test_the_row_type_of_another_table_is_told_as_what_it_is(
         run(spark, replace(over(broker, tmp_path, [place]), tables={"things": other}))
     # Behind the empty message that states the timeline.
     assert Position("mistaken", 0, 1) == caught.value.position
-    assert Antichain([0]) == finished(tmp_path / "out")
+    assert Antichain([0]) == open_lake(tmp_path / "out").frontier
 
 
 def test_a_checkpoint_ahead_of_the_state_is_refused(spark: SparkSession, broker: KafkaBroker, tmp_path: Path) -> None:

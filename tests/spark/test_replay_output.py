@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from cdcv2 import failpoints
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import (
     ForeignStateError, IncompleteError, MalformedError, OutputError, RefusedError, UsageError,
@@ -15,10 +17,12 @@ from cdcv2.errors import (
 from cdcv2.logs.coverage import TableCoverage
 from cdcv2.protocol import Update
 from cdcv2.rows.row_type import RowType
-from cdcv2.spark import output
-from cdcv2.spark.output import OutputFolder, as_of, files, finished, history
+from cdcv2.materialize.targets.lake.manifest import LakeFolder
+from cdcv2.materialize.targets.lake.view import open_lake, read_lake
+from cdcv2.spark.output import OutputFolder, as_of, history
 from cdcv2.spark.schema import updates_type
 from cdcv2.store.numbered import NumberedFiles, local_path
+from tests.golden import output as golden
 from tests.spark.replaying import PLAIN
 
 pytestmark = pytest.mark.spark
@@ -146,7 +150,7 @@ def test_only_what_is_beyond_the_upper_is_applied(spark: SparkSession, tmp_path:
     assert {} == made.apply({"things": everything.where("time < 2")}, Antichain([1]), Antichain([6]))
 
     assert [1, 4] == sorted(row["time"] for row in history(spark, tmp_path).collect())
-    assert Antichain([6]) == finished(tmp_path)
+    assert Antichain([6]) == open_lake(tmp_path).frontier
 
 
 def test_a_gap_is_refused(spark: SparkSession, tmp_path: Path) -> None:
@@ -159,17 +163,39 @@ def test_a_gap_is_refused(spark: SparkSession, tmp_path: Path) -> None:
 
 def test_a_manifest_now_and_then_lists_all_files(spark: SparkSession, tmp_path: Path, monkeypatch) -> None:
     """Each lists what is new since the last that lists all, so none grows for ever, and all files are found."""
-    monkeypatch.setattr(output, "FULL", 3)
+    monkeypatch.setattr(LakeFolder, "FULL", 3)
     made = OutputFolder(tmp_path, {"things": PLAIN}, START)
     for time in range(4):
         made.apply({"things": frame(spark, [(A, time, 1)])}, Antichain([time]), Antichain([time + 1]))
     again = OutputFolder(tmp_path, {"things": PLAIN}, START)
     again.apply({"things": frame(spark, [(A, 4, 1)])}, Antichain([4]), Antichain([5]))
 
-    assert [0, 1, 2, 3, 4] == [each.lower.elements[0] for each in files(tmp_path)]
+    assert [0, 1, 2, 3, 4] == [part.lower for part in open_lake(tmp_path).manifest.parts["things"]]
     assert [0, 1, 2, 3, 4] == sorted(row["time"] for row in history(spark, tmp_path).collect())
     numbered = NumberedFiles(tmp_path / "_manifests", "the output")
-    assert [0, 1, 1, 3, 1, 1] == [len(numbered.read(number)["files"]) for number in numbered.numbers()]
+    listed = [numbered.read(number)["files"].get("things", ()) for number in numbered.numbers()]
+    assert [0, 1, 1, 3, 1, 1] == [*map(len, listed)]
+
+
+def test_an_earlier_output_is_continued_by_one_put(spark: SparkSession, tmp_path: Path) -> None:
+    """A crash before it leaves what was there; behind it, what came is there, too. As ever on Spark, as without it."""
+    folder = Path(shutil.copytree(golden.GOLDEN, tmp_path / "old"))
+    covered = TableCoverage(("uncovered",), {"late": 3})
+    row, before = golden.wide(1), golden.wide(2)
+    for step, at in (("output.after-files", 5), ("output.after-manifest", 6)):
+        made = OutputFolder(folder, golden.TABLES, START, covered)
+        new = frame(spark, [(row, 5, -1), (before, 5, 4)], golden.WIDE)
+        with failpoints.placed(step), pytest.raises(failpoints.PlacedCrash, match=step):
+            made.apply({"wide": new}, Antichain([5]), Antichain([6]))
+        assert Antichain([at]) == open_lake(folder).frontier
+
+    made = OutputFolder(folder, golden.TABLES, START, covered)
+    assert {} == made.apply({"wide": new}, Antichain([5]), Antichain([6]))
+    for at, expected in ((2, [2, 2, 1]), (4, [2, 1]), (5, [1, 5])):
+        read, shown_on_spark = read_lake(folder, "wide", at), as_of(spark, folder, at, table="wide")
+        assert read.column_names[:-1] == shown_on_spark.columns[:-1]
+        assert expected == read.sort_by("id")["cdcv2_count"].to_pylist()
+        assert expected == [row["multiplicity"] for row in shown_on_spark.orderBy("id").collect()]
 
 
 def test_columns_are_called_as_in_the_database(spark: SparkSession, tmp_path: Path) -> None:

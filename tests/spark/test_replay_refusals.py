@@ -24,7 +24,8 @@ from cdcv2.errors import (
 from cdcv2.exits import Exit
 from cdcv2.logs.description import LogDescription
 from cdcv2.protocol.messages import Progress, Updates
-from cdcv2.spark.output import OutputFolder, finished
+from cdcv2.materialize.targets.lake.view import open_lake
+from cdcv2.spark.output import OutputFolder, as_of
 from cdcv2.spark.progress import ProgressLines
 from cdcv2.spark.replay import opened, outcome
 from cdcv2.store.numbered import NumberedFiles
@@ -75,7 +76,7 @@ def test_an_update_before_the_start_is_an_error(spark: SparkSession, tmp_path: P
 
     with pytest.raises(StartError, match=r"at time 1 \(.*things\[0\]@0.*to begin at \[5\]"):
         run(spark, wanted)
-    assert Antichain([5]) == finished(wanted.output)
+    assert Antichain([5]) == open_lake(wanted.output).frontier
 
 
 def test_a_changed_row_type_is_refused_by_the_state_and_by_the_output(spark, done, tmp_path: Path) -> None:
@@ -98,14 +99,17 @@ def test_an_output_of_other_tables_is_refused(spark: SparkSession, done, tmp_pat
 
 def test_a_state_or_output_of_another_version_is_refused(spark: SparkSession, done, tmp_path: Path) -> None:
     """What a later release wrote is not guessed at."""
-    for name, folder in (("state", "state/manifests"), ("output", "out/_manifests")):
+    for name, folder, kind, words in (
+        ("state", "state/manifests", MalformedError, "version 99"),
+        ("output", "out/_manifests", ForeignStateError, "holds no lake of cdcv2, version 3"),
+    ):
         shutil.copytree(done.state.parent, tmp_path / name)
         numbered = NumberedFiles(tmp_path / name / folder, name)
         last = numbered.numbers()[-1]
         numbered.put(last + 1, {**numbered.read(last), "version": 99})
         wanted = replace(done, state=tmp_path / name / "state", output=tmp_path / name / "out")
 
-        refused(spark, wanted, MalformedError, "version 99")
+        refused(spark, wanted, kind, words)
 
 
 def test_a_lost_output_is_not_begun_with_a_gap(spark: SparkSession, tmp_path: Path) -> None:
@@ -114,7 +118,7 @@ def test_a_lost_output_is_not_begun_with_a_gap(spark: SparkSession, tmp_path: Pa
     place = put(tmp_path / "things", said[:-1], per_file=9)
     wanted = plan(tmp_path, [place])
     run(spark, wanted)
-    assert finished(wanted.output) != Antichain([0])
+    assert open_lake(wanted.output).frontier != Antichain([0])
 
     shutil.rmtree(wanted.output)
     put(tmp_path / "things", said[-1:])
@@ -144,7 +148,7 @@ def test_a_state_that_lacks_what_the_checkpoint_has_done_is_refused(spark: Spark
     shutil.rmtree(wanted.checkpoint)
     again = run(spark, behind)
     assert again.finished
-    assert again.released == finished(wanted.output)
+    assert again.released == open_lake(wanted.output).frontier
     assert truth({"things": said}) == replayed(spark, wanted)
 
 
@@ -200,7 +204,7 @@ def test_an_output_that_cannot_be_written_is_said_to_be_so(spark: SparkSession, 
     (tmp_path / "out").write_text("in the way")
     place = put(tmp_path / "things", messages(updates(7), 12))
 
-    refused(spark, plan(tmp_path, [place]), OutputError, "the output", "cannot be")
+    refused(spark, plan(tmp_path, [place]), OutputError, "the lake in", "out", "cannot be")
 
 
 def test_a_target_that_fails_leaves_the_state_before_it(spark: SparkSession, tmp_path: Path) -> None:
@@ -221,7 +225,7 @@ def test_a_target_that_fails_leaves_the_state_before_it(spark: SparkSession, tmp
 def test_reading_what_is_no_output_is_refused(tmp_path: Path) -> None:
     """Parquet files without a manifest are not known to be finished."""
     with pytest.raises(MissingLogError, match="no manifest"):
-        finished(tmp_path)
+        as_of(None, tmp_path)
 
 
 def test_what_lacks_at_the_end_of_the_input_is_told_by_the_exit_code(spark: SparkSession, tmp_path: Path) -> None:

@@ -18,7 +18,8 @@ from cdcv2.exits import Exit
 from cdcv2.logs.coverage import TableCoverage
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.stops import Stop
-from cdcv2.spark.output import as_of, finished
+from cdcv2.materialize.targets.lake.view import open_lake
+from cdcv2.spark.output import as_of
 from cdcv2.spark.progress import ProgressLines
 from cdcv2.spark.replay import ReplayPlan, outcome
 from cdcv2.spark.sources import LogPlace
@@ -71,7 +72,7 @@ def test_a_replay_goes_on_without_it_and_takes_it_in_when_it_is_covered(spark: S
     """
     wanted = of(capture, "t", "u")
     reader, people = told(spark, wanted)
-    assert (Exit.DONE, Antichain([121])) == (outcome(reader), finished(wanted.output))
+    assert (Exit.DONE, Antichain([121])) == (outcome(reader), open_lake(wanted.output).frontier)
     assert 1 == people.count(NAMED) and "complete through 120; nothing that was stated is missing" in people
     assert Counter([1, 3, 10]) == ids(spark, wanted, "t")
     with pytest.raises(IncompleteError, match=NAMED):
@@ -84,11 +85,11 @@ def test_a_replay_goes_on_without_it_and_takes_it_in_when_it_is_covered(spark: S
 
     with pytest.raises(RefusedError, match="the connector covers public.u by now, from 140 on"):
         replay(spark, wanted, Then(then), signals=False)
-    assert Antichain([121]) == finished(wanted.output)
+    assert Antichain([121]) == open_lake(wanted.output).frontier
     for table in "tu":
         DirectoryLog(capture.logs / f"public.{table}").put_stop(Stop("a row is lacking", "Begin anew"))
     reader, people = told(spark, wanted)
-    assert (Exit.DONE, Antichain([161])) == (outcome(reader), finished(wanted.output))
+    assert (Exit.DONE, Antichain([161])) == (outcome(reader), open_lake(wanted.output).frontier)
     assert "public.u is covered by the connector from 140 on" in people
     assert 1 == people.count("the capture stopped: a row is lacking. Begin anew")
     assert (Counter([1, 3, 10, 11]), Counter([7, 8])) == (ids(spark, wanted, "t"), ids(spark, wanted, "u"))
@@ -108,7 +109,7 @@ def test_a_log_that_begins_late_is_complete_nowhere_before_it_states_something(
         capture(WHOLE, *NOTIFIED, tables="tu")
     wanted = of(capture, "u")
     reader, people = told(spark, wanted)
-    assert (Antichain([0]), Antichain([0])) == (reader.released, finished(wanted.output)), people
+    assert (Antichain([0]), Antichain([0])) == (reader.released, open_lake(wanted.output).frontier), people
     assert 0 == capture(WHOLE, *NOTIFIED, tables="tu").code
     assert Antichain([161]) == run(spark, wanted).released and Counter([7, 8]) == ids(spark, wanted, "u")
 

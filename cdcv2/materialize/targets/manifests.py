@@ -27,16 +27,21 @@ S = TypeVar("S", bound="TargetManifest")
 
 @dataclass(frozen=True)
 class TableFile:
-    """One file of a table, and how many rows it has."""
+    """One file of a table, and how many rows it has; of updates, ``lower``: no time in it is before."""
 
     name: str
     rows: int
+    lower: int | None = None
 
     @classmethod
     def from_plain(cls, plain: Sequence[Any]) -> TableFile:
         """The file that a manifest names, or the state of a driver. Raises TypeError and ValueError."""
-        name, rows = plain
-        return cls(checked(name, str), checked(rows, int))
+        name, *numbers = plain
+        return cls(checked(name, str), *(checked(one, int) for one in numbers))
+
+    def to_plain(self) -> list[Any]:
+        """As JSON holds it."""
+        return [self.name, self.rows] if self.lower is None else [self.name, self.rows, self.lower]
 
 
 _STAGED = re.compile(r"[0-9a-f]{32}\.parquet", re.ASCII)
@@ -149,10 +154,13 @@ class Manifests(ABC, Generic[S]):
         stamp = self._numbered.stamp(number)
         known = self._read.get(number)
         if known is None or stamp is None or known[0] != stamp:
-            known = self._read[number] = stamp, self.KIND.from_plain(self._numbered.read(number), self.path)
+            known = self._read[number] = stamp, self._load(number)
             for old in [one for one in self._read if one <= number - 2 * self.KEPT]:
                 del self._read[old]
         return known[1]
+
+    def _load(self, number: int) -> S:
+        return self.KIND.from_plain(self._numbered.read(number), self.path)
 
     @abstractmethod
     def file(self, table: str, part: TableFile) -> Path:

@@ -11,6 +11,7 @@ import os
 import re
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -214,20 +215,32 @@ class StagedFile:
             ) from cause
 
 
-def read_part(path: Path, wanted: Any = None, column: str = KEY) -> Any:
-    """The rows of a file, or those that have one of the wanted values in a column.
+def read_part(path: Path, wanted: Any = None, column: str = KEY, *, columns: Sequence[str] | None = None) -> Any:
+    """The rows of a file, or some of their columns, or those rows that have one of the wanted values in a column.
 
     Raises OutputError when it is not there or damaged. Cost: of a file that has none of them, reading that column.
     """
     pa = arrow()
+    with _reading(path), pa.parquet.ParquetFile(path) as file:
+        # Threads cost more than they gain where there is little to read.
+        threads = path.stat().st_size > 1 << 20
+        if wanted is None:
+            return file.read(columns, use_threads=threads)
+        return pa.concat_tables([file.schema_arrow.empty_table(), *_found(file, wanted, column, threads)])
+
+
+def rows_in(path: Path) -> int:
+    """How many rows a file has. Raises OutputError as :func:`read_part`. Cost: reads the end of it."""
+    pa = arrow()
+    with _reading(path), pa.parquet.ParquetFile(path) as file:
+        return int(file.metadata.num_rows)
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
     try:
-        with pa.parquet.ParquetFile(path) as file:
-            # Threads cost more than they gain where there is little to read.
-            threads = path.stat().st_size > 1 << 20
-            if wanted is None:
-                return file.read(use_threads=threads)
-            return pa.concat_tables([file.schema_arrow.empty_table(), *_found(file, wanted, column, threads)])
-    except (OSError, pa.ArrowException) as cause:
+        yield
+    except (OSError, arrow().ArrowException) as cause:
         raise OutputError(
             f"the lake's file {path} cannot be read: {reason(cause)}; open the lake again, or restore the file"
         ) from cause

@@ -4,13 +4,15 @@ A manifest names, for each table, its files in order. A file has the rows that a
 marked as deleted, and of a key the *last* file counts; of a multiset, the changes of all files are added
 (:mod:`.counts`). Manifests are put if absent, so a reader of the greatest one sees whole commits over all tables, and
 nothing of one that is under way. A manifest also has for each range of keys up to where that was applied: so applying a
-transaction a second time has no effect.
+transaction a second time has no effect. The output of replay is a lake of *histories*: each file has updates, and no
+file is ever replaced or removed.
 
 ::
 
     folder/_manifests/00000000000000000007.json
     folder/TABLE/9f3c....parquet         columns of the table, cdcv2_key (canonical bytes), cdcv2_gone;
-                                         of a multiset, columns of the rows, and cdcv2_diff
+                                         of a multiset, columns of the rows, and cdcv2_diff;
+                                         of a history, in a folder for each batch: data (the row), time, diff
 """
 
 from __future__ import annotations
@@ -22,11 +24,16 @@ from pathlib import Path
 from typing import Any
 
 from cdcv2.core.antichain import Antichain
-from cdcv2.core.own_json import checked
+from cdcv2.core.own_json import checked, reading
 from cdcv2.errors import OutputError, RefusedError
+from cdcv2.logs.coverage import ALL, TableCoverage
 from cdcv2.materialize.protocol.fence import Range
 from cdcv2.materialize.protocol.messages import Table
 from cdcv2.materialize.targets.manifests import Manifests, TableFile, TargetManifest, is_staged
+from cdcv2.rows.row_type import RowType
+
+#: What stands for the name of a materialization in the output of replay.
+REPLAY = "replay"
 
 
 @dataclass(frozen=True)
@@ -35,21 +42,24 @@ class LakeManifest(TargetManifest):
 
     ``removing``: names of files that are being removed, which no later manifest may name. ``counts``: the multisets
     whose files are changes of counts, and whether a row stays whose count is 0; a multiset of an earlier release has
-    files as the other tables have.
+    files as the other tables have. ``histories``: the row types of tables of updates, ``coverage``: which of them the
+    connector covers.
     """
 
-    WHAT, FORMAT, NEWEST = "lake", "cdcv2 lake", 2
+    WHAT, FORMAT, NEWEST = "lake", "cdcv2 lake", 3
 
     parts: Mapping[str, tuple[TableFile, ...]] = field(default_factory=dict)
     removing: tuple[str, ...] = ()
     counts: Mapping[str, bool] = field(default_factory=dict)
+    histories: Mapping[str, RowType] = field(default_factory=dict)
+    coverage: TableCoverage = ALL
 
     @property
     def version(self) -> int:
         """See :class:`TargetManifest`. An earlier release would take changes of counts for counts: it must refuse
         them.
         """
-        return 2 if self.counts else 1
+        return 3 if self.histories else 2 if self.counts else 1
 
     def stored_table(self, table: Table) -> Table:
         """See :class:`TargetManifest`."""
@@ -59,8 +69,12 @@ class LakeManifest(TargetManifest):
         self, wanted: Range, upper: Antichain, parts: Mapping[str, Sequence[TableFile]]
     ) -> LakeManifest:
         """After a transaction; its files for one table have different keys."""
-        merged = {name: (*self.parts.get(name, ()), *parts.get(name, ())) for name in self.tables}
-        return replace(self, parts=merged, applied={**self.applied, wanted: upper})
+        return replace(self.with_parts(parts), applied={**self.applied, wanted: upper})
+
+    def with_parts(self, parts: Mapping[str, Sequence[TableFile]]) -> LakeManifest:
+        """With more files."""
+        names = (*self.tables, *self.histories)
+        return replace(self, parts={name: (*self.parts.get(name, ()), *parts.get(name, ())) for name in names})
 
     def with_merged(self, table: str, old: Sequence[TableFile], new: TableFile) -> LakeManifest | None:
         """With one file in place of some that follow each other; None when they do not any more, or it is removed."""
@@ -73,10 +87,14 @@ class LakeManifest(TargetManifest):
     def more_to_plain(self) -> dict[str, Any]:
         """See :class:`TargetManifest`."""
         return {
-            "files": {name: [[part.name, part.rows] for part in parts] for name, parts in self.parts.items()},
+            "files": {name: [part.to_plain() for part in parts] for name, parts in self.parts.items()},
             **({"removing": list(self.removing)} if self.removing else {}),
             **({"counts": dict(self.counts)} if self.counts else {}),
-        }
+            **({} if not self.histories else {
+                "histories": {name: row_type.schema for name, row_type in self.histories.items()},
+                "coverage": self.coverage.to_plain(),
+            }),
+        }  # fmt: skip
 
     @classmethod
     def more_from_plain(cls, plain: Mapping[str, Any]) -> dict[str, Any]:
@@ -85,6 +103,8 @@ class LakeManifest(TargetManifest):
         return {
             "parts": parts, "removing": tuple(checked(one, str) for one in plain.get("removing", ())),
             "counts": {name: checked(zeros, bool) for name, zeros in plain.get("counts", {}).items()},
+            "histories": {name: RowType(schema) for name, schema in plain.get("histories", {}).items()},
+            "coverage": TableCoverage.from_plain(plain["coverage"]) if "coverage" in plain else ALL,
         }  # fmt: skip
 
 
@@ -92,6 +112,27 @@ class LakeFolder(Manifests[LakeManifest]):
     """The folder of a lake: its manifests, its files. Both of the last ones are kept, for readers that are slow."""
 
     KIND = LakeManifest
+    #: of a history, every so many manifests one lists all files, and the others those that they add
+    FULL = 64
+
+    def append(self, number: int, before: LakeManifest | None, after: LakeManifest) -> None:
+        """Put the manifest behind ``before``, of histories alone. Raises RefusedError where another was faster."""
+        plain = after.to_plain()
+        if before is not None and number % self.FULL:
+            new = {name: parts[len(before.parts.get(name, ())):] for name, parts in after.parts.items()}
+            plain["files"] = {name: [part.to_plain() for part in parts] for name, parts in new.items() if parts}
+            plain["added_to"] = number - 1
+        self._numbered.put(number, plain)
+
+    def _load(self, number: int) -> LakeManifest:
+        plain = self._numbered.read(number)
+        if "format" not in plain and "builds_on" in plain:
+            with reading(self.path):
+                plain = _of_replay(plain, number)
+        found = LakeManifest.from_plain(plain, self.path)
+        if "added_to" not in plain:
+            return found
+        return replace(found, parts=self.manifest(plain["added_to"]).with_parts(found.parts).parts)
 
     def change(self, decide: Callable[[LakeManifest | None], LakeManifest | None]) -> int:
         """Put what ``decide`` makes of the manifest that counts, if it makes something; the number that counts then.
@@ -174,3 +215,21 @@ class LakeFolder(Manifests[LakeManifest]):
 
     def _path(self, table: str, name: str) -> Path:
         return self.path / table / f"{name}.parquet"
+
+
+def _of_replay(plain: Mapping[str, Any], number: int) -> dict[str, Any]:
+    """A manifest that replay wrote before its output was a lake, as one of a lake.
+
+    It had one number of rows for the files of a batch: the first of them has all.
+    """
+    files: dict[str, list[list[Any]]] = {}
+    for table, paths, lower, _, rows in plain["files"]:
+        names = [path.removeprefix(f"{table}/").removesuffix(".parquet") for path in paths]
+        files.setdefault(table, []).extend([name, 0 if at else rows, lower[0]] for at, name in enumerate(names))
+    return {
+        "format": LakeManifest.FORMAT, "version": 3, "materialization": REPLAY, "start": plain["start"],
+        "applied": [[Range().begin, Range().end, plain["upper"]]], "tables": {}, "histories": plain["tables"],
+        # Earlier ones had no output with a table that is not covered.
+        "files": files, "coverage": plain.get("coverage", ALL.to_plain()),
+        **({} if plain["builds_on"] is None else {"added_to": number - 1}),
+    }  # fmt: skip

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from cdcv2.core.antichain import Antichain
-from cdcv2.errors import MissingLogError, OutputError
+from cdcv2.errors import MissingLogError, OutputError, RefusedError
 from cdcv2.materialize.intake import canonical
 from cdcv2.materialize.protocol.messages import Key, Table, Values
 from cdcv2.materialize.targets.lake.counts import added, probe
@@ -19,6 +19,7 @@ from cdcv2.materialize.targets.lake.files import (
     DIFF, GONE, KEY, arrow, current, file_schema, read_part, rows_of, type_of,
 )
 from cdcv2.materialize.targets.lake.held import HeldFiles
+from cdcv2.materialize.targets.lake.history import Frontier, TableHistory, demand_times, requested, shown
 from cdcv2.materialize.targets.lake.manifest import LakeFolder, LakeManifest
 
 
@@ -36,9 +37,17 @@ class LakeView:
         """Everything not beyond it is in the view."""
         return self.manifest.frontier
 
-    def read(self, table: str) -> Any:
-        """The current rows, as a pyarrow.Table with the table's columns. Raises MissingLogError for an unknown one."""
+    def read(self, table: str, at: Frontier = None) -> Any:
+        """The rows, as a pyarrow.Table; see :func:`read_lake`. Raises MissingLogError for an unknown table."""
+        demand_times(at)
+        if table in self.manifest.histories:
+            return TableHistory(self.folder, self.manifest, table).read(at)
         pa, found = arrow(), self._table(table)
+        if at is not None and requested(at) != self.frontier:
+            raise RefusedError(
+                f"the lake in {self.folder.path} is at {shown(self.frontier)}, and keeps no earlier rows of {table}: "
+                "leave the time out, or ask the logs, or the output of replay"
+            )
         if found.multiset:
             return self._added(found)
         names = [one.name for one in found.fields]
@@ -95,7 +104,7 @@ class LakeView:
         try:
             return self.manifest.stored_table(self.manifest.tables[name])
         except KeyError:
-            there = ", ".join(self.manifest.tables)
+            there = ", ".join([*self.manifest.tables, *self.manifest.histories])
             raise MissingLogError(f"the lake in {self.folder.path} has no table {name!r}; it has {there}") from None
 
     def _parts(self, table: str, wanted: Any = None, column: str = KEY) -> list[Any]:
@@ -126,13 +135,14 @@ def open_lake(folder: str | Path) -> LakeView:
     return LakeView(place, manifest)
 
 
-def read_lake(folder: str | Path, table: str) -> Any:
-    """The current rows of a table, as a pyarrow.Table, of one commit. Raises as :func:`open_lake` does."""
+def read_lake(folder: str | Path, table: str, at: Frontier = None) -> Any:
+    """See :func:`cdcv2.read_lake`."""
+    demand_times(at)
     while True:
         view = open_lake(folder)
         try:
-            return view.read(table)
+            return view.read(table, at)
         except OutputError:
-            # It may have been replaced while it was read, by many commits.
-            if view.folder.last()[1] == view.manifest:
+            # It may have been replaced while it was read, by many commits; but not a file of a history.
+            if table in view.manifest.histories or view.folder.last()[1] == view.manifest:
                 raise

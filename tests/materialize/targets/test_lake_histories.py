@@ -1,0 +1,188 @@
+"""Histories in a lake, as replay writes them, read without Spark. The folders were written by earlier releases."""
+
+from __future__ import annotations
+
+import math
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import cdcv2
+from cdcv2.core.antichain import Antichain
+from cdcv2.errors import (
+    ForeignStateError, IncompleteError, MalformedError, MissingLogError, OutputError, RefusedError, UsageError,
+)
+from cdcv2.materialize.protocol.fence import Range
+from cdcv2.materialize.protocol.messages import Field, Open, Table
+from cdcv2.materialize.targets.lake.driver import LakeDriver, open_lake, orphans, read_lake
+from cdcv2.materialize.targets.lake.files import rows_in
+from cdcv2.materialize.targets.lake.manifest import LakeFolder
+from cdcv2.materialize.targets.manifests import TableFile
+from cdcv2.rows.columns import UpdateBatch
+from tests.golden.output import BATCHES, GOLDEN, WIDE, wide
+
+#: Written before manifests had a digest, and before they stated what is covered.
+OLDEST = Path(__file__).resolve().parents[2] / "golden" / "spark" / "out"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "operations" / "on-spark.md"
+
+
+def counts(table: Any) -> dict[int, int]:
+    """How often each row is there, by its first column."""
+    return dict(zip(table.column(0).to_pylist(), table["cdcv2_count"].to_pylist()))
+
+
+@pytest.fixture()
+def old(tmp_path: Path) -> Path:
+    """An output of an earlier release, which may be written to."""
+    return Path(shutil.copytree(GOLDEN, tmp_path / "old"))
+
+
+@pytest.mark.parametrize(
+    ("at", "expected"),
+    [(1, {1: 1, 2: 2}), ([2], {1: 1, 2: 2}), (2, {1: 2, 2: 2, 3: 1}), (3, {1: 2, 2: 2, 3: 1}), (4, {1: 2, 2: 1}),
+     (Antichain([5]), {1: 2, 2: 1}), (None, {1: 2, 2: 1}), ([0], {})],
+)  # fmt: skip
+def test_an_earlier_output_is_read_at_any_time(at: Any, expected: dict[int, int]) -> None:
+    """Its manifests build on others, and its batches are several files: every update up to then counts once."""
+    assert expected == counts(read_lake(GOLDEN, "wide", at))
+
+
+def test_rows_have_the_columns_of_the_row_type() -> None:
+    """Of every type, under the names of the database, inside rows, too: as UpdateBatch has them."""
+    read = read_lake(GOLDEN, "wide", 2)
+    updates = [(WIDE.row(row), 0, diff) for batch in BATCHES[:3] for row, _, diff in batch.get("wide", ())]
+    made = UpdateBatch.of(WIDE, updates)
+    assert made is not None
+    summed = made.consolidated(at=0)
+
+    assert summed.rows.schema.names == read.schema.names[:-1]
+    assert summed.rows.schema.types == read.schema.types[:-1]
+    assert repr(summed.rows.to_pylist()) == repr(read.drop_columns(["cdcv2_count"]).to_pylist())
+    assert math.isnan(read["size"][2].as_py()) and [2, 2, 1] == read["cdcv2_count"].to_pylist()
+
+
+def test_the_oldest_output_is_read() -> None:
+    """One whose manifests have no digest, and state nothing of what is covered."""
+    view = open_lake(OLDEST)
+
+    assert Antichain([121]) == view.frontier
+    assert {1: 1, 2: 1, 3: 1} == counts(view.read("public.t"))
+    with pytest.raises(UsageError, match="the history begins at 100"):
+        view.read("public.t", 99)
+
+
+def test_a_time_before_the_history_is_an_error() -> None:
+    """In each of its tables: what was there then is not known."""
+    for table in ("wide", "plain"):
+        with pytest.raises(UsageError, match="nothing is known at time 0: the history begins at 1"):
+            read_lake(GOLDEN, table, 0)
+
+
+@pytest.mark.parametrize(
+    ("table", "at", "error", "said"),
+    [("wide", 5, RefusedError, "not complete through 5 yet (complete through 4)"),
+     ("wide", [6], RefusedError, "not finished up to 6 yet, only up to 5"),
+     ("wide", "now", UsageError, "'now' is no time: give a whole number"),
+     ("late", 2, UsageError, "nothing is stated of late at 2"),
+     ("uncovered", None, IncompleteError, "uncovered is not covered"),
+     ("missing", None, MissingLogError, "has no table 'missing'; it has late, plain, uncovered, wide")],
+)  # fmt: skip
+def test_what_cannot_be_read_is_an_error(table: str, at: Any, error: type[Exception], said: str) -> None:
+    """Half a transaction is never shown, and an empty table is never an answer for one that nobody knows."""
+    with pytest.raises(error, match=re.escape(said)):
+        read_lake(GOLDEN, table, at)
+
+
+def test_where_nothing_is_finished_there_is_no_last_table(tmp_path: Path) -> None:
+    """That of a job which died before its first batch."""
+    (tmp_path / "_manifests").mkdir()
+    shutil.copy(GOLDEN / "_manifests" / f"{0:020d}.json", tmp_path / "_manifests")
+
+    with pytest.raises(IncompleteError, match="no time is finished in wide yet"):
+        read_lake(tmp_path, "wide")
+
+
+def test_an_earlier_output_is_continued_in_the_format_of_a_lake(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next manifest adds to the old ones; one that lists all files needs them no more."""
+    folder = LakeFolder(old)
+    number, before = folder.last()
+    assert before is not None
+    for full in (False, True):
+        monkeypatch.setattr(LakeFolder, "FULL", number + 1 if full else 64)
+        (last,) = before.parts["plain"][-1:]
+        copy = TableFile(f"{last.name}-{number}", rows_in(folder.file("plain", last)), 5)
+        shutil.copy(folder.file("plain", last), folder.file("plain", copy))
+        after = before.with_transaction(Range(), Antichain([number + 1]), {"plain": [copy]})
+        folder.append(number + 1, before, after)
+        number, before = number + 1, after
+        plain = folder._numbered.read(number)
+        assert ("cdcv2 lake", 3, not full) == (plain["format"], plain["version"], "added_to" in plain)
+        assert (number, after) == folder.last() == LakeFolder(old).last()
+    assert {7: 3} == counts(read_lake(old, "plain"))
+    assert {1: 2, 2: 1} == counts(read_lake(old, "wide"))
+
+
+def test_of_two_that_continue_it_one_is_told(old: Path) -> None:
+    """Nobody builds on what is not there any more."""
+    folder = LakeFolder(old)
+    number, before = folder.last()
+    assert before is not None
+    folder.append(number + 1, before, before.with_transaction(Range(), Antichain([9]), {}))
+
+    with pytest.raises(RefusedError, match="another process works with the lake"):
+        LakeFolder(old).append(number + 1, before, before)
+    assert Antichain([9]) == open_lake(old).frontier
+
+
+def test_no_materialization_takes_an_output_for_its_lake(old: Path) -> None:
+    """Nor are files of the output orphans."""
+    with pytest.raises(ForeignStateError, match="holds the lake of 'replay', not of 'shop'"):
+        LakeDriver(old).open(Open("shop", (Table("t", (Field("id", "long"),), ()),)))
+
+    assert [] == orphans(old)
+
+
+def test_a_lake_of_current_rows_has_no_earlier_ones(tmp_path: Path) -> None:
+    """Its own frontier may be named: it is what it has."""
+    table = Table("t", (Field("id", "long"),), ())
+    LakeDriver(tmp_path).open(Open("shop", (table,)))
+
+    assert 0 == read_lake(tmp_path, "t", [0]).num_rows
+    with pytest.raises(RefusedError, match="is at 0, and keeps no earlier rows of t"):
+        read_lake(tmp_path, "t", 3)
+    with pytest.raises(MissingLogError, match="there is no lake"):
+        read_lake(tmp_path / "none", "t")
+
+
+def test_a_row_that_is_there_less_than_zero_times_is_an_error(old: Path) -> None:
+    """The writer of the log is at fault: it is named, and not left out."""
+    folder = LakeFolder(old)
+    _, before = folder.last()
+    assert before is not None
+    parts = {**before.parts, "wide": before.parts["wide"][-1:]}
+    folder.append(64, before, type(before)(**{**vars(before), "parts": parts}))
+
+    with pytest.raises(MalformedError, match=f"id={wide(3)[0]}.* is in the table -1 times"):
+        read_lake(old, "wide")
+
+
+def test_a_file_that_is_gone_is_named(old: Path) -> None:
+    """As in a lake of current rows."""
+    part = open_lake(old).manifest.parts["wide"][0]
+    LakeFolder(old).file("wide", part).unlink()
+
+    with pytest.raises(OutputError, match="cannot be read: No such file"):
+        read_lake(old, "wide")
+
+
+def test_the_page_reads_an_output(old: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its own lines of Python, but for folder, table and time."""
+    (code,) = (one.split("```")[0] for one in PAGE.read_text("utf-8").split("```python\n")[1:])
+    code = code.replace("/data/tables", str(old)).replace("public.orders", "wide").replace("35123056", "2")
+    exec(compile(code, "on-spark.md", "exec"), {})
+
+    assert ["2", "3"] == capsys.readouterr().out.splitlines()
+    assert cdcv2.read_lake.__doc__
