@@ -2,7 +2,7 @@
 
 ``transactions`` has the tracker that all captures call; ``released_transactions`` what it knows of transactions that
 are released, ``begins`` what two BEGINs mean, ``contradictions`` what stops a capture, in words; ``numbers`` is a
-compact set. ``snapshot`` judges the runs of a snapshot.
+compact set. The folder ``snapshot`` has all of how a snapshot is judged.
 """
 
 from cdcv2.capture.begins import BeginRecords

@@ -14,25 +14,20 @@ from itertools import islice
 from typing import Any
 
 from cdcv2.capture.bound_transaction import Beside, BoundTransaction, stop_of
-from cdcv2.capture.contradictions import (
-    LOST, NEW_SOURCE, Commit, Contradiction, early_end, lacked_row, second_snapshot, uncounted_row, unexpected_snapshot,
-    unknown_row,
-)
+from cdcv2.capture.contradictions import LOST, NEW_SOURCE, Commit, Contradiction, uncounted_row, unknown_row
 from cdcv2.capture.coverage import UncoveredTables
 from cdcv2.capture.open_records import (
     SNAPSHOT, DoubtRecord, EndRecord, HaltRecord, Held, ReleaseRecord, RestartRecord, RowRecord, Said, StartRecord,
     ThroughRecord, Tx,
 )
 from cdcv2.capture.released_ends import ReleasedEnds
-from cdcv2.capture.snapshot import too_many
+from cdcv2.capture.snapshot import rules
 from cdcv2.capture.state import State, UnknownChange
 from cdcv2.capture.transactions import OpenEnd, TransactionTracker
 from cdcv2.core.changes import ChangeBatch
 from cdcv2.errors import ForeignStateError, SourceStop
 from cdcv2.protocol.log import Position
 from cdcv2.timeline.ordering import AS_COMPLETE
-
-_ANEW = "Begin anew: another slot, other topics, other logs"
 
 
 @dataclass
@@ -256,7 +251,7 @@ class BoundTransactions:
     def _check(self, touched: Collection[Tx]) -> None:
         """Raise SourceStop if what is held of these transactions cannot be right."""
         if SNAPSHOT in touched:
-            _check_snapshot(self._open[SNAPSHOT])
+            self._check_snapshot(self._open[SNAPSHOT])
         found = [(tx, self._tracker.contradiction(tx)) for tx in touched if tx != SNAPSHOT]
         wrong = min(((str(tx), one) for tx, one in found if one is not None), default=None)
         if wrong is not None:
@@ -264,6 +259,15 @@ class BoundTransactions:
         lost = self._tracker.lost() if self._tracker.first() is not None else None
         if lost is not None:
             raise SourceStop(self._tracker.lost_text(lost), LOST)
+
+    def _check_snapshot(self, opened: BoundTransaction) -> None:
+        """Raise SourceStop if the rows are more than the End counts, or belong to snapshots at two LSNs."""
+        # All rows held before this step have one LSN: one of them stands for all.
+        rows = *islice(opened.rows.values(), 1), *(held for held in opened.added() if isinstance(held, RowRecord))
+        places = {row.after or 0 for row in rows} | ({opened.end.commit} if opened.end else set())
+        _stop_for(rules.two_snapshots(places))
+        if opened.end is not None:
+            _stop_for(rules.surplus({**dict.fromkeys(self.tables, 0), **dict(opened.end.counts)}, opened.seen))
 
     def _drop_restarts(self, again: Iterable[Tx], touched: dict[Tx, BoundTransaction], changed: StepChanges) -> None:
         """Forget the restarts of transactions whose Ends are duplicates: they were restarted when already released."""
@@ -283,21 +287,21 @@ class BoundTransactions:
         at = said.commit if isinstance(said, EndRecord) else said.after
         if not self._begun.snapshot and at is not None:
             given = max([0 if before is None else before.commit, *(done.commit for done in self._done.values())])
-            raise stop_of(unexpected_snapshot(at, given, begun=self._told))
+            raise stop_of(rules.unexpected_snapshot(at, given, begun=self._told))
         if before is None:
             return False
         if isinstance(said, HaltRecord):
             raise SourceStop(said.reason, said.remedy)
-        if isinstance(said, EndRecord) and at == before.base:
-            return True
-        # Also for a row below H: the End has counted all rows, and each record comes once.
-        if isinstance(said, RowRecord) and at == before.base:
-            raise stop_of(lacked_row(said.table, _position(said)))
-        raise stop_of(second_snapshot(said.table if isinstance(said, RowRecord) else "all tables", at or 0, _ANEW))
+        table = said.table if isinstance(said, RowRecord) else "all tables"
+        _stop_for(rules.second_snapshot(table, at or 0, before.base, before.commit))
+        if isinstance(said, RowRecord):
+            # Also for a row below H: the End has counted all rows, and each record comes once.
+            raise stop_of(rules.lacked_row(table, _position(said)))
+        return True
 
     def _is_end_repeat(self, said: EndRecord, before: ThroughRecord | None, highest: int) -> bool:
-        if before is not None and self._begun.snapshot and said.commit <= before.base:
-            raise stop_of(early_end(said.tx, said.commit, before.base, _ANEW, stated=True))
+        if before is not None and self._begun.snapshot:
+            _stop_for(rules.early_end(said.tx, said.commit, before.base, stated=True))
         if self._uncounted.get(said.tx) == said.commit:
             return True
         found = self._tracker.end(said.tx, said.commit, dict(said.counts), highest)
@@ -369,11 +373,11 @@ class BoundTransactions:
         end = opened.end if opened is not None else None
         if opened is None or end is None or opened.halts:
             return False
-        if any(opened.seen.get(table, 0) != number for table, number in end.counts):
+        if rules.lacking(dict(end.counts), opened.seen):
             return False
         base, first = end.commit, self._tracker.first()
-        if first is not None and first.lsn <= base:
-            raise stop_of(early_end(first.tx, first.lsn, base, _ANEW))
+        if first is not None:
+            _stop_for(rules.early_end(first.tx, first.lsn, base))
         if not self._move_out(SNAPSHOT, touched, changed):
             return False
         self._through = ThroughRecord(base, base)
@@ -437,19 +441,10 @@ class BoundTransactions:
         self._through = ThroughRecord(end.lsn, 0 if self._through is None else self._through.base)
 
 
-def _check_snapshot(opened: BoundTransaction) -> None:
-    """Raise SourceStop if the rows are more than the End counts, or belong to snapshots at two LSNs."""
-    # All rows held before this step have one LSN: one of them stands for all.
-    rows = *islice(opened.rows.values(), 1), *(held for held in opened.added() if isinstance(held, RowRecord))
-    places = {row.after for row in rows} | ({opened.end.commit} if opened.end else set())
-    if len(places) > 1:
-        raise SourceStop(f"there are rows of snapshots at {sorted(places, key=str)}", _ANEW)
-    if opened.end is None:
-        return
-    counted = dict(opened.end.counts)
-    for table, seen in opened.seen.items():
-        if seen > counted.get(table, 0):
-            raise SourceStop(*too_many(table, seen, counted.get(table, 0)))
+def _stop_for(found: Contradiction | None) -> None:
+    """Raise SourceStop for a contradiction."""
+    if found is not None:
+        raise stop_of(found)
 
 
 def _position(row: RowRecord) -> object:

@@ -11,8 +11,9 @@ duplicates from new facts:
 
 Some facts cannot be captured: TRUNCATE, a row of another type, a second snapshot, more rows than were counted, a lost
 END. They stop the capture. Everything before such a fact is released first, and the logs are complete up to there.
-A resnapshot that the user has declared (:mod:`cdcv2.capture.resnapshots`) is no such fact. It is released after the
-transactions up to its LSN and before those above it. It supersedes the transactions below its LSN that are not whole.
+A resnapshot that the user has declared is no such fact. It is released after the transactions up to its LSN and before
+those above it. It supersedes the transactions below its LSN that are not whole. How a snapshot is judged is in
+:mod:`cdcv2.capture.snapshot`.
 
 This class sees counts, never rows. So one process that holds all rows decides as a Spark driver does whose executors
 hold them. Counts are *set*, not added: a caller may count again what it reads again.
@@ -26,20 +27,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from cdcv2.capture.begins import BeginRecords
-from cdcv2.capture.contradictions import (
-    LOST, Commit, Contradiction, early_end, lacked_row, second_snapshot, unexpected_snapshot,
-)
+from cdcv2.capture.contradictions import LOST, Commit, Contradiction
 from cdcv2.capture.coverage import UncoveredTables
-from cdcv2.capture.initial_snapshot import Snapshot
 from cdcv2.capture.release import Release, WaitReason, without_end
 from cdcv2.capture.released_ends import ReleasedEnds
-from cdcv2.capture.resnapshots import WRONGLY_TOLD, Resnapshots
-from cdcv2.capture.snapshot import ANEW, SnapshotRuns
+from cdcv2.capture.snapshot import declarations
+from cdcv2.capture.snapshot.rules import WRONG_LSN
+from cdcv2.capture.snapshot.tracker import SnapshotStop, SnapshotTracker
 from cdcv2.capture.state_check import MEMORY_VERSION, check_memory
 from cdcv2.capture.transactions import OpenEnd, TransactionTracker
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import SourceStop, UsageError
-from cdcv2.protocol.log import Place, Position
+from cdcv2.protocol.log import Place
 
 
 class CommitTransactions:
@@ -81,26 +80,20 @@ class CommitTransactions:
             raise UsageError(f"snapshot is 'initial' or 'none', not {snapshot!r}")
         self.tables = tuple(sorted(tables))
         self._mode = snapshot
-        told, empty = tuple(again), frozenset(empty)
-        self._runs = SnapshotRuns(declared=len(told), empty=empty)
-        runs = self._runs if notifications else None
         self._partial = frozenset(partial)
         self._uncovered, self._leaves_out = frozenset(uncovered) | self._partial, leaves_out
         # Tables of open transactions whose first row there shows that they had rows before.
         self._had: dict[int, set[str]] = {}
-        self._snapshot = Snapshot(
-            self.tables, wanted=snapshot == "initial", runs=runs, held=held, empty=empty, leaves_out=leaves_out,
+        #: How far the snapshots are read and released, and which are declared.
+        self.snapshots = SnapshotTracker(
+            self.tables, requested=snapshot == "initial", notified=notifications, declared=again, held=held,
+            empty=empty, may=self.tables if leaves_out else (),
         )
-        self._again = Resnapshots(self.tables, told, self._runs)
         # Transactions with rows that name no commit: the first of each slot. Of several slots, only ENDs separate them.
         self._first_ones: set[int] = set()
         # With declared resnapshots: the least commit that the rows of an open transaction name.
         self._named: dict[int, int] = {}
-        # The END with the least LSN of all that were read.
-        self._earliest: Commit[int] | None = None
-        # Whether the LSN of the released snapshot was read from the topics, because the state of the capture is lost.
-        self._base_is_read = False
-        self._tracker = self._tracking(0 if self._snapshot.released else None)
+        self._tracker = TransactionTracker[int](self.tables, 0 if self.snapshots.released else None)
         self._halts: dict[int, tuple[str, str]] = {}
         # A stop that belongs to no open transaction; nothing above `_cap` is released any more.
         self._stop: tuple[str, str] | None = None
@@ -109,8 +102,6 @@ class CommitTransactions:
         self._another = self._perhaps_another = False
         # Transactions whose halt may be due to one.
         self._unknown: set[int] = set()
-        # The LSNs of all snapshots of which a row was seen.
-        self._snapshots_seen: set[int] = set()
         # Released transactions that a row without a previous commit may belong to, while the snapshot's LSN is unknown.
         self._finished: set[int] = set()
         self._begins = BeginRecords[int]()
@@ -118,23 +109,16 @@ class CommitTransactions:
         self._spoilt: tuple[str, str] | None = None
         # Whether that fact was a row that names no commit: the first transaction of a new slot has such rows, too.
         self._spoilt_by_none = False
-        # Whether it was a lost END, which may belong to a lost slot; and whether all topics were read to decide that.
-        self._spoilt_by_lost = self._sought = False
+        # Whether it was a lost END, which may belong to a lost slot.
+        self._spoilt_by_lost = False
         #: Whether the topics are read to their ends to find such a snapshot, before a stop is raised.
         self.seeks = False
         if known > 0:
             self._resume_at(known - 1)
 
     def _resume_at(self, through: int) -> None:
-        self._tracker = self._tracking(through)
-        if not self._snapshot.released:
-            self._snapshot.released = True
-            # Only an empty snapshot is released through 0.
-            self._snapshot.lsn = 0 if through == 0 else None
-        self._again.released_through(through)
-
-    def _tracking(self, through: int | None) -> TransactionTracker[int]:
-        return TransactionTracker[int](self.tables, through)
+        self._tracker = TransactionTracker[int](self.tables, through)
+        self.snapshots.resume(through)
 
     # -- what has been released
 
@@ -149,16 +133,6 @@ class CommitTransactions:
         return None if self.through is None else Antichain([self.through + 1])
 
     @property
-    def base(self) -> int | None:
-        """What a null ``sequence[0]`` reads as: the LSN of the snapshot, 0 without one; None while unknown."""
-        return self._snapshot.lsn
-
-    @property
-    def snapshot_released(self) -> bool:
-        """Whether snapshot rows need not be counted any more: those that still come are duplicates, or a stop."""
-        return self._snapshot.released
-
-    @property
     def certain(self) -> int | None:
         """A row whose ``sequence[0]`` is below it is a duplicate, whichever its transaction; None: no row is."""
         return self._tracker.released.certain
@@ -169,7 +143,7 @@ class CommitTransactions:
 
         False until the topics were read to their ends for an explanation: a verdict in the state is not judged again.
         """
-        seeking = self.seeks and not self._sought and self.searches_resnapshot
+        seeking = self.seeks and not self.snapshots.searched and self.searches_resnapshot
         return not seeking and (self._spoilt is not None or self._tracker.lost() is not None)
 
     @property
@@ -197,18 +171,18 @@ class CommitTransactions:
         found = self._tracker.released.row(tx, seq, table, number)
         if found is not None:
             # The END may be lost with a slot, and a resnapshot that this run was not given may have made up for it.
-            healed = found.lost and self.seeks and not self._again.told
+            healed = found.lost and self.seeks and not self.snapshots.declared
             self._spoilt_by_lost |= healed and not none and self._spoilt is None
             # The END of that transaction does not count the row, whichever commit the row names.
             self._contradicted(found, None, by_none=found.lost and (none or healed))
         return True
 
     def _is_finished(self, tx: int, table: str, number: int) -> bool:
-        known = not self._again.told and self._tracker.released.has(tx)
+        known = not self.snapshots.declared and self._tracker.released.has(tx)
         if tx not in self._finished and not known:
             return False
         self._first_ones.add(tx)
-        found = None if self._again.told else self._tracker.released.numbered(tx, table, number)
+        found = None if self.snapshots.declared else self._tracker.released.numbered(tx, table, number)
         if found is not None:
             self._contradicted(found, None)
         return True
@@ -216,13 +190,21 @@ class CommitTransactions:
     @property
     def _null_reads(self) -> int | None:
         """What a null ``sequence[0]`` reads as; None: only the END of its transaction shows it."""
-        return None if self._again.told else self._snapshot.lsn
+        return None if self.snapshots.declared else self.snapshots.lsn
 
-    def _contradicted(self, found: Contradiction, cap: int | None, *, by_none: bool = False) -> None:
+    def _contradicted(
+        self, found: Contradiction, cap: int | None, *, by_none: bool = False, another: bool = False
+    ) -> None:
         if found.stated:
             self._spoil(found.reason, found.remedy, by_none)
         else:
+            self._another = self._another or (another and self._stop is None)
             self._halt_all(found.reason, found.remedy, cap)
+
+    def _judge(self, stops: Iterable[SnapshotStop]) -> None:
+        """Take what stops the capture because of a snapshot."""
+        for found, cap, another in stops:
+            self._contradicted(found, cap, another=another)
 
     def _spoil(self, reason: str, remedy: str, by_none: bool) -> None:
         if self._spoilt is None or (self._spoilt_by_none and not by_none):
@@ -252,10 +234,10 @@ class CommitTransactions:
         for tx in recalled.restarted:
             self._tracker.restarted(tx)
         for tx, lsn, _ in recalled.ends:
-            self._is_early(Commit(tx, lsn))
+            self._is_early(tx, lsn)
         through = self.through
         if through is not None:
-            floor = max((lsn for lsn in self._again.told if lsn <= through), default=self._snapshot.lsn or 0)
+            floor = max((lsn for lsn in self.snapshots.declared if lsn <= through), default=self.snapshots.lsn or 0)
             self._tracker.recall(recalled, floor)
         if recalled.doubted is not None:
             self._tracker.doubt(recalled.doubted)
@@ -267,11 +249,11 @@ class CommitTransactions:
         """
         self._doubt(tx)
         self._begins.end()
-        if lsn in self._again.told:
+        if lsn in self.snapshots.declared:
             reason = f"transaction {tx} was committed at {lsn}, which was told as the LSN of a snapshot, and is of none"
-            self._halt_all(reason, WRONGLY_TOLD, lsn - 1)
+            self._halt_all(reason, WRONG_LSN, lsn - 1)
             return False
-        if self._is_early(Commit(tx, lsn)):
+        if self._is_early(tx, lsn):
             return False
         if self.through is not None and lsn <= self.through and self._null_reads is None:
             self._finished.add(tx)
@@ -281,32 +263,11 @@ class CommitTransactions:
             return False
         return found
 
-    def _is_early(self, end: Commit[int]) -> bool:
+    def _is_early(self, tx: int, lsn: int) -> bool:
         """Whether an END is not after the snapshot. It stops the capture, whichever of the two is read first."""
-        if self._earliest is None or end.lsn < self._earliest.lsn:
-            self._earliest = end
-        return self._find_early(end)
-
-    def _find_early(self, end: Commit[int] | None = None) -> bool:
-        """Whether this END, or without one the earliest of all, is not after the snapshot."""
-        one, base = end or self._earliest, self._snapshot.lsn
-        if one is None or base is None or self._mode != "initial" or one.lsn > base:
-            return False
-        found = early_end(one.tx, one.lsn, base, ANEW, stated=self._snapshot.released)
-        if found.stated and self._base_is_sure(base):
-            self._spoil(found.reason, found.remedy, False)
-        else:
-            self._halt_another(found.reason, -1)
-        return True
-
-    def _base_is_sure(self, base: int) -> bool:
-        """Whether ``base`` is the LSN of the logs' first snapshot.
-
-        A ``base`` that was read from the topics may be that of a resnapshot that an earlier run declared. It is not if
-        the logs begin at it and the topics show no other snapshot.
-        """
-        begins = self._snapshot.positions.begins == base
-        return not self._base_is_read or (begins and self._sought and self._snapshots_seen == {base})
+        early = self.snapshots.end(tx, lsn)
+        self._judge([] if early is None else [early])
+        return early is not None
 
     def rows_seen(self, tx: int, table: str, distinct: int, highest: int | None = None) -> None:
         """The transaction has ``distinct`` rows of the table so far, without duplicates (:meth:`is_repeat`).
@@ -318,15 +279,15 @@ class CommitTransactions:
 
     def had(self, tx: int, table: str) -> None:
         """The table's first new row in ``tx`` shows that the table had rows before: see ``had_rows``."""
-        if self._mode == "initial" and (not self._snapshot.released or table in self._uncovered):
+        if self._mode == "initial" and (not self.snapshots.released or table in self._uncovered):
             self._had.setdefault(tx, set()).add(table)
 
     def comes_after(self, tx: int, seq: int | None) -> None:
         """A new row of ``tx``, or the record that stops the capture there, has this ``sequence[0]``."""
-        if seq is None and self._again.told:
+        if seq is None and self.snapshots.declared:
             self._first_ones.add(tx)
             return
-        if seq is not None and self._again.told:
+        if seq is not None and self.snapshots.declared:
             self._named[tx] = min(seq, self._named.get(tx, seq))
         self._tracker.comes_after(tx, seq)
 
@@ -341,7 +302,7 @@ class CommitTransactions:
 
     def stop(self, reason: str, remedy: str) -> None:
         """Stop now: release only what is complete already. A snapshot is complete when it is released."""
-        self._halt_all(reason, remedy, None if self._snapshot.released else -1)
+        self._halt_all(reason, remedy, None if self.snapshots.released else -1)
 
     def _halt_all(self, reason: str, remedy: str, cap: int | None) -> None:
         if self._stop is None:
@@ -353,88 +314,34 @@ class CommitTransactions:
 
     def snapshot_rows(self, table: str, lsn: int, distinct: int) -> None:
         """There are ``distinct`` unreleased snapshot rows of the table (by topic, partition, offset), with this LSN."""
-        self._snapshots_seen.add(lsn)
-        if self._again.rows_seen(table, lsn, distinct):
-            self._check_snapshot()
-        elif self._mode == "none":
-            self._unexpected_snapshot(lsn)
-        else:
-            self._snapshot.rows_seen(table, lsn, distinct)
-            self._check_snapshot()
-            self._find_early()
+        self._judge(self.snapshots.rows_seen(table, lsn, distinct, self.through or 0))
 
     def snapshot_read(self, table: str, lsn: int, place: Place, offset: int, rows: int = 1) -> None:
         """Snapshot rows of the table with this LSN stand in a partition, the last of them at ``offset``.
 
         Call it for all such rows: besides :meth:`snapshot_rows` until the snapshot is released, afterwards alone.
         """
-        if not self._snapshot.released:
-            self._snapshot.positions.read(table, place, offset, rows)
-            return
-        self._snapshots_seen.add(lsn)
-        if self.is_declared(lsn):
-            return
-        if self._mode == "none":
-            self._unexpected_snapshot(lsn)
-            return
-        through, base = self.through or 0, self._snapshot.lsn
-        if lsn > through or (base is not None and lsn != base):
-            # ENDs of transactions without rows may have been read before it: what the slot lost is lost all the same.
-            self._halt_another(second_snapshot(table, lsn, ANEW).reason, lsn if lsn > through else None)
-        elif self._snapshot.positions.lacked(table, lsn, place, offset, rows):
-            found = lacked_row(table, Position(*place, offset))
-            self._spoil(found.reason, found.remedy, False)
-        self._learn_base(lsn <= through, lsn)
-
-    def _unexpected_snapshot(self, lsn: int) -> None:
-        """There are rows of a snapshot, and the recipe has none: stop before what was committed after it."""
-        through = self.through or 0
-        self._contradicted(unexpected_snapshot(lsn, through, begun=through > 0), lsn - 1)
-
-    @property
-    def snapshot_read_to(self) -> dict[Place, int]:
-        """For each partition the offset before which snapshot rows are duplicates so far; for reading them again."""
-        return self._snapshot.positions.read_to() if self._snapshot.released else {}
-
-    def _learn_base(self, told: bool, lsn: int) -> None:
-        """Learn the LSN of the released snapshot from the topics, if the state of the capture is lost."""
-        if told and self._snapshot.released and self._snapshot.lsn is None:
-            self._snapshot.lsn, self._base_is_read = lsn, True
-            self._find_early()
-            if not self._again.told:
-                self._finished.clear()
+        self._judge(self.snapshots.row_read(table, lsn, place, offset, rows, self.through or 0))
 
     def snapshot_marked(self, marker: str, position: Sequence[object]) -> None:
         """The unreleased snapshot row at ``position`` has this ``source.snapshot``."""
-        if not self._snapshot.released:
-            self._snapshot.marked(marker, position)
-            self._check_snapshot()
+        self._judge(self.snapshots.marked(marker, position))
 
     def notification(
         self, kind: str, table: str | None, rows: int | None, offset: int, status: str | None = None
     ) -> None:
         """A notification about the initial snapshot, in the order of its topic, with its offset there."""
-        if self._mode == "none":
-            return
-        self._runs.notification(kind, table, rows, offset, status)
-        self._again.judge()
-        self._check_snapshot()
-        self._learn_base(self._snapshot.known_empty, 0)
-        self._forget_runs()
-
-    def _forget_runs(self) -> None:
-        if self._snapshot.released:
-            self._runs.forget(self._again.done)
+        self._judge(self.snapshots.notification(kind, table, rows, offset, status))
 
     @property
     def needs_ends(self) -> bool:
         """Whether the end positions of the tables' partitions should be read now, for :meth:`ends_read`."""
-        return self._snapshot.needs_ends or self._again.needs_ends or self._needs_topics
+        return self.snapshots.needs_ends or self._needs_topics
 
     @property
     def _needs_topics(self) -> bool:
         """Whether the topics that exist decide which tables the history covers: no snapshot begins it."""
-        return self._leaves_out and self._mode == "none" and not self.through and not self._snapshot.topics_known
+        return self._leaves_out and self._mode == "none" and not self.through and not self.snapshots.topics_known
 
     def ends_read(self, ends: Mapping[Place, int], tables: Iterable[str] | None = None) -> None:
         """The next offsets of all partitions, read after ``needs_ends`` became true. Then call ``consumed``.
@@ -442,77 +349,28 @@ class CommitTransactions:
         ``tables`` are those that have a topic (default: all of them).
         """
         begins = self._needs_topics
-        self._snapshot.ends_read(ends, self.tables if tables is None else tables)
+        self.snapshots.ends_read(ends, self.tables if tables is None else tables)
         if begins:
-            self._uncovered |= self._snapshot.uncovered
-        self._again.ends_read(ends)
-
-    @property
-    def reading_to_ends(self) -> bool:
-        """Whether ``consumed`` must be called."""
-        return not self._snapshot.released or self._again.pending is not None
-
-    def is_declared(self, lsn: int) -> bool:
-        """Whether the user has declared a resnapshot with this LSN."""
-        return lsn in self._again.told
-
-    @property
-    def notifications_from(self) -> int | None:
-        """From which offset on the notifications must be read again; None: from where they have been read to."""
-        return self._runs.unreleased_from
-
-    def consumed(self, positions: Mapping[Place, int]) -> None:
-        """How far the partitions have been read: their next offsets. Needed while the snapshot is not released."""
-        for place, following in positions.items():
-            self._snapshot.consumed(place, following)
-            self._again.consumed(place, following)
-
-    def passed(self, place: Place) -> None:
-        """The partition has shown a streamed row, so it has no more rows of the snapshot."""
-        if not self._snapshot.released:
-            self._snapshot.passed(place)
-
-    def _check_snapshot(self) -> None:
-        cap = None if self._snapshot.released else -1
-        if self._runs.contradiction is not None:
-            # Declared resnapshots come after the first snapshot, which is sound.
-            of_first = cap if self._runs.completed == 0 or not self._again.told else None
-            if self._runs.another:
-                self._halt_another(self._runs.contradiction, of_first)
-            else:
-                self._halt_all(self._runs.contradiction, ANEW, of_first)
-        if self._again.contradiction is not None:
-            self._halt_all(self._again.contradiction, ANEW, None)
-        if self._snapshot.another:
-            self._halt_another(str(self._snapshot.contradiction), cap)
-        elif self._snapshot.contradiction is not None:
-            self._halt_all(self._snapshot.contradiction, self._snapshot.remedy, cap)
-
-    def _halt_another(self, reason: str, cap: int | None) -> None:
-        self._another = self._another or self._stop is None
-        self._halt_all(reason, ANEW, cap)
+            self._uncovered |= self.snapshots.without_topic()
 
     # -- decisions
 
     def ready(self) -> Release | None:
         """What may be released now, or None. Only finds contradictions on the way: call it at any time."""
         snapshot, through = None, self.through
-        if self._spoilt is not None or (self._another and self.searches_resnapshot and self._again.pending is None):
+        if self._spoilt is not None or (self._another and self.searches_resnapshot and self.snapshots.pending is None):
             # Transactions committed after that snapshot must wait: something may have been lost before it.
             return None
-        if not self._snapshot.released:
-            snapshot = through = self._snapshot.lsn or 0
-            if self._again.told and snapshot >= self._again.told[0]:
-                reason = f"the first snapshot is at {snapshot}, not before that at {self._again.told[0]}, as was told"
-                self._halt_all(reason, WRONGLY_TOLD, -1)
-            if (self._cap is not None and self._cap < snapshot) or not self._snapshot.whole():
-                self._check_snapshot()
+        if not self.snapshots.released:
+            snapshot = through = self.snapshots.lsn or 0
+            if (self._cap is not None and self._cap < snapshot) or not self.snapshots.whole():
+                self._judge(self.snapshots.stops())
                 return None
-        again = self._again.pending
+        again = self.snapshots.pending
         transactions, lost = list[Commit[int]](), self._lost(again)
         begins, uncovered = dict[str, int](), UncoveredTables(self._uncovered, self._partial)
         if snapshot is not None:
-            uncovered.add(self._snapshot.uncovered)
+            uncovered.add(self.snapshots.uncovered)
         for end in self._tracker.ends():
             if lost is not None and end.lsn > lost[1]:
                 self._perhaps_another = self._perhaps_another or self._stop is None
@@ -523,11 +381,11 @@ class CommitTransactions:
             transactions.append(Commit(end.tx, end.lsn))
             begins.update(dict.fromkeys(uncovered.begin(end.counts, self._had.get(end.tx, ())), end.lsn))
             through = end.lsn
-        assumed = snapshot is not None and self._snapshot.assumed
+        assumed = snapshot is not None and self.snapshots.assumed
         first = snapshot is not None or (self._mode == "none" and not self.through)
-        empty = self._snapshot.assumed_empty if first else frozenset[str]()
+        empty = self.snapshots.assumed_empty if first else frozenset[str]()
         if again is not None and self._resnapshot_is_whole(again, uncovered.tables):
-            named = [table for table in uncovered.tables if self._again.names(table)]
+            named = [table for table in uncovered.tables if self.snapshots.resnapshot_names(table)]
             begins.update(dict.fromkeys(uncovered.scanned(named), again))
             return Release(
                 snapshot, tuple(transactions), again, assumed, again, self._superseded(again, transactions),
@@ -558,8 +416,8 @@ class CommitTransactions:
         return lost if self._tracker.up_to(again, after=lost[1]) else None
 
     def _resnapshot_is_whole(self, again: int, uncovered: Iterable[str]) -> bool:
-        whole = self._again.whole(uncovered)
-        self._check_snapshot()
+        whole = self.snapshots.resnapshot_is_whole(uncovered)
+        self._judge(self.snapshots.stops())
         if not whole or (self._cap is not None and self._cap < again):
             return False
         # A halt before the resnapshot still stops the capture. Missing rows or ENDs before it will never arrive.
@@ -589,7 +447,7 @@ class CommitTransactions:
         """Forget what :meth:`ready` returned: it is durable in every log, and stated."""
         self._uncovered, self._partial = release.uncovered, release.partial
         if release.snapshot is not None:
-            self._snapshot.release()
+            self.snapshots.release()
             self._tracker.begin(release.snapshot)
         ended = {tx for tx in release.superseded if self._tracker.end_of(tx) is not None}
         self._tracker.settle(release.transactions)
@@ -600,15 +458,16 @@ class CommitTransactions:
                 self._tracker.forget(tx)
                 self._forget(tx, ended=tx in ended)
             self._tracker.begin(release.again)
-            self._again.released_through(release.again)
-        self._forget_runs()
+            self.snapshots.released_through(release.again)
+        if self.snapshots.lsn is not None and not self.snapshots.declared:
+            self._finished.clear()
 
     def _forget(self, tx: int, *, ended: bool) -> None:
         """Forget a transaction that is released, or superseded; ``ended``: its END was read."""
         self._halts.pop(tx, None)
         self._named.pop(tx, None)
         self._had.pop(tx, None)
-        if ended and (tx in self._first_ones if self._again.told else self._snapshot.lsn is None):
+        if ended and (tx in self._first_ones if self.snapshots.declared else self.snapshots.lsn is None):
             self._finished.add(tx)
 
     def stopped(self) -> SourceStop | None:
@@ -616,10 +475,10 @@ class CommitTransactions:
         reason, remedy, may_be = self._stop_reached()
         if not reason:
             return None
-        seen = self._snapshots_seen
-        told = self._again.undeclared(seen, self.through) or (self._spoilt and self._again.late(seen, self.through))
+        known = self.snapshots.declared, self.snapshots.seen, self.through
+        told = declarations.undeclared(*known) or (self._spoilt and declarations.late(*known))
         if (self._another and not self._lasts) or (may_be and told):
-            remedy = self._again.remedy(self._snapshots_seen, self.through)
+            remedy = declarations.remedy(*known)
         # Without a snapshot the logs begin at 0, and are still empty.
         nothing = self._mode == "none" and self.through == 0
         return SourceStop(reason, remedy, None if nothing else self.frontier, self._lasts)
@@ -633,13 +492,13 @@ class CommitTransactions:
         """Whether the logs are wrong for ever. Not if a resnapshot that can still be declared may explain it."""
         if self._spoilt is None:
             return False
-        another = len(self._snapshots_seen) > 1
-        return not self._spoilt_by_none or (self._spoilt_by_lost and self._sought and not another)
+        another = len(self.snapshots.seen) > 1
+        return not self._spoilt_by_none or (self._spoilt_by_lost and self.snapshots.searched and not another)
 
     def searched(self) -> None:
         """All topics were searched for the rows of an undeclared snapshot: see ``snapshot_found``."""
-        self._sought = True
-        self._find_early()
+        self.snapshots.searched = True
+        self._judge(self.snapshots.stops())
 
     def _stop_reached(self) -> tuple[str, str, bool]:
         """Reason and remedy, empty without a stop; and whether an undeclared snapshot is, or may be, the cause."""
@@ -648,8 +507,8 @@ class CommitTransactions:
         if self._stop is not None:
             return *self._stop, self._another or self._perhaps_another
         first = self._tracker.first()
-        if first is not None and self._snapshot.released:
-            behind = self._again.pending is not None and first.lsn > self._again.pending
+        if first is not None and self.snapshots.released:
+            behind = self.snapshots.pending is not None and first.lsn > self.snapshots.pending
             if first.tx in self._halts and not behind:
                 return *self._halts[first.tx], first.tx in self._unknown
         return "", "", False
@@ -657,12 +516,16 @@ class CommitTransactions:
     @property
     def searches_resnapshot(self) -> bool:
         """Whether an undeclared snapshot may be the cause of a stop, and its LSN is unknown: see ``snapshot_found``."""
-        return self._stop_reached()[2] and not self._again.undeclared(self._snapshots_seen, self.through)
+        return self._stop_reached()[2] and not self._undeclared()
+
+    def _undeclared(self) -> list[int]:
+        """The LSNs of resnapshots that can still be declared."""
+        return declarations.undeclared(self.snapshots.declared, self.snapshots.seen, self.through)
 
     def snapshot_found(self, lsn: int) -> None:
         """A row of a snapshot with this LSN was found, in any topic."""
-        self._snapshots_seen.add(lsn)
-        for untold in self._again.undeclared(self._snapshots_seen, self.through)[:1]:
+        self.snapshots.seen.add(lsn)
+        for untold in self._undeclared()[:1]:
             self._halt_all(*self._stop_reached()[:2], untold)
             self._perhaps_another = True
 
@@ -670,19 +533,19 @@ class CommitTransactions:
         """Why nothing more can be released now."""
         if self._stop is not None:
             return WaitReason("stop", self._stop[0])
-        if not self._snapshot.released:
-            return WaitReason("snapshot", self._snapshot.waits(), missing=self._snapshot.missing())
+        if not self.snapshots.released:
+            return WaitReason("snapshot", self.snapshots.waits(), missing=self.snapshots.missing())
         for lsn, tx, counts in self._tracker.ends():
             missing = self._tracker.missing(tx)
-            if self._again.pending is not None and lsn > self._again.pending:
+            if self.snapshots.pending is not None and lsn > self.snapshots.pending:
                 break
             if tx in self._halts:
                 return WaitReason("stop", f"transaction {tx} (END {lsn}): {self._halts[tx][0]}", tx, lsn)
             if missing:
                 lacks = ", ".join(f"{lack} of {counts[table]} rows of {table}" for table, lack in missing.items())
                 return WaitReason("rows", f"transaction {tx} (END {lsn}) lacks {lacks}", tx, lsn, missing)
-        if self._again.pending is not None:
-            return WaitReason("snapshot", self._again.waits(), missing=self._again.missing())
+        if self.snapshots.pending is not None:
+            return WaitReason("snapshot", self.snapshots.waits(), missing=self.snapshots.missing())
         return without_end(self._tracker.without_end())
 
     def open_transactions(self) -> int:
@@ -692,7 +555,7 @@ class CommitTransactions:
     def _lost_before(self, tx: int, after: int) -> None:
         """An earlier run found that the END of a transaction is lost."""
         self._tracker.comes_after(tx, after)
-        if self._again.told:
+        if self.snapshots.declared:
             self._named[tx] = after
 
     # -- memory
@@ -704,16 +567,14 @@ class CommitTransactions:
             "tables": list(self.tables),
             "mode": self._mode,
             "through": self.through,
-            "snapshot": self._snapshot.export(),
+            "snapshot": self.snapshots.export(),
             "lost": self._tracker.lost(),
             "spoilt": self._spoilt and [*self._spoilt, not self._lasts],
-            **self._export_resnapshots(),
+            **(self._export_resnapshots() if self.snapshots.declared else {}),
         }
 
     def _export_resnapshots(self) -> dict[str, Any]:
-        if not self._again.told:
-            return {}
-        return {"again": self._again.export(), "first": sorted(self._finished & self._first_ones)}
+        return {"again": self.snapshots.export_resnapshots(), "first": sorted(self._finished & self._first_ones)}
 
     @classmethod
     def restore(
@@ -733,13 +594,11 @@ class CommitTransactions:
         )
         check_memory(plain, commits.tables, snapshot, known)
         through = plain["through"]
-        commits._snapshot.restore(plain["snapshot"])
-        commits._tracker = commits._tracking(through)
+        commits.snapshots.restore(plain["snapshot"], plain.get("again"), through)
+        commits._tracker = TransactionTracker[int](commits.tables, through)
         if plain.get("again"):
-            commits._again.restore(plain["again"], plain["snapshot"].get("notified", 0))
             commits._finished.update(plain["first"])
             commits._first_ones.update(plain["first"])
-            commits._again.released_through(-1 if through is None else through)
         if plain.get("spoilt"):
             commits._spoilt = commits._stop = (plain["spoilt"][0], plain["spoilt"][1])
             commits._spoilt_by_none = commits._perhaps_another = plain["spoilt"][2:] == [True]

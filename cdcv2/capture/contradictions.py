@@ -1,4 +1,7 @@
-"""What stops a capture of transactions: reasons and remedies, the same words in every way to capture."""
+"""What stops a capture of transactions: reasons and remedies, the same words in every way to capture.
+
+What a snapshot contradicts is in :mod:`cdcv2.capture.snapshot.rules`.
+"""
 
 from __future__ import annotations
 
@@ -31,17 +34,6 @@ UNKNOWN = (
     "A start reads the last transactions of the transaction topic again, and there are too few of them. Set "
     "retention.ms=-1 and retention.bytes=-1 on it; a dump must hold it from further back. If those records are gone, "
     f"{_ANEW}"
-)
-
-LACKED = (
-    "The snapshot was released without all of its rows. Begin anew with empty logs and without the memory of this "
-    "capture (on a remap, with another remap); with the connector's notification topic (--notifications), if it was "
-    "not given: it says how many rows there are. If it was given, the producer sent a row twice: drop the replication "
-    "slot and the topics, too, and let Connect's producers be idempotent"
-)
-NO_SNAPSHOT = (
-    "Capture with --snapshot initial, into empty logs (on a remap, with another remap); or, if the connector was to "
-    "take no snapshot, begin with new topics, a new slot, empty logs, and the connector's snapshot.mode=no_data"
 )
 
 
@@ -116,38 +108,6 @@ def late_end(tx: object, end: int, after: str, *, stated: bool = False) -> Contr
     beyond = "; the logs are stated beyond it" if stated else ""
     return Contradiction(f"END {end} of transaction {tx} came for the first time after {after}{beyond}",
                          NEW_SOURCE, stated)
-
-
-def early_end(tx: object, end: int, base: int, remedy: str, *, stated: bool = False) -> Contradiction:
-    """A transaction of the stream was committed before the snapshot, so their seam is not exact."""
-    beyond = "; the logs are stated beyond it" if stated else ""
-    return Contradiction(f"transaction {tx} was committed at {end}, not after the snapshot at {base}{beyond}",
-                         remedy, stated)
-
-
-def unexpected_snapshot(at: int, through: int, *, begun: bool) -> Contradiction:
-    """There are rows of a snapshot, and the recipe has none; ``begun``: something of the history is stated.
-
-    The logs lack the rows where they are stated beyond ``at``, or before any transaction, as tables without rows.
-
-    >>> [unexpected_snapshot(100, through, begun=through > 0).stated for through in (0, 90, 100)]
-    [False, False, True]
-    """
-    reason = f"there are rows of a snapshot, at {at}, and no snapshot is wanted (--snapshot none)"
-    return Contradiction(reason, NO_SNAPSHOT, begun and not 0 < through < at)
-
-
-def second_snapshot(table: str, at: int, remedy: str) -> Contradiction:
-    """There are rows of another snapshot, after the release of one."""
-    return Contradiction(f"there are rows of a second snapshot of {table}, at {at}", remedy)
-
-
-def lacked_row(table: str, where: object) -> Contradiction:
-    """There is one more row of the snapshot, after its release."""
-    return Contradiction(
-        f"a row of the snapshot of {table} stands at {where}, which is none of the rows that were released: the logs "
-        "are stated beyond it, and lack it", LACKED, True,
-    )
 
 
 def unknown_row(tx: object, after: int, oldest: int | None) -> Contradiction:

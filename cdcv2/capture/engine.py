@@ -184,7 +184,7 @@ class CaptureEngine:
         for first in (self._rows.firsts(), stopping or {}):
             for place, offset in first.items():
                 positions[place] = min(offset, positions.get(place, offset))
-        notified = self.commits.notifications_from
+        notified = self.commits.snapshots.notifications_from
         if notified is not None and self._notified is not None:
             positions[self._notified] = min(notified, positions[self._notified])
         return of_topics(positions, self._asked.topics())
@@ -206,7 +206,7 @@ class CaptureEngine:
         the table the transaction has now, with the greatest number; None: all were kept before.
         """
         commits = self.commits
-        commits.passed(place)
+        commits.snapshots.passed(place)
         if commits.is_repeat(seq, tx, table, highest):
             return False
         commits.comes_after(tx, seq)
@@ -231,10 +231,10 @@ class CaptureEngine:
         the first snapshot.
         """
         commits = self.commits
-        again, through = commits.is_declared(lsn), commits.through or 0
+        again, through = lsn in commits.snapshots.declared, commits.through or 0
         if again and lsn <= through:
             return False
-        if not again and commits.snapshot_released:
+        if not again and commits.snapshots.released:
             if self._evidence is not None:
                 self._evidence.snapshot(table, lsn, through)
             commits.snapshot_read(table, lsn, place, last, rows)
@@ -265,7 +265,7 @@ class CaptureEngine:
         """Take a notification of a snapshot."""
         self.commits.notification(kind, table, rows, offset, status)
         self._notified = place
-        if not self.commits.snapshot_released:
+        if not self.commits.snapshots.released:
             self._rows.snapshot_record_seen(place, offset)
 
     def halt(
@@ -282,18 +282,18 @@ class CaptureEngine:
                 commits.comes_after(tx, seq)
                 commits.halt(tx, reason, remedy)
                 self._rows.record_seen(tx, place, offset)
-        elif lsn is not None and commits.is_declared(lsn):
+        elif lsn is not None and lsn in commits.snapshots.declared:
             if lsn > (commits.through or 0):
                 commits.stop(reason, remedy)
-        elif lsn is not None and commits.snapshot_released:
+        elif lsn is not None and commits.snapshots.released:
             commits.snapshot_read(table, lsn, place, offset)
         else:
             commits.stop(reason, remedy)
 
     def read_to(self, positions: Mapping[Place, int]) -> None:
         """How far partitions have been read: their next offsets."""
-        if self.commits.reading_to_ends:
-            self.commits.consumed(positions)
+        if self.commits.snapshots.reading_to_ends:
+            self.commits.snapshots.consumed(positions)
 
     def ends_read(self, ends: Mapping[Place, int], read: Mapping[Place, int]) -> None:
         """The ends of the topics' partitions, as ``commits`` needs them; ``read`` is how far they have been read."""
@@ -301,7 +301,7 @@ class CaptureEngine:
         found = {place: end for place, end in ends.items() if every or self._asked.table(place[0])}
         tables = {self._asked.table(topic) for topic, _ in found}
         self.commits.ends_read(found, {table for table in tables if table is not None})
-        self.commits.consumed(read)
+        self.commits.snapshots.consumed(read)
 
     # -- releases
 

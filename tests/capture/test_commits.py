@@ -301,7 +301,7 @@ def test_a_null_sequence_reads_as_the_snapshot() -> None:
 def test_without_its_base_a_null_row_is_judged_by_its_end() -> None:
     """State lost after the snapshot: until its LSN is known again, only the END of the transaction can show it."""
     commits = CommitTransactions([TABLE], known=1051)
-    assert commits.base is None
+    assert commits.snapshots.lsn is None
     assert not commits.is_repeat(None, 5)
     assert not commits.end(5, 1050, {TABLE: 1})
     assert commits.is_repeat(None, 5)
@@ -388,7 +388,7 @@ def begun(through: int, *told: int) -> CommitTransactions:
     first.snapshot_rows(TABLE, 1000, 1)
     first.snapshot_marked("last", ("t", 0, 0))
     first.ends_read({("t", 0): 1})
-    first.consumed({("t", 0): 1})
+    first.snapshots.consumed({("t", 0): 1})
     first.settle(first.ready())  # type: ignore[arg-type]
     more = {"again": {"told": list(told), "runs": len(told), "notified": 0}, "first": []} if told else {}
     plain = {**first.export(), "through": through, **more}
@@ -446,7 +446,7 @@ def test_the_base_is_learned_again_from_a_row_of_the_snapshot() -> None:
     """The topics still hold the snapshot, which shows what a null sequence reads as."""
     commits = CommitTransactions([TABLE], known=1051)
     commits.snapshot_read(TABLE, 1000, ("t", 0), 0)
-    assert 1000 == commits.base
+    assert 1000 == commits.snapshots.lsn
     assert commits.is_repeat(None, 5)
 
 
@@ -477,14 +477,14 @@ def test_the_base_of_an_empty_snapshot_is_learned_from_its_notifications() -> No
     """No row has its LSN; the notifications state that there is none."""
     commits = CommitTransactions([TABLE], notifications=True, known=51)
     for offset, kind in enumerate(["STARTED", "TABLE_SCAN_COMPLETED", "COMPLETED"]):
-        assert commits.base is None
+        assert commits.snapshots.lsn is None
         commits.notification(kind, TABLE, 0, offset)
-    assert 0 == commits.base
+    assert 0 == commits.snapshots.lsn
 
 
 def test_right_after_an_empty_snapshot_nothing_else_is_needed() -> None:
     """Only an empty snapshot is released through 0."""
-    assert 0 == CommitTransactions([TABLE], known=1).base
+    assert 0 == CommitTransactions([TABLE], known=1).snapshots.lsn
 
 
 # -- memory
@@ -499,7 +499,7 @@ def test_restored_it_decides_as_before() -> None:
     commits.settle(commits.ready())  # type: ignore[arg-type]
     commits.end(5, 1050, {TABLE: 1})
     again = CommitTransactions.restore(commits.export(), [TABLE], notifications=True, known=1001)
-    assert (1000, 1000) == (again.through, again.base)
+    assert (1000, 1000) == (again.through, again.snapshots.lsn)
     assert again.end(5, 1050, {TABLE: 1})
     again.notification("STARTED", None, None, 7)
     stop = again.stopped()

@@ -247,7 +247,7 @@ class Capture:
             )
         elif isinstance(fact, IgnoredRecord) and fact.of is not None:
             self._strangers[fact.of] = self._strangers.get(fact.of, 0) + 1
-            if not self._commits.snapshot_released:
+            if not self._commits.snapshots.released:
                 # The next start is to know of it, too.
                 self._held.snapshot_record_seen(place, position.offset)
         self._engine.read_to({place: position.offset + 1})
@@ -289,7 +289,7 @@ class Capture:
             fact.table, fact.lsn, place, fact.position.offset, lambda again: self._keep_of_snapshot(fact, again)
         ):
             self.counters.repeats += 1
-        elif not self._commits.is_declared(fact.lsn):
+        elif fact.lsn not in self._commits.snapshots.declared:
             self._commits.snapshot_marked(fact.marker, fact.position)
 
     def _keep_of_snapshot(self, fact: SnapshotRow, again: int | None) -> int | Contradiction:

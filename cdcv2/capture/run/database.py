@@ -16,7 +16,6 @@ from cdcv2.capture import log_set
 from cdcv2.capture.before_images import Contents
 from cdcv2.capture.begins import BeginRecords
 from cdcv2.capture.bound_facts import shows_rows_before, timeline_fact
-from cdcv2.capture.coverage import unknown
 from cdcv2.capture.facts import Notification, PartialChangeFact, Record, RowFact, SnapshotRow
 from cdcv2.capture.log_set import Advance, LogSet
 from cdcv2.capture.open_record_codec import OpenRecordCodec
@@ -28,7 +27,8 @@ from cdcv2.capture.partial_changes import PartialChangeCodec
 from cdcv2.capture.released_ends import ReleasedEnds
 from cdcv2.capture.run.output_frontier import output_known
 from cdcv2.capture.run.table_writers import CoveredTableLogs, Tables
-from cdcv2.capture.snapshot_counts import SnapshotCounts
+from cdcv2.capture.snapshot.timeline_end import snapshot_end, snapshot_halt
+from cdcv2.capture.snapshot.tracker import SnapshotTracker
 from cdcv2.capture.topics import Ranges
 from cdcv2.capture.transactions_on_timeline import TransactionSummary, Transactions
 from cdcv2.connectors.debezium.envelope import FROM_STATE, Recipe, classify
@@ -79,7 +79,7 @@ class Database:
         # Of a log that is stated from the least time on, nothing can be left out.
         starts, known = tables.starts(), tables.log_frontiers()
         fixed = {table for table, start in starts.items() if not start and known[table]}
-        self._may = frozenset(recipe.tables) - fixed if tables.describing else frozenset[str]()
+        may = frozenset(recipe.tables) - fixed if tables.describing else frozenset[str]()
         self._names = {table: (names or {}).get(table, table) for table in recipe.tables}
         self._rows = rows or OpenRecordCodec(
             recipe.tables, {table: PartialChangeCodec(row_type) for table, row_type in recipe.tables.items()}
@@ -89,15 +89,16 @@ class Database:
         self.old = OldConnector(recipe.prefix)
         # Of the transaction topic, whose records come in their order.
         self._begins = BeginRecords[Tx]()
-        self._scanned = SnapshotCounts(recipe.tables, recipe.empty, self._may)
-        # Until the End: how many rows of each table of the snapshot are known, and which tables have any record.
-        self._read, self._there = Counter[str](), set[str]()
+        self._snapshot = SnapshotTracker(
+            recipe.tables, requested=recipe.snapshot == "initial", empty=recipe.empty, may=may,
+            known=recipe.tables.keys() - may,
+        )
+        # Until the End: how many rows of each table of the snapshot are known.
+        self._read = Counter[str]()
         # Whether it is known which tables are uncovered: after the snapshot's End; without one, after any record.
         self._ended = False
         # The tables that were empty only by the user's declaration, once it is known which are covered.
         self._empty = frozenset[str]()
-        # The least LSN of the snapshot's rows.
-        self._lsn: int | None = None
         # The stop that the logs keep, of another run.
         self._kept: SourceStop | None = None
         # What TEMP's log has of restarts beyond where it goes on, with the times; only where a transaction is in doubt.
@@ -154,7 +155,7 @@ class Database:
         """That the snapshot is not whole, or how many records are held of transactions that are not."""
         if self._transactions.through is None:
             said = f"the initial snapshot of {self._recipe.prefix} is not complete"
-            if self._ended or self._scanned.has_notifications:
+            if self._ended or self._snapshot.has_notifications:
                 return said
             return f"{said}: the topic {self._recipe.notification_topic!r} has told nothing of it; is its name right?"
         held = self._transactions.held
@@ -199,7 +200,7 @@ class Database:
         self._ended |= any(isinstance(one, EndRecord) and one.tx == SNAPSHOT for one in held)
         self._see(held)
         if self._ended:
-            self._scanned.ended()
+            self._snapshot.end_made()
             return {}
         topic = self._recipe.notification_topic
         return {place: (0, end) for place, end in before.items() if place[0] == topic}
@@ -234,7 +235,7 @@ class Database:
         """Take a notification again that was taken before."""
         fact = classify(record, self._recipe)
         if isinstance(fact, Notification):
-            self._scanned.notification(fact)
+            self._snapshot.notification(*fact)
 
     def take(self, record: Record, into: int) -> None:
         """Take a record at its time. Raises DecodeError for one that is none of the connector's."""
@@ -317,28 +318,27 @@ class Database:
         if self._recipe.snapshot != "initial":
             if known and not self._ended:
                 self._ended = True
-                self._transactions.uncover(unknown(self._may, {*self._there, *self._recipe.empty}))
+                self._transactions.uncover(self._snapshot.without_topic())
                 self._empty = self._recipe.empty
             return None
         for fact in notified:
-            self._scanned.notification(fact)
+            self._snapshot.notification(*fact)
         if self._ended:
-            return self._scanned.halt()
-        end = self._scanned.end(self._lsn, self._read, self._there)
+            return snapshot_halt(self._snapshot)
+        end = snapshot_end(self._snapshot)
         self._ended = end is not None
-        self._transactions.uncover(self._scanned.uncovered)
-        self._empty = self._scanned.assumed_empty
+        if isinstance(end, EndRecord):
+            self._transactions.uncover(self._snapshot.uncovered)
+            self._empty = self._snapshot.assumed_empty
         return end
 
     def _see(self, held: Iterable[Held]) -> None:
         """What is known of rows, while it is not known which tables are covered."""
-        if not self._ended:
-            rows = [one for one in held if isinstance(one, RowRecord)]
-            of_snapshot = [row for row in rows if row.tx == SNAPSHOT]
-            self._there.update(row.table for row in rows)
-            self._read.update(row.table for row in of_snapshot)
-            lsns = [row.after for row in of_snapshot if row.after is not None]
-            self._lsn = min([*lsns, *([] if self._lsn is None else [self._lsn])], default=None)
+        for row in () if self._ended else [one for one in held if isinstance(one, RowRecord)]:
+            self._snapshot.table_known(row.table)
+            if row.tx == SNAPSHOT and row.after is not None:
+                self._read[row.table] += 1
+                self._snapshot.rows_seen(row.table, row.after, self._read[row.table])
 
     def close(self) -> None:
         """Release the logs."""

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from cdcv2.capture.coverage import had_rows
 from cdcv2.capture.facts import Begin, End, Fact, Notification, RowFact, SnapshotRow, Truncate, UnfitRow
-from cdcv2.capture.initial_snapshot import MARKERS
+from cdcv2.capture.snapshot.extent import MARKERS
 from cdcv2.protocol.log import Place, Position
 
 

@@ -269,7 +269,7 @@ def test_what_is_no_whole_snapshot_stops_and_is_never_mixed(said: list[Any], row
     if rows:
         commits.snapshot_rows("t", 90, rows)
     commits.ends_read({("t", 0): 1})
-    commits.consumed({("t", 0): 1})
+    commits.snapshots.consumed({("t", 0): 1})
     release = commits.ready()
     assert release is not None and release.again is None and release.through == 20
     commits.settle(release)

@@ -15,35 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from cdcv2.protocol.log import Place
-
-#: What to do about a snapshot whose seam with the stream is not exact.
-ANEW = (
-    "A snapshot that was begun twice cannot be joined to the stream exactly: stop the connector, drop its replication "
-    "slot and its topics, remove the output and the memory of this capture, and begin anew"
-)
-#: What to do about a table that the connector never reported.
-UNKNOWN = (
-    "If the connector does not capture this table, leave it out (--tables). If it was empty when the snapshot was "
-    "taken, or did not exist yet, say so (--empty), which stays marked beside the logs. On a remap, do either with "
-    "another remap and other logs. Otherwise begin anew with a snapshot of it: the connector's table.include.list, its "
-    "publication, a new slot and new topics"
-)
-
-#: What to do about a scan of a table that states no number of rows that can be believed.
-RESCAN = (
-    "So nothing shows whether the snapshot is whole: stop the connector, mend what its log names, drop its replication "
-    "slot and its topics, remove the output and the memory of this capture, and begin anew with a new snapshot"
-)
 #: The ``status`` of a scan that went through the table; a connector may leave it out.
 SCANNED = frozenset({"SUCCEEDED", "EMPTY"})
-
-#: What to do about a table that was declared to be empty, and was not.
-NOT_EMPTY = (
-    "Leave it out of --empty, and capture into empty logs; on a remap, with another remap, too"
-)
 
 
 class SnapshotRun(NamedTuple):
@@ -70,6 +45,10 @@ class SnapshotRun(NamedTuple):
         (2, None, None, 0)
         """
         return 0 if self.skipped else self.scanned.get(table)
+
+    def counts(self, tables: Iterable[str]) -> dict[str, int]:
+        """How many rows each of these tables has; one whose number is unknown counts as 0."""
+        return {table: self.rows(table) or 0 for table in tables}
 
 
 class SnapshotRuns:
@@ -195,135 +174,3 @@ class SnapshotRuns:
     def resume(self, completed: int, offset: int) -> None:
         """So many runs are complete and released; their notifications end before ``offset``."""
         self.completed, self._next, self._from = completed, offset, offset
-
-
-def check_rows(run: SnapshotRun, rows: Mapping[str, int], tables: Iterable[str]) -> tuple[str, str] | None:
-    """Why these rows, by table, can never be those of the run, and what to do; None: they are, or some are missing.
-
-    >>> run = SnapshotRun({"a": 1}, 3)
-    >>> check_rows(run, {"a": 1}, ["a"]), check_rows(run, {"a": 2}, ["a"])[0]
-    (None, 'there are 2 snapshot rows of a, but its notification says 1')
-
-    Source: a notification counts all rows of its table, and no record has two offsets.
-    """
-    for table in tables:
-        said, held = run.rows(table), rows.get(table, 0)
-        if said is None:
-            unknown = f"the notifications do not say how many rows of {table} the snapshot scanned"
-            return (run.wrong[table], RESCAN) if table in run.wrong else (unknown, UNKNOWN)
-        if held > said:
-            return too_many(table, held, said)
-    return None
-
-
-def too_many(table: str, held: int, said: int) -> tuple[str, str]:
-    """Reason and remedy: the snapshot has more rows of a table than its notification states.
-
-    >>> too_many("a", 2, 1)[0]
-    'there are 2 snapshot rows of a, but its notification says 1'
-    """
-    return f"there are {held} snapshot rows of {table}, but its notification says {said}", ANEW
-
-
-def not_empty(run: SnapshotRun | None, rows: Mapping[str, int], empty: Iterable[str]) -> tuple[str, str] | None:
-    """Why a table that the user declared empty was not, and what to do; None: nothing contradicts the user.
-
-    >>> not_empty(SnapshotRun({"a": 2}, 3), {}, ["a"])[0]
-    'a was not empty at the snapshot, as --empty states: its notification counts 2 rows'
-    >>> not_empty(None, {"a": 1}, ["a", "b"])[0], not_empty(None, {}, ["b"])
-    ('a was not empty at the snapshot, as --empty states: there are 1 rows of it', None)
-
-    Source: a notification counts all rows of its table.
-    """
-    for table in sorted(empty):
-        counted, held = 0 if run is None else run.rows(table), rows.get(table, 0)
-        if counted or held:
-            shown = f"its notification counts {counted} rows" if counted else f"there are {held} rows of it"
-            return f"{table} was not empty at the snapshot, as --empty states: {shown}", NOT_EMPTY
-    return None
-
-
-def lacking(run: SnapshotRun, rows: Mapping[str, int], tables: Iterable[str]) -> dict[str, int]:
-    """How many rows of the run each of these tables still lacks.
-
-    >>> lacking(SnapshotRun({"a": 3, "b": 1}, 4), {"a": 1, "b": 1}, ["a", "b"])
-    {'a': 2}
-    """
-    lacks = {table: (run.rows(table) or 0) - rows.get(table, 0) for table in tables}
-    return {table: number for table, number in lacks.items() if number > 0}
-
-
-class SnapshotRows:
-    """Which snapshot rows are duplicates after the first snapshot's release, and which are rows that the logs lack.
-
-    A row stands at one position. Where that was read before the row is a duplicate: each partition is read in order, so
-    the last position of a row is enough to know it. Rows at other positions are counted, and there are as many as were
-    released; one more was not, so the logs lack it. ``released_transactions`` is what the logs hold where an earlier
-    run released it: for each table the snapshot's LSN and how many rows; None: that is not known, and no row is judged.
-
-    >>> rows = SnapshotRows()
-    >>> rows.read("t", ("t", 0), 4); rows.release(70, {"t": 1})
-    >>> rows.lacked("t", 70, ("t", 0), 4), rows.lacked("t", 70, ("t", 0), 5)
-    (False, True)
-    >>> restarted = SnapshotRows({"t": (70, 1)})
-    >>> restarted.lacked("t", 70, ("t", 0), 4), restarted.lacked("t", 70, ("t", 1), 0)
-    (False, True)
-
-    Cost: constant for each row. Memory: a number for each partition and each table.
-    """
-
-    def __init__(self, released: Mapping[str, tuple[int, int]] | None = None) -> None:
-        self._released = None if released is None else dict(released)
-        # Of each partition the offset behind the last row that was read, and of each table how many rows were.
-        self._read: dict[Place, int] = {}
-        self._rows: dict[str, int] = {}
-
-    def read(self, table: str, place: Place, offset: int, rows: int = 1) -> None:
-        """Rows of the table were read, the last of them at ``offset``."""
-        self._read[place] = max(offset + 1, self._read.get(place, 0))
-        self._rows[table] = self._rows.get(table, 0) + rows
-
-    def read_to(self) -> dict[Place, int]:
-        """For each partition the offset before which every row was read."""
-        return dict(self._read)
-
-    @property
-    def begins(self) -> int | None:
-        """The least LSN at which any table has released rows, as far as it is known."""
-        return min((lsn for lsn, _ in (self._released or {}).values()), default=None)
-
-    def release(self, lsn: int, rows: Mapping[str, int]) -> None:
-        """The snapshot at ``lsn`` is released, with so many rows of each table."""
-        self._released = {table: (lsn, number) for table, number in rows.items()}
-
-    def lacked(self, table: str, lsn: int, place: Place, offset: int, rows: int = 1) -> bool:
-        """Whether one of these rows of the snapshot at ``lsn``, the last at ``offset``, was not released.
-
-        Such a row is not counted as read: a capture that starts again must find it again.
-        """
-        if offset < self._read.get(place, 0) or self._released is None:
-            return False
-        at, number = self._released.get(table, (lsn, 0))
-        if at != lsn or self._rows.get(table, 0) + rows > number:
-            return True
-        self.read(table, place, offset, rows)
-        return False
-
-    def export(self) -> dict[str, Any] | None:
-        """What must survive, as plain JSON; None: no row is judged."""
-        if self._released is None:
-            return None
-        read: dict[str, dict[str, int]] = {}
-        for (topic, part), offset in sorted(self._read.items()):
-            read.setdefault(topic, {})[str(part)] = offset
-        released = {table: list(of) for table, of in self._released.items()}
-        return {"released": released, "rows": dict(self._rows), "read": read}
-
-    @classmethod
-    def restore(cls, plain: Mapping[str, Any] | None) -> SnapshotRows:
-        """As it was at :meth:`export`."""
-        rows = cls(None if plain is None else {table: (lsn, n) for table, (lsn, n) in plain["released"].items()})
-        if plain is not None:
-            rows._rows = dict(plain["rows"])
-            rows._read = {(topic, int(at)): offset for topic, of in plain["read"].items() for at, offset in of.items()}
-        return rows

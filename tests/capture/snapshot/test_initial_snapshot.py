@@ -77,8 +77,8 @@ def test_an_empty_snapshot_is_whole(notes: list[tuple[str, str | None, int | Non
     notified(commits, *notes)
     release = released(commits)
     assert (0, 0) == (release.snapshot, release.through)
-    assert commits.snapshot_released
-    assert 0 == commits.base
+    assert commits.snapshots.released
+    assert 0 == commits.snapshots.lsn
 
 
 def test_a_skipped_snapshot_after_a_completed_one_says_nothing() -> None:
@@ -219,7 +219,7 @@ def test_two_lsns_before_a_release_stop_the_capture() -> None:
     commits = CommitTransactions([A, B], notifications=True)
     commits.snapshot_rows(A, 1000, 1)
     commits.snapshot_rows(B, 1010, 1)
-    assert "rows of two snapshots, with the LSNs 1000 and 1010" in reason(commits)
+    assert "there are rows of snapshots at [1000, 1010]" in reason(commits)
     assert commits.ready() is None
     assert commits.frontier is None
     stop = commits.stopped()
@@ -286,7 +286,7 @@ def test_a_commit_not_after_the_released_snapshot_is_a_stop_for_good(memory: str
     commits.snapshot_rows(A, 1000, 1)
     commits.snapshot_marked("last", (A, 0, 0))
     commits.ends_read({(A, 0): 1}, [A])
-    commits.consumed({(A, 0): 1})
+    commits.snapshots.consumed({(A, 0): 1})
     released(commits)
     if memory == "lost":
         commits = CommitTransactions([A], known=1001, held={A: (1000, 1)})
@@ -344,10 +344,10 @@ def test_without_notifications_the_ends_after_the_last_row_are_awaited() -> None
     commits.ends_read({("a", 0): 4, ("b", 0): 2, ("b", 1): 0})
     wanted.append(commits.needs_ends)
     assert [False, True, False] == wanted
-    commits.consumed({("a", 0): 4, ("b", 0): 1})
+    commits.snapshots.consumed({("a", 0): 4, ("b", 0): 1})
     assert commits.ready() is None
     assert "may have more rows in what is still to be read: b[0] to 2" in commits.waits().text
-    commits.consumed({("b", 0): 2})
+    commits.snapshots.consumed({("b", 0): 2})
     release = released(commits)
     assert (1000, True) == (release.snapshot, release.assumed)
 
@@ -356,11 +356,11 @@ def test_a_partition_with_a_streamed_row_has_no_more_of_the_snapshot() -> None:
     """Each partition is in the order in which it was sent, so a long topic need not be read to its end first."""
     commits = CommitTransactions([A, B])
     commits.snapshot_rows(A, 1000, 1)
-    commits.passed(("b", 0))
+    commits.snapshots.passed(("b", 0))
     commits.snapshot_marked("last", ("a", 0, 3))
     commits.ends_read({("a", 0): 900, ("b", 0): 900})
     assert commits.ready() is None
-    commits.passed(("a", 0))
+    commits.snapshots.passed(("a", 0))
     assert 1000 == released(commits).through
 
 
@@ -395,7 +395,7 @@ def assumed(**more: Any) -> CommitTransactions:
         commits.snapshot_read(A, 1000, ("a", 0), offset)
     commits.snapshot_marked("last", ("a", 0, 2))
     commits.ends_read({("a", 0): 3, ("a", 1): 0})
-    commits.consumed({("a", 0): 3})
+    commits.snapshots.consumed({("a", 0): 3})
     return commits
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from cdcv2.capture.facts import Notification
 from cdcv2.capture.open_records import SNAPSHOT, EndRecord, HaltRecord
-from cdcv2.capture.snapshot_counts import SnapshotCounts
+from cdcv2.capture.snapshot.timeline_end import snapshot_end, snapshot_halt
+from cdcv2.capture.snapshot.tracker import SnapshotTracker
 
 STARTED, COMPLETED, SKIPPED = ("STARTED", None, None), ("COMPLETED", None, None), ("SKIPPED", None, None)
 Said = tuple[str, str | None, int | None]
@@ -17,12 +17,19 @@ def counted(table: str, rows: int | None) -> Said:
     return "TABLE_SCAN_COMPLETED", table, rows
 
 
-def after(*notifications: Said) -> SnapshotCounts:
+def after(*notifications: Said, empty: str = "", may: str = "") -> SnapshotTracker:
     """These have come."""
-    scanned = SnapshotCounts(["a", "b"])
+    tracker = SnapshotTracker(["a", "b"], empty=empty, may=may, known=set("ab").difference(may))
     for offset, said in enumerate(notifications):
-        scanned.notification(Notification(*said, offset))
-    return scanned
+        tracker.notification(*said, offset)
+    return tracker
+
+
+def end(tracker: SnapshotTracker, lsn: int | None) -> EndRecord | HaltRecord | None:
+    """The End, after a row at this LSN, of a table that is not captured."""
+    if lsn is not None:
+        tracker.rows_seen("other", lsn, 1)
+    return snapshot_end(tracker)
 
 
 B = counted("b", 0)
@@ -41,7 +48,7 @@ B = counted("b", 0)
 ])  # fmt: skip
 def test_when_it_is_said(notifications: tuple[Said, ...], lsn: int | None, expected: EndRecord | None) -> None:
     """Tables that are not captured do not count; SKIPPED ends a run whose COMPLETED was lost."""
-    assert expected == after(*notifications).end(lsn)
+    assert expected == end(after(*notifications), lsn)
 
 
 @pytest.mark.parametrize("notifications, reason", [
@@ -57,7 +64,7 @@ def test_when_it_is_said(notifications: tuple[Said, ...], lsn: int | None, expec
 def test_what_can_never_be_whole_says_so(notifications: tuple[Said, ...], reason: str) -> None:
     """Before a row has come, too, and whatever comes."""
     for lsn in (None, 70):
-        said = after(*notifications).end(lsn)
+        said = end(after(*notifications), lsn)
 
         assert isinstance(said, HaltRecord) and said.tx == SNAPSHOT and reason in said.reason
 
@@ -65,20 +72,15 @@ def test_what_can_never_be_whole_says_so(notifications: tuple[Said, ...], reason
 @pytest.mark.parametrize("said, assumed", [((), {"b"}), ((counted("b", 0),), set())])
 def test_a_table_that_is_said_to_be_empty_has_no_rows(said: tuple[Said, ...], assumed: set[str]) -> None:
     """It is assumed where the connector does not count them."""
-    scanned = SnapshotCounts(["a", "b"], ["b"])
-    for offset, one in enumerate((STARTED, counted("a", 2), *said, COMPLETED)):
-        scanned.notification(Notification(*one, offset))
+    scanned = after(STARTED, counted("a", 2), *said, COMPLETED, empty="b")
 
-    assert EndRecord.of(SNAPSHOT, 70, {"a": 2}) == scanned.end(70)
+    assert EndRecord.of(SNAPSHOT, 70, {"a": 2}) == end(scanned, 70)
     assert assumed == scanned.assumed_empty
 
 
 def test_a_table_that_is_said_to_be_empty_and_has_rows_stops() -> None:
     """The connector counts some."""
-    scanned = SnapshotCounts(["a", "b"], ["b"])
-    for offset, one in enumerate((STARTED, counted("a", 2), counted("b", 3), COMPLETED)):
-        scanned.notification(Notification(*one, offset))
-    said = scanned.end(70)
+    said = end(after(STARTED, counted("a", 2), counted("b", 3), COMPLETED, empty="b"), 70)
 
     assert isinstance(said, HaltRecord) and "b was not empty at the snapshot" in said.reason
 
@@ -92,10 +94,11 @@ def test_tables_that_no_notification_names_are_left_out_where_they_may_be() -> N
         ("with a row", "ab", {"a": 1, "b": 1}, (STARTED, counted("a", 1), COMPLETED)),
         ("all", "ab", {}, (STARTED, COMPLETED)), ("skipped", "ab", {}, (SKIPPED,)),
     ):
-        scanned = SnapshotCounts(["a", "b"], (), may)
-        for offset, one in enumerate(notifications):
-            scanned.notification(Notification(*one, offset))
-        found[name] = type(scanned.end(70, rows)), "".join(sorted(scanned.uncovered))
+        scanned = after(*notifications, may=may)
+        for table, number in rows.items():
+            scanned.table_known(table)
+            scanned.rows_seen(table, 70, number)
+        found[name] = type(end(scanned, 70)), "".join(sorted(scanned.uncovered))
 
     assert {
         "left out": (EndRecord, "b"), "may not": (HaltRecord, ""), "with a row": (HaltRecord, ""),
@@ -106,11 +109,11 @@ def test_tables_that_no_notification_names_are_left_out_where_they_may_be() -> N
 
 def test_a_run_that_begins_after_the_end_stops() -> None:
     """A capture that resumed behind the End has not read what came before it."""
-    scanned = SnapshotCounts(["a"])
-    scanned.ended()
-    scanned.notification(Notification(*SKIPPED, 7))
-    assert scanned.halt() is None
-    scanned.notification(Notification(*STARTED, 8))
+    scanned = after()
+    scanned.end_made()
+    scanned.notification(*SKIPPED, 7)
+    assert snapshot_halt(scanned) is None
+    scanned.notification(*STARTED, 8)
 
-    halt = scanned.halt()
+    halt = snapshot_halt(scanned)
     assert halt is not None and "begun a second snapshot" in halt.reason and "at offset 8" in halt.reason
