@@ -254,7 +254,7 @@ class StreamCounts:
             return f"{number} updates at times from {min(times)} on wait for a bound"
         if self._unlike is not None:
             return f"the log is complete before {self._begun} already, and no bound that was read is as far"
-        return None
+        return None if self.released else "nothing is complete: no bound is beyond time 0"
 
 
 def _at(place: object) -> str:

@@ -12,7 +12,7 @@ from cdcv2.capture.run.log_types import in_directories, kept_types
 from cdcv2.capture.run.manifest import write_stream_manifest
 from cdcv2.capture.run.request import together
 from cdcv2.capture.run.state_file import MEMORY_FILE, StateFile
-from cdcv2.capture.run.stream_tables import StreamTables, run
+from cdcv2.capture.run.stream_tables import StreamTables, demand_topics, run
 from cdcv2.capture.topics import Ranges
 from cdcv2.cli.console import ResultOutput, remark
 from cdcv2.cli.display import json_line
@@ -23,6 +23,7 @@ from cdcv2.cli.progress import Lines
 from cdcv2.cli.stop_signals import stop_signals
 from cdcv2.completeness import through_text
 from cdcv2.connectors.dump_files import DumpedRanges, DumpedTopics
+from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ForeignStateError, MissingLogError, UsageError
 from cdcv2.exits import Exit
 from cdcv2.logs.capture_manifest import log_set_in
@@ -47,12 +48,7 @@ def run_streams(args: argparse.Namespace) -> Exit:
     rows = {table: one.records.row_type for table, one in asked.items()}
     if not args.follow:
         # Before anything is written: a topic that is not there leaves nothing behind.
-        missing = sorted({one.topic for one in asked.values()} - ranges.look().topics)
-        if missing:
-            raise MissingLogError(
-                f"there is no topic {missing[0]!r} in {' '.join(args.source) or 'kafka'}: its name is wrong, or "
-                "nothing has written it yet"
-            )
+        demand_topics((one.topic for one in asked.values()), ranges.look().topics, " ".join(args.source))
     with ExitStack() as opened, stop_signals() as stopping:
         used = opened.enter_context(FolderInUse(into))
         memory = StateFile(into / MEMORY_FILE, logs=write_stream_manifest(used, asked))
@@ -108,5 +104,9 @@ def _report(tables: StreamTables, *, as_json: bool) -> None:
             }))
         else:
             output.line(f"{through_text(tables.frontier)}: {tables.records} records")
+            frontiers = tables.frontiers()
+            if len(set(frontiers.values())) > 1:
+                for table, frontier in sorted(frontiers.items()):
+                    output.line(f"  {table}: {through_text(Antichain([frontier]))}")
     for text in tables.waits():
         _print(text)

@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 from cdcv2.cli.main import parser_of
+from cdcv2.cli.options import capture_ways
 from cdcv2.cli.options.capture import recipe_of
 from cdcv2.connectors.debezium.envelope import FROM_STATE, Recipe
 from cdcv2.errors import UsageError
 from cdcv2.rows.row_type import RowType
+from tests.cli.test_help_examples import JOBS
 
 SCHEMA = {"type": "record", "name": "t", "fields": [{"name": "text", "type": "string"}]}
 
@@ -78,3 +80,40 @@ def test_a_folder_without_row_types_is_refused(tmp_path: Path) -> None:
     """With the remedy."""
     with pytest.raises(UsageError, match="there is no row type in .*cdcv2 rows"):
         asked(tmp_path)
+
+
+BASE = ["d", "--rows", "r", "--into", "l"]
+CHOOSE = {capture_ways.COMMIT_TIMES: [], capture_ways.REMAP: ["--remap", "m"], capture_ways.STREAM: ["--stream", "a=t"]}
+
+
+@pytest.mark.parametrize("program", ["capture", "capture.py"])
+@pytest.mark.parametrize("way", CHOOSE)
+def test_an_option_that_would_be_ignored_is_refused(program: str, way: str) -> None:
+    """Also with its default as its value, and as one word; each that goes is taken, by the command and by the job."""
+    parser = parser_of("capture") if program == "capture" else JOBS["capture"]()
+    for option, goes in capture_ways.WAYS.items():
+        action = parser._option_string_actions.get(option)
+        if action is None or option in CHOOSE:
+            continue
+        value = next(iter(action.choices)) if action.choices else "1"
+        given = [option] if action.nargs == 0 else [f"{option}={value}"]
+        if way in goes.ways:
+            parser.parse_args([*BASE, *CHOOSE[way], *given])
+            continue
+        with pytest.raises(UsageError, match=f"^{option} (goes with|does not go with) --"):
+            parser.parse_args([*BASE, *CHOOSE[way], *given])
+
+
+def test_every_option_of_a_remap_and_of_streams_is_known() -> None:
+    """One that is new cannot be forgotten."""
+    groups = {group.title: group for group in parser_of("capture")._action_groups}
+    for title, way in (("on a shared remap", capture_ways.REMAP), ("records with times of their own", "--stream")):
+        options = {word for action in groups[title]._group_actions for word in action.option_strings} - {"--stream"}
+        assert {(way,)} == {capture_ways.WAYS[option].ways for option in options}
+
+
+@pytest.mark.parametrize("value", ["-1", "0", "nan", "inf", "soon"])
+def test_a_patience_that_is_none_is_refused(value: str) -> None:
+    """In every command that has it, with its value."""
+    with pytest.raises(UsageError, match=f"--patience: .*{value}"):
+        parser_of("capture").parse_args([*BASE, f"--patience={value}"])

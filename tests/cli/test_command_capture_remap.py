@@ -308,8 +308,8 @@ def test_without_a_remap_plain_topics_have_no_times(run: Run, folder: Path) -> N
     nothing = run("capture", folder / "clicks.jsonl", "--remap", folder / "remap", "--rows", folder / "rows",
                   "--into", folder / "logs")  # fmt: skip
 
-    remedy = "or --remap REMAP, for plain topics and databases"
-    assert [(2, True)] * 2 == [(one.code, remedy in one.err) for one in said]
+    remedies = "--plain goes with --remap, and without it", "or --remap REMAP, for plain topics and databases"
+    assert [(2, True)] * 2 == [(one.code, remedy in one.err) for one, remedy in zip(said, remedies)]
     assert (2, True) == (nothing.code, "--remap needs topics to bind" in nothing.err)
 
 

@@ -132,7 +132,7 @@ def test_two_topics_and_the_command_give_the_same_logs(
     assert ({(1, 3): 1, (2, 5): 2}, Antichain([6])) == job.found()
     assert ({(7, 2): 1}, Antichain([9])) == job.found("others")
     for logs in (job.logs, tmp_path / "own"):
-        assert (0, "complete through 5: 6 records\n") == run(*words, logs)[:2]
+        assert (0, "complete through 5: 6 records") == ((done := run(*words, logs)).code, done.out.splitlines()[0])
         assert 0 == run("verify", logs, "--full").code
     on_spark = job.found(), job.found("others")
     job.logs = tmp_path / "own"
@@ -208,8 +208,19 @@ def test_wrong_usage_is_found_before_spark_begins(words: list[str], text: str, t
 
 def test_topics_that_are_not_there_are_named(job: StreamRun) -> None:
     """One that does not follow waits for none."""
+    job.put({0: [(1, 3, 1), (5, None)]}, topic=OTHER)
+    stops(job, MissingLogError, rf"there is no topic '{TOPIC}' in {job.folder / 'topics'}: its name is wrong")
+    assert not job.logs.exists()
     shutil.rmtree(job.folder / "topics")
     stops(job, MissingLogError, "there is no directory")
+
+
+def test_a_topic_that_was_begun_may_have_no_file_any_more(job: StreamRun) -> None:
+    """Files that were read may be removed."""
+    assert Exit.DONE == job.put({0: [(1, 3, 1), (5, None)]}).capture()
+    (job.folder / "topics/000.jsonl").unlink()
+    assert Exit.DONE == job.capture()
+    assert ({(1, 3): 1}, Antichain([5])) == job.found()
 
 
 @pytest.mark.integration

@@ -8,7 +8,7 @@ it they are read from their start, and what the logs have is compared with them,
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -254,7 +254,7 @@ def run(
         try:
             if look is None or follow:
                 look = ranges.look()
-                _demand_there(tables, look)
+                demand_topics(tables.topics, look.topics)
             moved = _turn(tables, ranges, look, release_every, stopping, turn)
         except (MissingLogError, UnavailableError) as later:
             if not follow:
@@ -271,10 +271,14 @@ def run(
             time.sleep(WAIT)
 
 
-def _demand_there(tables: StreamTables, look: TopicExtents) -> None:
-    missing = sorted(tables.topics - look.topics)
+def demand_topics(wanted: Iterable[str], there: Collection[str], source: str = "") -> None:
+    """Raise MissingLogError for a topic that a source does not have; ``source`` names it."""
+    missing = sorted(topic for topic in wanted if topic not in there)
     if missing:
-        raise MissingLogError(f"there is no topic {missing[0]!r}: its name is wrong, or nothing has written it yet")
+        where = f" in {source}" if source else ""
+        raise MissingLogError(
+            f"there is no topic {missing[0]!r}{where}: its name is wrong, or nothing has written it yet"
+        )
 
 
 def _turn(

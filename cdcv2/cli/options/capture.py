@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
+from cdcv2.cli.options.capture_ways import check_ways
 from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.words import declare
 from cdcv2.connectors.debezium.envelope import FROM_ENVELOPE, FROM_STATE, Recipe
@@ -25,6 +26,7 @@ ONE_SOURCE = (
 
 def add_capture_options(parser: OptionParser) -> None:
     """Declare what is captured, and where it goes."""
+    parser.check_together = check_ways
     what = parser.add_argument_group("what is captured, and where it goes")
     what.add_argument(
         "source", nargs="*", metavar="FROM",

@@ -29,6 +29,8 @@ class OptionParser(argparse.ArgumentParser):
         )
         #: The options of before, which no help shows.
         self.old: dict[str, OldOption] = {}
+        #: Raises UsageError for options, among all that are given, that do not go together.
+        self.check_together: Callable[[frozenset[str]], object] = lambda given: None
 
     def formerly(self, old: str, new: str, meant: Callable[[str], bool] | None = None) -> None:
         """Accept an option of before. ``new`` is another word for it (``--into``), or what it stood for
@@ -40,7 +42,10 @@ class OptionParser(argparse.ArgumentParser):
         words, changed = self._in_new_words(sys.argv[1:] if args is None else args)
         if changed:
             print(f"{self.prog}: {'; '.join(f'{old} is {new} now' for old, new in changed)}", file=sys.stderr)
-        return super().parse_args(words, namespace)
+        parsed = super().parse_args(words, namespace)
+        own = words[:words.index("--")] if "--" in words else words
+        self.check_together(frozenset(word.partition("=")[0] for word in own if word.startswith("--")))
+        return parsed
 
     def error(self, message: str) -> NoReturn:
         """Wrong arguments: one line, which names where to read more, and what was probably meant."""

@@ -57,8 +57,6 @@ def add_remap_options(parser: OptionParser) -> None:
 
 def capture_request(args: argparse.Namespace) -> CaptureRequest:
     """What the arguments ask for. Raises UsageError."""
-    if args.snapshot_again is not None:
-        raise UsageError("--snapshot-again goes with commit times: with --remap, a snapshot taken anew stops a capture")
     args.into.demand_several()
     for name in ("bind_every", "bind_idle"):
         # Written so that what is no number is none of these either.

@@ -8,21 +8,11 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
 from cdcv2.capture.run.stream_tables import StreamTopic
 from cdcv2.cli.options.capture import topics_of
 from cdcv2.cli.options.words import Arguments
-from cdcv2.connectors.debezium.envelope import FROM_ENVELOPE
 from cdcv2.connectors.stream import DIFF, TIME, StreamRecords
-from cdcv2.errors import UsageError
-
-#: What is asked of a connector, or of a remap, and of no stream topic; with the values that ask for nothing.
-_OF_OTHERS: dict[str, tuple[Any, ...]] = {
-    "remap": (None,), "plain": ([],), "prefix": (None, []), "tables": (None,), "snapshot": ("initial",),
-    "notifications": ([],), "full_identity": (None,), "before": (FROM_ENVELOPE,), "empty": (None,),
-    "snapshot_again": (None,),
-}
 
 
 def add_stream_options(group: Arguments) -> None:
@@ -40,12 +30,6 @@ def add_stream_options(group: Arguments) -> None:
 
 def stream_topics(args: argparse.Namespace) -> dict[str, StreamTopic]:
     """Table -> what it is captured from. Raises UsageError."""
-    for name, nothing in _OF_OTHERS.items():
-        if getattr(args, name) not in nothing:
-            raise UsageError(
-                f"--{name.replace('_', '-')} does not go with --stream, whose records have times of their own: run two "
-                "captures, each with logs of its own"
-            )
     return {
         table: StreamTopic(topic, StreamRecords(row_type, time=args.time_column, diff=args.diff_column))
         for table, (topic, row_type) in topics_of("--stream", args.stream, args.rows).items()

@@ -124,7 +124,8 @@ WORDS: dict[str, dict[str, Any]] = {
         "help": "how many partitions a topic gets that is made (default: 1)",
     },
     "--patience": {
-        "type": float, "default": 30.0, "metavar": "SECONDS", "help": "how long to wait for Kafka (default: 30)",
+        "type": positive(float), "default": 30.0, "metavar": "SECONDS",
+        "help": "how long to wait for Kafka (default: 30)",
     },
     "--quarantine": {
         "metavar": "DIR",

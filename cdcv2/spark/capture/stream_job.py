@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack
 from functools import partial
@@ -21,7 +21,7 @@ from cdcv2.capture.run.folder_lock import FolderInUse
 from cdcv2.capture.run.log_types import kept_types
 from cdcv2.capture.run.manifest import write_stream_manifest
 from cdcv2.capture.run.request import together
-from cdcv2.capture.run.stream_tables import StreamTopic, check_span
+from cdcv2.capture.run.stream_tables import StreamTopic, check_span, demand_topics
 from cdcv2.cli.options.capture import broker, dump_directory, from_kafka
 from cdcv2.cli.options.stream_capture import stream_topics
 from cdcv2.connectors.kafka_ranges import KafkaRanges
@@ -33,7 +33,7 @@ from cdcv2.protocol.log import Place
 from cdcv2.spark.capture.report import CaptureReport
 from cdcv2.spark.capture.stream import CheckSpan, StreamCapture
 from cdcv2.spark.capture.tails import LogSpec
-from cdcv2.spark.capture.topics import check_dumped_span, dumped_stream
+from cdcv2.spark.capture.topics import check_dumped_span, dumped_stream, dumped_topics
 from cdcv2.spark.job import every
 from cdcv2.spark.paths import nameable, streamable
 from cdcv2.spark.topics import reading, settings
@@ -47,8 +47,8 @@ _LOOK = 1.0
 class StreamSource(Protocol):
     """Where the records come from. Called on the driver."""
 
-    def missing(self, spark: SparkSession) -> str | None:
-        """The topic that is not there, in words; None: all are."""
+    def demand(self, spark: SparkSession) -> None:
+        """Raise MissingLogError for a topic that is not there."""
 
     def check(self, topic: str, read: Mapping[int, int]) -> None:
         """Raise UnsafeTopicError unless the topic has all that was not read."""
@@ -64,16 +64,23 @@ class StreamSource(Protocol):
 
 
 class DumpedStreams:
-    """Topics that were dumped to the files of a directory; see :class:`~cdcv2.spark.capture.topics.FileTopics`."""
+    """Topics that were dumped to the files of a directory; see :class:`~cdcv2.spark.capture.topics.FileTopics`.
 
-    def __init__(self, folder: Path, files: int | None = None) -> None:
+    ``topics`` are those of which something must be there. Of others files that were read may be gone.
+    """
+
+    def __init__(self, folder: Path, topics: Sequence[str], files: int | None = None) -> None:
         streamable(folder)
-        self._folder, self._files = folder, files
+        self._folder, self._topics, self._files = folder, topics, files
 
-    def missing(self, spark: SparkSession) -> str | None:
-        """A topic without a line is as good as empty."""
+    def demand(self, spark: SparkSession) -> None:
+        """A topic without a line is none. Cost: reads files up to the first line of each topic."""
         nameable(spark, self._folder)
-        return None if self._folder.is_dir() else f"there is no directory {self._folder} with dumped topics"
+        if not self._folder.is_dir():
+            raise MissingLogError(f"there is no directory {self._folder} with dumped topics")
+        lines = dumped_topics(spark, self._folder)
+        there = [topic for topic in self._topics if lines.where(lines.topic == topic).take(1)]
+        demand_topics(self._topics, there, str(self._folder))
 
     def check(self, topic: str, read: Mapping[int, int]) -> None:
         """When the files are read."""
@@ -100,12 +107,10 @@ class KafkaStreams:
         self._ranges = KafkaRanges(Client(bootstrap, config_file), topics)
         self._spans: Mapping[Place, tuple[int, int]] = {}
 
-    def missing(self, spark: SparkSession) -> str | None:
-        """One that is not there yet. Raises UnsafeTopicError for a compacted one."""
+    def demand(self, spark: SparkSession) -> None:
+        """By its partitions. Raises UnsafeTopicError for a compacted one."""
         self._spans = self._ranges.look().spans
-        missing = sorted({*self._topics} - {topic for topic, _ in self._spans})
-        wrong = "its name is wrong, or nothing has written it yet"
-        return f"there is no topic {missing[0]!r}: {wrong}" if missing else None
+        demand_topics(self._topics, {topic for topic, _ in self._spans})
 
     def check(self, topic: str, read: Mapping[int, int]) -> None:
         """By its ends, as they were when it was looked for."""
@@ -149,7 +154,9 @@ def planned(options: argparse.Namespace) -> StreamJobPlan:
     tables = stream_topics(options)
     source: StreamSource
     if not from_kafka(options):
-        source = DumpedStreams(dump_directory(options), options.max_files)
+        # One that was begun may have read files that are gone.
+        new = [one.topic for table, one in tables.items() if not (local_path(options.state) / table).is_dir()]
+        source = DumpedStreams(dump_directory(options), new, options.max_files)
     else:
         topics = [one.topic for one in tables.values()]
         source = KafkaStreams(broker(options), options.kafka_config, topics, options.max_records)
@@ -215,15 +222,17 @@ def _there(spark: SparkSession, plan: StreamJobPlan, report: CaptureReport, stop
     """Wait until the topics are there; False: it is to end before they are. One that does not follow waits for none."""
     reported = None
     while not stopping.is_set():
-        missing = plan.source.missing(spark)
-        if missing is None:
+        try:
+            plan.source.demand(spark)
+        except MissingLogError as missing:
+            if plan.available_now:
+                raise
+            if str(missing) != reported:
+                reported = str(missing)
+                report.write("waiting", f"waiting: {reported}")
+            stopping.wait(_LOOK)
+        else:
             return True
-        if plan.available_now:
-            raise MissingLogError(missing)
-        if missing != reported:
-            report.write("waiting", f"waiting: {missing}")
-            reported = missing
-        stopping.wait(_LOOK)
     return False
 
 

@@ -109,8 +109,7 @@ class FileTopics:
     def check_meet(self, spark: SparkSession, *, follow: bool, remark: Callable[[str], object]) -> bool:
         """Of the topics that lines name; one that has no line yet is as good as empty. Cost: a scan of the files."""
         if self.folder.is_dir():
-            names = spark.read.text(readable(self.folder)).select(F.get_json_object("value", "$.topic").alias("topic"))
-            there = [row["topic"] for row in names.where("topic IS NOT NULL").distinct().collect()]
+            there = [row["topic"] for row in dumped_topics(spark, self.folder).distinct().collect()]
             if not follow:
                 check_dumped(self.recipe, there)
             check_meet(self.recipe, there, follow=follow, remark=remark)
@@ -148,6 +147,12 @@ class FileTopics:
 
     def _read(self, spark: SparkSession) -> DataFrame:
         return _dumped(spark.read.text(readable(self.folder)))
+
+
+def dumped_topics(spark: SparkSession, folder: Path) -> DataFrame:
+    """The ``topic`` of each line of a directory of dumps."""
+    lines = spark.read.text(readable(folder))
+    return lines.select(F.get_json_object("value", "$.topic").alias("topic")).where("topic IS NOT NULL")
 
 
 def dumped_stream(spark: SparkSession, folder: Path, files: int | None = None) -> DataFrame:

@@ -83,8 +83,6 @@ class RemapCapturePlan(NamedTuple):
 
 def planned(options: argparse.Namespace) -> RemapCapturePlan:
     """The plan of parsed arguments. Raises UsageError."""
-    if options.state is not None:
-        raise UsageError("--state goes without --remap: on a shared remap the logs are the only memory")
     if from_kafka(options):
         broker(options)
     elif options.follow:
