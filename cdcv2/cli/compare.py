@@ -18,7 +18,7 @@ are rows by key or multisets.
 Where the source is, and its password: --source env (CDCV2_POSTGRES, a
 connection string; or libpq's own PGHOST, PGDATABASE, PGPASSWORD, ...),
 --source service:NAME of libpq's service file, or --source FILE with a
-connection string.
+connection string (file:FILE, if it is called env).
 
 Exit code 0: they are equal. Exit code 1: the logs are not complete up to
 where the target or the source is, and differ from it; or the target has

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from cdcv2.cli.console import remark
 from cdcv2.cli.options.words import declare
 from cdcv2.logs.quarantine import Quarantine
+from cdcv2.store.numbered import path_to_read
 
 #: So many cases of a table are named.
 MOST_SHOWN = 10
@@ -22,8 +23,8 @@ def add_quarantine_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def quarantine_of(args: argparse.Namespace) -> Quarantine | None:
-    """The folder that the arguments name."""
-    return None if args.quarantine is None else Quarantine(args.quarantine)
+    """The folder that the arguments name. Raises UsageError for the address of something else."""
+    return None if args.quarantine is None else Quarantine(path_to_read(args.quarantine))
 
 
 def remark_disputes(command: str, disputed: Mapping[str, Mapping[str, str]], quarantine: Quarantine | None) -> bool:

@@ -28,6 +28,7 @@ from cdcv2.core.json_text import parse_json
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
 from cdcv2.logs.quarantine import Case, Quarantine
+from cdcv2.store.numbered import path_to_read
 
 EXAMPLES = (
     ("cdcv2 resolve quarantine", "all cases, and what was decided"),
@@ -52,7 +53,7 @@ def configure(parser: OptionParser) -> None:
 
 def run(args: argparse.Namespace) -> Exit:
     """List, show or decide."""
-    quarantine = Quarantine(args.folder)
+    quarantine = Quarantine(path_to_read(args.folder))
     deciding = args.pass_over or any(one is not None for one in (args.count, args.diff, args.data))
     if args.case is None and deciding:
         raise UsageError("name the case that is decided: cdcv2 resolve DIR CASE ...")
@@ -98,7 +99,7 @@ def _lines(case: Case, *, whole: bool) -> Iterator[str]:
     for decision in case.decisions:
         yield f"  decided: {decision}"
     if not case.settled:
-        yield "  still in dispute: that does not decide it" if case.decisions else "  not decided"
+        yield f"  {case.undecided}"
     if not whole:
         return
     for position, message in zip(case.plain["positions"], case.plain.get("messages", ())):

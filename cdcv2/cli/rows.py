@@ -8,7 +8,8 @@ FULL. --from-envelope reads a record of Debezium that carries its schema
 Where the database is, and its password: --source env (CDCV2_POSTGRES, a
 connection string; or libpq's own PGHOST, PGDATABASE, PGPASSWORD, ...),
 --source service:NAME of libpq's service file, or --source FILE with a
-connection string. It never comes from an argument.
+connection string (file:FILE, if it is called env). It never comes from an
+argument.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def configure(parser: OptionParser) -> None:
     declare(parser, "--output", more="; its folder is made (default: standard output)")
     parser.formerly("--from-postgres", "--source=env")
     parser.formerly("--service", "--source=service:{}")
-    parser.formerly("--dsn-file", "--source={}")
+    parser.formerly("--dsn-file", "--source=file:{}")
 
 
 def run(args: argparse.Namespace) -> Exit:

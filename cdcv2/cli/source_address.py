@@ -19,10 +19,12 @@ class SourceAddress(NamedTuple):
 
 def source_address(where: str) -> SourceAddress:
     """What --source names: ``env``, which is ``CDCV2_POSTGRES`` or libpq's own variables; ``service:NAME`` of libpq's
-    service file; or a file that holds only a connection string. Raises as ``text_of`` does, and UsageError.
+    service file; or a file that holds only a connection string, as ``file:FILE`` whatever it is called.
 
     >>> source_address("service:shop")
     SourceAddress(conninfo='service=shop', origin='the service shop')
+
+    Raises as ``text_of`` does, and UsageError.
     """
     if where == "env":
         # Empty: libpq looks into its own variables.
@@ -30,6 +32,7 @@ def source_address(where: str) -> SourceAddress:
     if where.startswith("service:"):
         name = where.removeprefix("service:")
         return SourceAddress(f"service={name}", f"the service {name}")
+    where = where.removeprefix("file:")
     if "=" in where or "://" in where:
         raise UsageError(
             "--source takes no connection string, as everybody on the machine can read arguments: put it into a file "

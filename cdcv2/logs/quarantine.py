@@ -49,6 +49,11 @@ VERSION = 1
 MOST = 1000
 #: Seconds between two looks for decisions, while logs are followed.
 LOOK = 1.0
+_UNDECIDED = "still in dispute: that does not decide it"
+_FEWER = (
+    "still in dispute: the time has fewer updates now than the log may state, for which readers then wait: decide how "
+    "many with --count, too"
+)
 _REMEDY = "restore it, or remove it if it is evidence: the next run writes that again"
 
 
@@ -102,16 +107,32 @@ class Case(NamedTuple):
     @property
     def settled(self) -> bool:
         """Whether nothing of it is in dispute any more, by its evidence and by what was decided."""
+        return self.undecided is None
+
+    @property
+    def undecided(self) -> str | None:
+        """What is still to be decided, in words; None: nothing, by its evidence and by what was decided."""
         counts = [one.count for one in self.decisions if one.count is not None]
         diffs = {_digest([one.row]): one.diff for one in self.decisions if one.diff is not None}
+        gone = sum(diffs.get(_digest([one["row"]])) == 0 for one in self.plain.get("updates", ()))
+        if not self.decisions:
+            return "not decided"
+        if self.what == "bytes":
+            return None
+        if self.what == "count":
+            return None if counts else _UNDECIDED
         if self.what == "diff":
-            return _digest([self.plain["row"]]) in diffs
-        if self.what == "surplus":
-            gone = sum(diffs.get(_digest([one["row"]])) == 0 for one in self.plain["updates"])
-            stated: list[int] = counts or [int_from_plain(self.plain["first"])]
-            still: int = int_from_plain(self.plain["second"]) - gone
-            return still <= stated[0]
-        return bool(counts if self.what == "count" else self.decisions)
+            if _digest([self.plain["row"]]) not in diffs:
+                return _UNDECIDED
+            # A case of an earlier release does not have how many there are.
+            stated, held = self.plain.get("counted") or (None, 0)
+            return None if counts or not gone or held - gone == stated else _FEWER
+        stated, held = self.plain["first"], self.plain["second"]
+        still: int = int_from_plain(held) - gone
+        if counts:
+            return None if still <= counts[0] else _UNDECIDED
+        left: int = still - int_from_plain(stated)
+        return None if not left else _UNDECIDED if left > 0 else _FEWER
 
     @property
     def what(self) -> str:
@@ -368,6 +389,7 @@ class Evidence:
         return self._of(table, dispute.what, dispute.error().fact) | {
             "time": plain_time(dispute.time),
             "row": row_type.to_plain(dispute.data) if dispute.what == "diff" else None,
+            "counted": reader.open_times().get(dispute.time),
             "first": plain_int(dispute.first), "second": plain_int(dispute.second),
             "positions": [one and list(one) for one in positions],
             "messages": [one and self._message(table, one) for one in positions],

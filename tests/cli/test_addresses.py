@@ -163,3 +163,11 @@ def test_the_topics_of_a_yaml_file_have_the_row_types_of_its_types(
     assert topics == [topic for topic, _ in made]
     assert [("a",), *[("b",)] * (len(topics) - 1)] == [columns for _, columns in made]
     assert ["a", "b"] == [binding.log for binding in plan.bindings]
+
+
+@pytest.mark.parametrize("words", [["resolve", "s3://bucket/q"], ["replay", "{log}", "--quarantine", "s3://bucket/q"]])
+def test_a_quarantine_is_a_folder_of_this_machine(run: Run, prices: Path, words: list[str]) -> None:
+    """The address of something else is no name of a new folder."""
+    said = run(*(word.format(log=prices) for word in words))
+
+    assert 2 == said.code and "s3://bucket/q: s3: is not supported" in said.err

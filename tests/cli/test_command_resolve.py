@@ -237,6 +237,36 @@ def test_a_case_is_decided_when_nothing_of_it_is_in_dispute(run: Run, folder: Pa
     assert 0 == run("resolve", quarantine).code == run("replay", log, "--quarantine", quarantine).code
 
 
+@pytest.mark.parametrize("kind", ["diff", "surplus"])
+def test_an_update_that_never_happened_leaves_its_time_with_one_less(run: Run, folder: Path, kind: str) -> None:
+    """The log counts it, and readers wait: so that is to be decided, too."""
+    log, quarantine = folder / "prices", folder / "q"
+    run("replay", log, "--quarantine", quarantine)
+    case = json.loads(run("resolve", quarantine, "--json").out)["case"]
+    said = run("resolve", quarantine, case, "--data", ROW_ONE, "--diff", "0")
+    if kind == "surplus":
+        assert 0 == said.code
+        said = run("resolve", quarantine, case, *DECISIONS[kind][0])
+
+    assert 3 == said.code == run("resolve", quarantine).code and "decide how many with --count, too" in said.out
+    assert 1 == run("replay", log, "--quarantine", quarantine).code
+    assert 0 == run("resolve", quarantine, case, "--count", 0).code
+    assert 0 == run("resolve", quarantine).code == run("replay", log, "--quarantine", quarantine).code
+
+
+@pytest.mark.parametrize("kind", ["diff"])
+def test_an_update_that_no_count_has_is_decided_alone(run: Run, folder: Path, kind: str) -> None:
+    """What the log states fits then."""
+    write(folder / "more", Progress([0], [9], {5: 1}), Updates([(TWO, 5, 1), (ONE, 5, 1)]), Updates([(ONE, 5, 2)]))
+    run("replay", folder / "more", "--quarantine", folder / "q")
+    cases = [json.loads(line) for line in run("resolve", folder / "q", "--json").out.splitlines()]
+    case = next(one["case"] for one in cases if one["what"] == "diff")
+    said = run("resolve", folder / "q", case, "--diff", "0")
+
+    assert 0 == said.code == run("resolve", folder / "q").code, said.out
+    assert 0 == run("replay", folder / "more", "--quarantine", folder / "q").code
+
+
 @pytest.mark.parametrize("kind", ["count"])
 def test_two_decisions_that_contradict_each_other_are_refused(run: Run, folder: Path, kind: str) -> None:
     """As an earlier release let them be taken."""

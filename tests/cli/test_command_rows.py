@@ -135,6 +135,21 @@ def test_wrong_usage_is_told(run: Run, words: list[str], code: int, what: str) -
     assert (code, "", True) == (said.code, said.out, what in said.err)
 
 
+@pytest.mark.parametrize("words", [["--source", "file:env"], ["--from-postgres", "--dsn-file", "env"]])
+def test_a_file_is_a_file_whatever_it_is_called(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    """The environment is asked for the word alone."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CDCV2_POSTGRES", "postgresql://127.0.0.1:1/environment")
+    missing = run("rows", *words, "--table", "public.t")
+    assert 2 == missing.code and "env with the source's connection string" in missing.err
+    Path("env").write_text("postgresql://127.0.0.1:1/file", "utf-8")
+
+    said = run("rows", *words, "--table", "public.t")
+    assert 4 == said.code and "the file env" in said.err
+
+
 def test_a_database_that_is_not_there_is_told_without_its_password(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -123,7 +123,8 @@ OLD = {
     "cdcv2 rows": (["--from-postgres", "--table", "s.t"], ["--source", "env", "--table", "s.t"]),
     "cdcv2 rows service": (["--service", "shop", "--from-postgres", "--table", "s.t"],
                            ["--source", "service:shop", "--table", "s.t"]),
-    "cdcv2 rows file": (["--from-postgres", "--dsn-file=x", "--table", "s.t"], ["--source", "x", "--table", "s.t"]),
+    "cdcv2 rows file": (["--from-postgres", "--dsn-file=x", "--table", "s.t"],
+                        ["--source", "file:x", "--table", "s.t"]),
     "cdcv2 demo tables": (["--tables"], ["--targets"]),
     "cdcv2 demo doubled": (["--doubled"], ["--two-captures"]),
 }  # fmt: skip

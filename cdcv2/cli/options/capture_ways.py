@@ -1,6 +1,6 @@
 """Which option of a capture goes with which way to capture: the same for the command and for the job on Spark.
 
-An option that another way would ignore is refused, so nobody relies on what does not happen.
+An option that another way would ignore is refused, so no user relies on what does not happen.
 """
 
 from __future__ import annotations

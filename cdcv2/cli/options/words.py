@@ -138,7 +138,7 @@ WORDS: dict[str, dict[str, Any]] = {
         "help": "the row type of a Kafka log: an .avsc file; for one table, or for all",
     },
     "--rows": {"metavar": "DIR", "type": folder, "help": "the row types: DIR/TABLE.avsc, as public.orders.avsc"},
-    "--source": {"metavar": "WHERE", "help": "the source database: env, service:NAME, or a file"},
+    "--source": {"metavar": "WHERE", "help": "the source database: env, service:NAME, or a file (file:FILE, too)"},
     "--spark-log": {"choices": ("OFF", "ERROR", "WARN", "INFO"), "default": "ERROR", "help": "Spark's own logging"},
     "--start": {
         "action": "append", "metavar": "TIME",

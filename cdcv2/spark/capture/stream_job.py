@@ -66,7 +66,7 @@ class StreamSource(Protocol):
 class DumpedStreams:
     """Topics that were dumped to the files of a directory; see :class:`~cdcv2.spark.capture.topics.FileTopics`.
 
-    ``topics`` are those of which something must be there. Of others files that were read may be gone.
+    ``topics`` are those of which something must be there. Of others files that were read may be missing.
     """
 
     def __init__(self, folder: Path, topics: Sequence[str], files: int | None = None) -> None:
@@ -154,7 +154,7 @@ def planned(options: argparse.Namespace) -> StreamJobPlan:
     tables = stream_topics(options)
     source: StreamSource
     if not from_kafka(options):
-        # One that was begun may have read files that are gone.
+        # One that was begun may have read files that are missing now.
         new = [one.topic for table, one in tables.items() if not (local_path(options.state) / table).is_dir()]
         source = DumpedStreams(dump_directory(options), new, options.max_files)
     else:
