@@ -58,7 +58,7 @@ from cdcv2.capture.topics import Item, Topics
 from cdcv2.cli.console import ResultOutput, remark
 from cdcv2.cli.display import json_line
 from cdcv2.cli.logs import kafka_client
-from cdcv2.cli.options.capture import add_capture_options, dump_files, from_kafka, recipe_of
+from cdcv2.cli.options.capture import add_capture_options, dump_files, from_kafka, left_out, recipe_of
 from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.remap_capture import add_remap_options
 from cdcv2.cli.options.stream_capture import add_stream_options
@@ -70,7 +70,7 @@ from cdcv2.cli.stream_capture import run_streams
 from cdcv2.completeness import through_text
 from cdcv2.connectors.debezium.envelope import Recipe, classify
 from cdcv2.connectors.debezium.topics_check import check_dumped, check_meet, unnotified
-from cdcv2.connectors.dump_files import DumpedTopics
+from cdcv2.connectors.dump_files import DumpedTopics, absent
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ForeignStateError, MissingLogError, UsageError
 from cdcv2.exits import Exit
@@ -118,6 +118,9 @@ def configure(parser: OptionParser) -> None:
 
 def run(args: argparse.Namespace) -> Exit:
     """Capture until the topics end, or a signal stops it."""
+    overlooked = left_out(args)
+    if overlooked is not None:
+        _print(overlooked)
     if args.stream:
         return run_streams(args)
     if args.remap:
@@ -140,6 +143,10 @@ def run(args: argparse.Namespace) -> Exit:
             _print(text)
         capture = opened.enter_context(Capture(recipe, logs, memory=memory, times=ReleaseTimes(into)))
         move = opened.enter_context(progress(total, "capturing", shown=not args.follow))
+        if not from_kafka(args):
+            known = {place: at for place, at in capture.next_positions().items() if place[0] in recipe.topics()}
+            for text in absent(known, topics.ends()):
+                _print(text)
         lines = Lines(_print)
         turn = partial(lines.turn, partial(_far, capture, topics, recipe)) if args.follow else _no_line
         run_capture(

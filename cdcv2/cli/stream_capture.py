@@ -22,7 +22,7 @@ from cdcv2.cli.options.stream_capture import stream_topics
 from cdcv2.cli.progress import Lines
 from cdcv2.cli.stop_signals import stop_signals
 from cdcv2.completeness import through_text
-from cdcv2.connectors.dump_files import DumpedRanges, DumpedTopics
+from cdcv2.connectors.dump_files import DumpedRanges, DumpedTopics, absent
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ForeignStateError, MissingLogError, UsageError
 from cdcv2.exits import Exit
@@ -64,6 +64,8 @@ def run_streams(args: argparse.Namespace) -> Exit:
         for text in kept_types(in_directories(args.into, rows)):
             _print(text)
         tables = opened.enter_context(StreamTables(asked, logs, memory))
+        for text in absent(tables.known, ranges.look().spans) if not from_kafka(args) else ():
+            _print(text)
         lines = Lines(_print)
         run(
             tables, ranges, follow=args.follow, release_every=args.max_records or MAX_RECORDS, stopping=stopping,

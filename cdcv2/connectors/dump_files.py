@@ -35,6 +35,8 @@ from cdcv2.protocol.log import Place
 from cdcv2.store.numbered import path_to_read
 
 _WHAT = "a dumped record"
+#: So many partitions that a dump lacks are named.
+_NAMED = 5
 #: The names that the value, and the time, of a record may have: ours, and those of kcat.
 VALUE_NAMES, TIME_NAMES = ("value", "payload"), ("timestamp", "ts")
 _FAULT = "The dump is at fault: dump the topics anew"
@@ -152,6 +154,21 @@ class DumpedRanges:
                     "such gaps: capture from Kafka then"
                 )
             yield from found
+
+
+def absent(known: Mapping[Place, int], there: Collection[Place]) -> list[str]:
+    """For each partition that was read before and has no record in a dump, a line that states it; of many the first.
+
+    >>> absent({("t", 0): 5, ("t", 1): 7}, [("t", 0)])
+    ["the dump has no record of 't' in partition 1, which was read up to 7 before: nothing new of it is known"]
+    """
+    lines = [
+        f"the dump has no record of {topic!r} in partition {partition}, which was read up to {at} before: nothing new "
+        "of it is known"
+        for (topic, partition), at in sorted(known.items()) if at and (topic, partition) not in there
+    ]
+    more = f"the dump has no record of {len(lines) - _NAMED} more partitions that were read before"
+    return lines if len(lines) <= _NAMED else [*lines[:_NAMED], more]
 
 
 def _check_end(names: str, place: Place, last: int, wanted: int) -> None:

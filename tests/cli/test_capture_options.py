@@ -13,6 +13,7 @@ from cdcv2.cli.options.capture import recipe_of
 from cdcv2.connectors.debezium.envelope import FROM_STATE, Recipe
 from cdcv2.errors import UsageError
 from cdcv2.rows.row_type import RowType
+from cdcv2.spark.capture import job
 from tests.cli.test_help_examples import JOBS
 
 SCHEMA = {"type": "record", "name": "t", "fields": [{"name": "text", "type": "string"}]}
@@ -117,3 +118,13 @@ def test_a_patience_that_is_none_is_refused(value: str) -> None:
     """In every command that has it, with its value."""
     with pytest.raises(UsageError, match=f"--patience: .*{value}"):
         parser_of("capture").parse_args([*BASE, f"--patience={value}"])
+
+
+def test_the_job_names_files_that_are_not_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As the command does, and Spark by itself does not; of many the first."""
+    for number in range(7):
+        (tmp_path / f"_{number}.jsonl").touch()
+    assert 2 == job.main([str(tmp_path), "--prefix", "shop", "--rows", str(tmp_path), "--into", "l"])
+
+    said = capsys.readouterr().err.splitlines()
+    assert said[0].startswith("capture: not read, as their names begin") and said[0].endswith("_4.jsonl, and 2 more")

@@ -228,6 +228,35 @@ def test_other_columns_are_another_capture(dump: Dump, lost: bool) -> None:
     assert 0 == dump.capture().code
 
 
+def test_a_partition_that_a_later_dump_lacks_is_named(dump: Dump) -> None:
+    """Nothing new of it is known; the first dump had all of it."""
+    first = dump.put((1, 3, 1), (5, 2)).put((2, 4, 1), part=1).capture()
+    assert (0, "") == (first.code, first.err)
+    lines = (dump.folder / "dump.jsonl").read_text("utf-8").splitlines(keepends=True)
+    (dump.folder / "dump.jsonl").write_text("".join(line for line in lines if '"partition": 0' in line), "utf-8")
+    second = dump.capture()
+
+    assert 0 == second.code and ["1", "2"] == dump.rows()
+    assert ("cdcv2 capture: the dump has no record of 'web.things' in partition 1, which was read up to 1 before: "
+            "nothing new of it is known\n") == second.err  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["_more.jsonl", ".more.jsonl.gz"])
+def test_files_that_are_not_read_are_named(run: Run, dump: Dump, name: str) -> None:
+    """Those of a directory that look like dumps; others are of programs, as Spark leaves them."""
+    dump.put((1, 3, 1), (5, None))
+    (dump.folder / "dumps").mkdir()
+    (dump.folder / "dump.jsonl").rename(dump.folder / "dumps/a.jsonl")
+    for other in (name, "_SUCCESS", ".a.jsonl.crc"):
+        (dump.folder / "dumps" / other).write_text("no dump", "utf-8")
+    said = run("capture", dump.folder / "dumps", "--stream", "things=web.things", "--rows", dump.folder / "rows",
+               "--into", dump.folder / "logs")  # fmt: skip
+
+    assert (0, ["1"]) == (said.code, dump.rows())
+    assert (f"cdcv2 capture: not read, as their names begin like those of unfinished files, with _ or a dot: "
+            f"{dump.folder / 'dumps' / name}\n") == said.err  # fmt: skip
+
+
 def test_from_kafka_it_follows_until_it_is_told_to_end(
     run: Run, dump: Dump, monkeypatch: pytest.MonkeyPatch
 ) -> None:

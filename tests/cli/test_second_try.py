@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import shutil
 from pathlib import Path
@@ -105,3 +106,17 @@ def test_where_something_was_written_nothing_is_removed(
     with FolderInUse(into) as used:
         assert not clear_empty(used, {"prefix": "another"}, {})
     assert before == sorted(into.rglob("*"))
+
+
+def test_a_topic_that_a_later_dump_lacks_is_named(run: Run, captured: Path, tmp_path: Path) -> None:
+    """It was read before, and nothing new of it is known; no row is lost."""
+    given = words(captured, captured / "rows", tmp_path / "logs")
+    first = run(*given)
+    lines = gzip.decompress((captured / "topics.jsonl.gz").read_bytes()).decode().splitlines(keepends=True)
+    kept = [line for line in lines if json.loads(line)["topic"] != "clean_full.public.orders"]
+    given[1] = tmp_path / "later.jsonl"
+    given[1].write_text("".join(kept), "utf-8")
+    second = run(*given)
+
+    assert 0 == first.code == second.code and "the dump has no record" not in first.err
+    assert "cdcv2 capture: the dump has no record of 'clean_full.public.orders' in partition 0, which was" in second.err

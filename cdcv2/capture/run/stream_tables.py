@@ -110,6 +110,11 @@ class StreamTables:
         return frozenset(self._streams)
 
     @property
+    def known(self) -> dict[Place, int]:
+        """Up to where each partition was read, by any run that the memory knows."""
+        return {place: max(at, self.read.get(place, 0)) for place, at in (self.read | self._counted).items()}
+
+    @property
     def frontier(self) -> Antichain:
         """Up to where all logs are complete."""
         return Antichain([min(self._writers.log_frontiers().values())])

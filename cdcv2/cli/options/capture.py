@@ -17,6 +17,9 @@ from cdcv2.store.file_system import is_there, matching
 from cdcv2.store.numbered import local_path, path_to_read
 from cdcv2.suggestions import meant
 
+#: How the names of dumps end, and how many that are not read are named.
+_ENDINGS, _SHOWN = (".jsonl", ".json", ".ndjson", ".gz"), 5
+
 #: What is captured by commit times, and what else there is.
 ONE_SOURCE = (
     "it takes one --prefix NAME, of a connector; or --remap REMAP, for plain topics and databases; or --stream "
@@ -90,6 +93,19 @@ def dump_files(args: argparse.Namespace) -> list[Path]:
     """The dumps that the arguments name; of a directory its files. Raises UnavailableError for one without access."""
     paths = map(path_to_read, args.source)
     return [one for path in paths for one in (matching(path, "[!._]*") if path.is_dir() else [path])]
+
+
+def left_out(args: argparse.Namespace) -> str | None:
+    """Files in the directories of dumps that look like dumps and are not read, in words; None: there are none.
+
+    By convention names that begin with ``_`` or ``.`` are of files that are not finished; Spark does not read them.
+    """
+    folders = [path for path in map(path_to_read, [] if from_kafka(args) else args.source) if path.is_dir()]
+    found = [path for folder in folders for path in matching(folder, "[_.]*") if path.name.endswith(_ENDINGS)]
+    if not found:
+        return None
+    names = ", ".join(map(str, found[:_SHOWN])) + (f", and {len(found) - _SHOWN} more" if len(found) > _SHOWN else "")
+    return f"not read, as their names begin like those of unfinished files, with _ or a dot: {names}"
 
 
 def dump_directory(args: argparse.Namespace) -> Path:

@@ -45,7 +45,7 @@ from pyspark.sql import SparkSession
 from cdcv2.capture.run.folder_lock import FolderInUse
 from cdcv2.capture.run.manifest import write_manifest
 from cdcv2.capture.run.request import together
-from cdcv2.cli.options.capture import add_capture_options, broker, dump_directory, from_kafka, recipe_of
+from cdcv2.cli.options.capture import add_capture_options, broker, dump_directory, from_kafka, left_out, recipe_of
 from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.remap_capture import add_remap_options
 from cdcv2.cli.options.stream_capture import add_stream_options
@@ -108,6 +108,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     def body() -> Exit:
         options = parser().parse_args(given)
+        overlooked = left_out(options)
+        if overlooked is not None:
+            CaptureReport.standard().write("left-out", overlooked)
         options.command_line = f"spark-submit (its own options) streaming_jobs/capture.py {shlex.join(given)}"
         if options.stream:
             return _streams(options)

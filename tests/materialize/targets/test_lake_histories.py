@@ -91,7 +91,7 @@ def test_a_time_before_the_history_is_an_error() -> None:
      ("missing", None, MissingLogError, "has no table 'missing'; it has late, plain, uncovered, wide")],
 )  # fmt: skip
 def test_what_cannot_be_read_is_an_error(table: str, at: Any, error: type[Exception], said: str) -> None:
-    """Half a transaction is never shown, and an empty table is never an answer for one that nobody knows."""
+    """Half a transaction is never shown, and an empty table is never an answer for one that is not known."""
     with pytest.raises(error, match=re.escape(said)):
         read_lake(GOLDEN, table, at)
 
