@@ -69,7 +69,8 @@ def disputed(folder: Path) -> None:
     kept = Quarantine(folder)
     name = kept.keep({
         "version": 1, "table": "orders", "timeline": "shop", "what": "diff", "text": "two diffs", "time": 17,
-        "row": {"id": 5}, "first": 1, "second": 2, "positions": [None, None], "messages": [None, None],
+        "row": {"id": 5}, "first": 1, "second": 2, "counted": [1, 2], "positions": [None, None],
+        "messages": [None, None],
         "updates": [{"row": {"id": 7}, "diff": 1, "position": None}],
     })
     (folder / f"{name}.json").rename(folder / "4f1c09aa27be.json")
