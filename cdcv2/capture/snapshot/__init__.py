@@ -2,7 +2,7 @@
 
 ``tracker`` has the :class:`~cdcv2.capture.snapshot.tracker.SnapshotTracker` that all of them call, ``rules`` the rules
 and their words; ``runs`` takes the notifications, ``extent`` the markers and how far the topics are read,
-``positions`` knows duplicates after the release, ``declarations`` says which resnapshots can still be declared, and
+``positions`` knows duplicates after the release, ``declarations`` states which resnapshots can still be declared, and
 ``timeline_end`` makes the End of a snapshot on a timeline.
 
 A snapshot is a set of rows with one LSN, spread over the topics of the tables. No row has their number. The first

@@ -126,7 +126,7 @@ def test_an_earlier_output_is_continued_in_the_format_of_a_lake(old: Path, monke
 
 
 def test_of_two_that_continue_it_one_is_told(old: Path) -> None:
-    """Nobody builds on what is not there any more."""
+    """No run builds on what is not there any more."""
     folder = LakeFolder(old)
     number, before = folder.last()
     assert before is not None
