@@ -70,9 +70,15 @@ def _check_source(position: Time, text: str) -> None:
         recipe = BoundRecipe.parse(text)
     except ForeignStateError:
         return
-    name = position.part if isinstance(position, Partitioned) else None
-    if isinstance(name, str) and not recipe.reads(name):
-        there = sorted(recipe.sources)
+    if not isinstance(position, Partitioned):
+        return
+    name, there = position.part, sorted([*recipe.sources, *(f"{prefix}.*" for prefix in recipe.databases)])
+    if not isinstance(name, str):
+        raise UsageError(
+            f"{position_text(position, False)} names no source of this remap: write NAME=PARTITION@OFFSET; there are "
+            f"{', '.join(there)}"
+        )
+    if not recipe.reads(name):
         raise UsageError(f"there is no source {name!r} in this remap; there are {', '.join(there)}{meant(name, there)}")
 
 

@@ -76,6 +76,8 @@ def test_a_walk_along_everything_that_can_be_asked(run: Run, folder: Path) -> No
     assert first < int(run("when", folder / "remap", "web.clicks=2@10").out.split()[-1]) < last
     other = run("when", folder / "remap", "clicks=0@17")
     assert (2, True) == (other.code, "there is no source 'clicks' in this remap; there are" in other.err), other.err
+    nameless = run("when", folder / "remap", "0@17")
+    assert (2, True) == (nameless.code, "0@17 names no source of this remap" in nameless.err), nameless.err
     early = run("as-of", folder / "logs", "--table", "clicks", "--at", first)
     assert (0, 31) == (early.code, len(early.out.splitlines()))
     dump(folder / "clicks.jsonl", 120)

@@ -370,11 +370,13 @@ def test_arguments_that_make_no_sense_are_told(more: list[str], said: str, writt
 
 def test_what_is_for_a_shared_remap_is_refused_without_one(written: Bound) -> None:
     """And what a capture by commit times needs is asked for."""
-    words = [str(written.topics), "--into", "logs", *written.words]
+    words = [str(written.topics), "--into", "logs"]
+    with pytest.raises(UsageError, match="--plain goes with --remap"):
+        parser().parse_args([*words, *written.words, "--state", "state"])
     with pytest.raises(UsageError, match="--state DIR is missing"):
-        planned(parser().parse_args(words))
+        planned(parser().parse_args([*words, "--rows", "rows", "--prefix", "shop"]))
     with pytest.raises(UsageError, match="or --remap REMAP"):
-        planned(parser().parse_args([*words, "--state", "state"]))
+        planned(parser().parse_args([*words, "--rows", "rows", "--state", "state"]))
 
 
 @pytest.fixture(autouse=True)
