@@ -285,11 +285,12 @@ class Case:
         """Facts at every time, exactly, up to the stop, which is where it may be and no later than it must be."""
         self._check_stops()
         upper, stop, released = self.came.upper, self.came.stop, dict[int, Facts]()
-        time, before = 0, list[Culprit]()
+        time, before, waiting = 0, list[Culprit](), frozenset[int]()
         for time, cut in sorted(self.came.cuts.items()):
             if not time:
                 continue
-            step = self.judge.step(Known(self.world, cut), released)
+            step = self.judge.step(Known(self.world, cut), released, waiting if self.way.ordering == "complete" else ())
+            waiting = step.waiting
             facts = self.came.facts.get(time, NONE)
             if self.came.forgot and upper <= time and stop is not None and "cannot be known" in stop:
                 # What would show whether a record is a duplicate is lost.

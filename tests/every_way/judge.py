@@ -13,7 +13,7 @@ positions: as long as it has read no more than that, it need not know that one o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, pairwise
@@ -361,10 +361,10 @@ class Judge:
 
     # -- what is given out
 
-    def step(self, known: Known, released: dict[int, Facts]) -> Step:
-        """What is given out at a cut, where that was given out before."""
+    def step(self, known: Known, released: dict[int, Facts], waiting: Collection[int] = ()) -> Step:
+        """What is given out at a cut, where that was given out before; these ENDs, known before, were waited for."""
         culprits = self.culprits(known, released)
-        step = Step(culprits, must=any(one.must and one.now for one in culprits))
+        step = Step(culprits, must=any(one.must and one.now for one in culprits), waiting=frozenset(waiting))
         self._give_all(known, released, step)
         # What is given out here may be wrong already, and what comes behind it here, too, look for its rows.
         wrong = self.some_is_wrong(released | step.fresh) or self._is_passed_by(known, released)
@@ -399,7 +399,8 @@ class Judge:
     def _give(self, known: Known, released: dict[int, Facts], step: Step, cap: int) -> None:
         bad = {one.tx for one in step.culprits if one.must}
         # Behind so many others that it is a duplicate to a capture that reads it.
-        old = self._too_late(known.ends(), released)
+        old = self._too_late(known.ends(), released) - step.waiting
+        step.waiting = frozenset({end.tx for end in known.ends()} - old)
         is_due = True
         for end in sorted(known.ends(), key=lambda one: one.commit):
             for one in step.culprits:
@@ -422,6 +423,8 @@ class Step:
     culprits: list[Culprit]
     fresh: dict[int, Facts] = field(default_factory=dict)
     must: bool = False
+    #: Whose END is known, and was not too late when it came.
+    waiting: frozenset[int] = frozenset()
 
     @property
     def may(self) -> bool:
