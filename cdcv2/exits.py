@@ -25,8 +25,8 @@ MEANINGS = {
     Exit.DONE: "done: nothing that was stated is missing or contested; capture and materialize: also after SIGTERM",
     Exit.MISSING: "not complete, and what is missing: in a log, in the topics, or in the logs of a target",
     Exit.USAGE: "wrong usage: an argument, a file of settings, the name of a log",
-    Exit.WRONG: "wrong, with the evidence: a log is contradictory or malformed, its capture stopped permanently, or "
-                "source or target have other rows",
+    Exit.WRONG: "wrong, with the evidence: a log is contradictory or malformed, its capture stopped permanently, "
+                "source or target have other rows, or a record is no row (capture)",
     Exit.UNABLE: "not possible here or now: a server is down, an output cannot be written, or to continue would break "
                  "a promise; the message states what to do",
     Exit.BUG: "a mistake in cdcv2 itself, with a traceback",

@@ -139,7 +139,7 @@ def test_the_map_of_the_readme_is_the_tree() -> None:
     drawn = (ROOT / "README.md").read_text("utf-8").split("## The map")[1].split("```")[1]
     names, inside = [], ""
     for line in drawn.splitlines()[1:]:
-        for indent, first, beside in re.findall(r"^( *)([\w./]+)|[;,] +([\w.]+/?):", line):
+        for indent, first, beside in re.findall(r"^( *)([\w./-]+)|[;,] +([\w.]+/?):", line):
             name = first or beside
             inside = "" if first and not indent else inside
             names.append(inside + name)

@@ -5,9 +5,10 @@ The topics are those of Debezium's PostgreSQL connector, or others (--plain,
 partition, offset, key, value (or payload, as kcat -J writes them), plain or
 .gz. Each table needs its row type, DIR/SCHEMA.TABLE.avsc (see cdcv2 rows).
 
-The logs are directories below --into. What was captured before is not
-written again. So you may run it again after a crash, and over topics that
-have grown.
+The logs are directories below --into; with --remap also topics,
+kafka:NAME.{table}. What was captured before is not written again. So you may
+run it again after a crash, and over topics that have grown. Two captures with
+the same arguments may run at once, and write the same logs.
 
 Before-images. An update or a delete needs the old row. By default it must be
 in the records: the tables need REPLICA IDENTITY FULL. With --before
@@ -21,8 +22,8 @@ the order of commits.
 Remap. With --remap the times are not those of commits: offsets are bound to
 the milliseconds of one timeline, in a remap that captures share. So topics
 that were never a database can be captured (--plain). Any number of captures
-with the same arguments may run at once and write the same logs. Any of them
-may be killed, upgraded or moved.
+may write the same logs, or other ones with the same times. Any of them may be
+killed, upgraded or moved.
 
 Streams. With --stream the records are updates that have times of their own,
 in a column, and bounds: how far the topic is complete. --stream goes without
@@ -31,9 +32,9 @@ in a column, and bounds: how far the topic is complete. --stream goes without
 End. It ends where the topics end. With --follow it continues until SIGTERM or
 Ctrl-C: it then writes what is complete, and reports how far that is. A second
 Ctrl-C ends it at once. Exit code 1: the topics end inside a transaction or a
-snapshot. Exit code 4: it met something that it cannot carry over, such as a
-second snapshot. It prints reason and remedy, and the logs are complete up to
-there.
+snapshot. Exit code 3: a record is no row, or cannot be read. Exit code 4: it
+met something that it cannot carry over, such as a second snapshot. It prints
+reason and remedy, and the logs are complete up to there.
 """
 
 from __future__ import annotations

@@ -43,7 +43,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--keep", type=float, default=24.0, metavar="HOURS",
                         help="how much is kept in any case, before the last time that is decided (default: 24)")
     parser.add_argument("--release", action="append", default=[], metavar="LOGS",
-                        help="logs that need the remap no more, by the name or the identity under which they hold it")
+                        help="let go of logs that are no longer written: their name, or the identity under which they "
+                             "hold the remap")
     declare(parser, "--json", more="the result, one object")
     declare(parser, *KAFKA_WORDS)
 

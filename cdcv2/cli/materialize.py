@@ -33,7 +33,8 @@ webhook, or a third-party connector.
   # Where the checkpoint is, for all drivers but postgres: a folder, or
   # {sqlite: FILE}
   recovery_log: shop-recovery
-  # A transaction takes no further cut when it has as many updates
+  # A transaction is closed after the cut with which it has this many
+  # updates (a cut is never split)
   rows: 100000
   # The time at which the logs begin
   start: 0
@@ -47,7 +48,8 @@ and sum, min, max, last of a column. ({min: price, retractions: false} keeps
 no values for retractions.) More settings of drivers, with their defaults:
 
   lake       files: 8
-  kafka      bootstrap, config, partitions: 1, create: true
+  kafka      prefix, bootstrap, config (default: those of kafka: above),
+             partitions: 1, create: true
   webhook    batch: 500 (messages), batch_bytes: 1000000, attempts: 8,
              timeout: 30 (seconds, for a whole request)
   process    resource (of each table), patience: 600 (seconds for an answer),

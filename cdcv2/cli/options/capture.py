@@ -40,7 +40,7 @@ def add_capture_options(parser: OptionParser) -> None:
         "--prefix", action="append", metavar="NAME",
         help="the connector's topic.prefix; with --remap also several, one for each database",
     )
-    declare(what, "--rows", required=True)
+    declare(what, "--rows", required=True, more="; of several databases DIR/PREFIX/TABLE.avsc")
     what.add_argument("--tables", metavar="A,B", help="which tables (default: each with a file in --rows)")
     declare(what, "--into")
     what.add_argument(
@@ -65,8 +65,8 @@ def add_capture_options(parser: OptionParser) -> None:
     )
     what.add_argument(
         "--snapshot-again", metavar="LSN,LSN",
-        help="resnapshots, by their source.lsn: the connector lost its slot, made a new one, and took a second "
-             "snapshot. It becomes the difference to what the logs hold. Name all of them, in every run. Needs "
+        help="the LSNs of second snapshots (their source.lsn): the connector lost its slot, made a new one, and took a "
+             "second snapshot. It becomes the difference to what the logs hold. Name all of them, in every run. Needs "
              "--before from-state and --notifications",
     )
 

@@ -44,7 +44,7 @@ def add_remap_options(parser: OptionParser) -> None:
     add("--bind-every", type=float, default=1.0, metavar="SECONDS",
         help="the least time between two bindings, while it follows (default: 1)")
     add("--bind-idle", type=float, default=10.0, metavar="SECONDS",
-        help="how long nothing may happen until that is stated, too (default: 10; 0: for ever)")
+        help="after how many seconds without a record the logs state that none came (default: 10; 0: never)")
     add("--bind-at-most", type=positive(int), default=100_000, metavar="N",
         help="about how many records one binding takes in; they are held in memory (default: 100000)")
     add("--begin-at-first", action="store_true",

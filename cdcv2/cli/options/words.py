@@ -96,7 +96,7 @@ WORDS: dict[str, dict[str, Any]] = {
     "remap": {"metavar": "REMAP", "type": remap_place, "help": "a shared remap: a directory, or kafka:TOPIC"},
     "file": {"metavar": "FILE.yaml", "help": "the file of cdcv2 materialize"},
     "--app-name": {"metavar": "NAME", "help": "the application's name in Spark"},
-    "--at": {"metavar": "TIME", "help": "when: "},
+    "--at": {"metavar": "TIME", "help": "the time that is asked for: "},
     "--bootstrap": {"metavar": "HOST:PORT", "help": "a broker of Kafka, where one is named"},
     "--checkpoint": {"metavar": "DIR", "help": "Spark's checkpoint (default: in --state)"},
     "--csv": {"action": "store_true", "help": "as CSV"},
@@ -129,8 +129,8 @@ WORDS: dict[str, dict[str, Any]] = {
     },
     "--quarantine": {
         "metavar": "DIR",
-        "help": "go on with what was decided in DIR about contradictions, and about bytes that are no message (cdcv2 "
-                "resolve)",
+        "help": "a folder of decisions about contradictions, and about bytes that are no message (cdcv2 resolve): go "
+                "on with them",
     },
     "--remap": {"metavar": "REMAP", "type": remap_place, "help": "a shared remap: a directory, or kafka:TOPIC"},
     "--row": {
