@@ -8,6 +8,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import cdcv2
@@ -19,6 +21,7 @@ from cdcv2.materialize.protocol.fence import Range
 from cdcv2.materialize.protocol.messages import Field, Open, Table
 from cdcv2.materialize.targets.lake.driver import LakeDriver, open_lake, orphans, read_lake
 from cdcv2.materialize.targets.lake.files import rows_in
+from cdcv2.materialize.targets.lake.history import TableHistory
 from cdcv2.materialize.targets.lake.manifest import LakeFolder
 from cdcv2.materialize.targets.manifests import TableFile
 from cdcv2.rows.columns import UpdateBatch
@@ -88,6 +91,7 @@ def test_a_time_before_the_history_is_an_error() -> None:
      ("wide", "now", UsageError, "'now' is no time: give a whole number"),
      ("late", 2, UsageError, "nothing is stated of late at 2"),
      ("uncovered", None, IncompleteError, "uncovered is not covered"),
+     ("uncovered", 3, IncompleteError, "uncovered is not covered"),
      ("missing", None, MissingLogError, "has no table 'missing'; it has late, plain, uncovered, wide")],
 )  # fmt: skip
 def test_what_cannot_be_read_is_an_error(table: str, at: Any, error: type[Exception], said: str) -> None:
@@ -169,11 +173,35 @@ def test_a_row_that_is_there_less_than_zero_times_is_an_error(old: Path) -> None
         read_lake(old, "wide")
 
 
-def test_a_file_that_is_gone_is_named(old: Path) -> None:
-    """As in a lake of current rows."""
+def test_of_a_file_only_the_updates_up_to_the_time_count(old: Path) -> None:
+    """One batch may finish many times: at the first of them, its later updates are not there yet."""
+    folder, part = LakeFolder(old), TableFile("made", 3, 5)
+    updates = {"data": [{"id": 8}, {"id": 9}, {"id": 8}], "time": [5, 6, 8], "diff": [1, 1, -1]}
+    data = pa.array(updates["data"], pa.struct([("id", pa.int32())]))
+    path = folder.file("plain", part)
+    pq.write_table(pa.table([data, updates["time"], updates["diff"]], ["data", "time", "diff"]), path)
+    number, before = folder.last()
+    assert before is not None
+    folder.append(number + 1, before, before.with_transaction(Range(), Antichain([9]), {"plain": [part]}))
+
+    assert [{7: 1, 8: 1}, {7: 1, 8: 1, 9: 1}, {7: 1, 9: 1}] == [counts(read_lake(old, "plain", at)) for at in (5, 6, 8)]
+
+
+def test_a_file_that_is_gone_is_named(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a lake of current rows. It does not come back, so it is not waited for while the replay goes on."""
     part = open_lake(old).manifest.parts["wide"][0]
     LakeFolder(old).file("wide", part).unlink()
+    opened = list[Path]()
+    read = TableHistory.read
 
+    def going_on(self: TableHistory, at: Any) -> Any:
+        opened.append(self.folder.path)
+        number, before = self.folder.last()
+        assert before is not None and len(opened) < 9
+        self.folder.append(number + 1, before, before.with_transaction(Range(), Antichain([number + 1]), {}))
+        return read(self, at)
+
+    monkeypatch.setattr(TableHistory, "read", going_on)
     with pytest.raises(OutputError, match="cannot be read: No such file"):
         read_lake(old, "wide")
 
