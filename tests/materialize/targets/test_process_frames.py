@@ -85,7 +85,7 @@ def test_a_conversation_to_the_letter(tmp_path: Path, drivers: list[ProcessDrive
     driver.store(Store(0, (1,), (-1, "pear"), exists=True, delete=True))
     driver.start_commit(StartCommit(Checkpoint(Antichain([9]), {"at": 3})))
     heard = [json.loads(line) for line in (tmp_path / "heard").read_text("utf-8").splitlines()]
-    checkpoint = base64.b64encode(b'{"version":1,"frontier":[5],"state":null}').decode()
+    checkpoint = base64.b64encode(b'{"version":1,"frontier":[5],"state":null,"committed":true}').decode()
 
     assert [Loaded(0, (1,), (-1, "pear"))] == answers
     assert all(FIELDS[kind] == set(said) for one in heard for kind, said in one.items())
