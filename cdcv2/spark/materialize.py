@@ -30,12 +30,13 @@ from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.log_set import FIELD
+from cdcv2.logs.opening import NamedLog
 from cdcv2.materialize.distributed import DistributedRuntime
 from cdcv2.materialize.driver import Driver
 from cdcv2.materialize.protocol.messages import Checkpoint
 from cdcv2.materialize.recovery_log import RecoveryLog
 from cdcv2.materialize.targets.delta.driver import DeltaDriver
-from cdcv2.protocol.log import Log, LogAddress
+from cdcv2.protocol.log import LogAddress
 from cdcv2.rows.row_type import RowType
 from cdcv2.spark.delta import committer
 from cdcv2.spark.job import SUBMIT, run
@@ -61,26 +62,6 @@ EXAMPLES = (
      "streaming_jobs/materialize.py shop-delta.yaml --state /data/shop-state --merge-on-spark",
      "Delta tables, merged by Delta on Spark; CATALOG is org.apache.spark.sql.delta.catalog.DeltaCatalog"),
 )
-
-
-class NamedLog(Protocol):
-    """A log of the file, opened."""
-
-    @property
-    def table(self) -> str:
-        """What bindings call it; several are copies."""
-
-    @property
-    def log(self) -> Log:
-        """The log."""
-
-    @property
-    def row_type(self) -> RowType:
-        """Its rows."""
-
-    @property
-    def times(self) -> str | int:
-        """Their times: ``"int"``, or a number of coordinates."""
 
 
 class MaterializationSpec(Protocol):

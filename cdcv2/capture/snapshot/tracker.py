@@ -1,4 +1,8 @@
-"""The one tracker of snapshots: which one is next, whether it is whole, and what stops the capture because of it."""
+"""The one tracker of snapshots: which one is next, whether it is whole, and what stops the capture because of it.
+
+The file is long because it is one state: a row, a notification or the end of a partition may complete the snapshot that
+is next, contradict one that is released, or show another one, and each of these decides what the others mean.
+"""
 
 from __future__ import annotations
 
