@@ -140,7 +140,8 @@ class SnapshotTracker:
             if not self._requested:
                 return [self._unexpected(lsn, through)]
             self.lsn = lsn if self.lsn is None else self.lsn
-            self._contradict(0, rules.two_snapshots({self.lsn, lsn}), another=True)
+            if lsn != self.lsn:
+                self._contradict(0, rules.two_snapshots({self.lsn, lsn}), another=True)
         if lsn in self.declared[self._done:] or lsn == self.lsn:
             self._rows.setdefault(lsn, {})[table] = distinct
         return self.stops()
@@ -218,6 +219,8 @@ class SnapshotTracker:
 
     def stops(self) -> list[SnapshotStop]:
         """What stops the capture now, as far as it is known."""
+        if not self._wrong and self._earliest is None and self._runs.contradiction is None:
+            return []
         cap, found = None if self.released else -1, list[SnapshotStop]()
         if self._runs.contradiction is not None:
             # Declared resnapshots come after the first snapshot, which is sound.
