@@ -61,7 +61,7 @@ from cdcv2.logs.jsonlines import plain_frontier
 from cdcv2.logs.opening import CoveredLogs, some_covered
 from cdcv2.logs.quarantine import Quarantine
 from cdcv2.logs.read import LogReader
-from cdcv2.materialize.protocol.messages import Checkpoint, Field, Key, Table, Values
+from cdcv2.materialize.protocol.messages import Field, Key, Table, Values
 from cdcv2.materialize.targets.postgres.tables import postgres_errors
 from cdcv2.materialize.targets.postgres.view import PostgresView
 from cdcv2.materialize.texts import plain, texts
@@ -191,8 +191,7 @@ def _with_target(
     plan: MaterializationPlan, found: CoveredLogs, opened: ExitStack, at: Time | None, *, now: bool,
     quarantine: Quarantine | None
 ) -> ComparisonResult:
-    view = opened.enter_context(closing(plan.view()))
-    plan.demand_made_of(_checkpoints(plan, view))
+    view = opened.enter_context(closing(plan.own_view()))
     frontier = view.frontier
     if at is not None and frontier.less_equal(at):
         raise IncompleteError(f"it is {through_text(frontier)}, and {at} is asked for: let it go on", what=_BEHIND)
@@ -213,17 +212,6 @@ def _with_target(
         Exit.WRONG if wrong else Exit.DONE, list(_text(plan, compared, frontier, wrong)),
         _plain(plan, compared, frontier),
     )
-
-
-def _checkpoints(plan: MaterializationPlan, view: TargetContent) -> list[Checkpoint]:
-    """What was committed last, by range of keys: as the target has it, or else the recovery log."""
-    if isinstance(view, PostgresView):
-        return view.checkpoints
-    log = plan.recovery()
-    if log is None:
-        return []
-    with closing(log):
-        return log.checkpoints()
 
 
 def _expected(

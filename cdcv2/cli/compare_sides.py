@@ -144,7 +144,7 @@ def with_target(source: SourceSnapshot, plan: MaterializationPlan, wanted: Sourc
         raise UsageError("--at needs the log, as neither source nor target show a past: leave one of both out")
     tables = tables_of(source, {one.log: one.row_type for one in plan.bindings}, wanted.called, wanted.without)
     through = _through(source, wanted.marker)
-    view, deadline = plan.view(), clock.monotonic() + wanted.patience
+    view, deadline = plan.own_view(), clock.monotonic() + wanted.patience
     while view.frontier.less_equal(through) and clock.monotonic() < deadline:
         view.close()
         clock.sleep(min(PAUSE, wanted.patience))

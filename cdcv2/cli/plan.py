@@ -89,6 +89,25 @@ class MaterializationPlan:
             for checkpoint in checkpoints:
                 demand_provenance(self.name, now, checkpoint)
 
+    def demand_own(self, checkpoints: Iterable[Checkpoint]) -> None:
+        """Raise ForeignStateError or RefusedError unless checkpoints and target are of this name, views and logs.
+
+        Nothing is changed.
+        """
+        found = list(checkpoints)
+        for checkpoint in found:
+            demand_same(self.name, self.bindings, checkpoint)
+        self.demand_made_of(found)
+        folder = self.staging() if self.staging is not None else None
+        manifest = folder.last()[1] if folder is not None else None
+        if folder is not None and manifest is not None:
+            folder.demand_own(manifest, self.name, [binding.view().table for binding in self.bindings])
+
+    def own_view(self) -> TargetContent:
+        """The target, to be read beside the logs. Raises what :meth:`demand_own` does of what was committed last."""
+        self.demand_own(Checkpoint.from_plain(one.value["checkpoint"]) for one in self._holdings())
+        return self.view()
+
     def demand_continued(self) -> None:
         """Raise what resuming from the checkpoint would raise, as far as reading shows it.
 
@@ -100,8 +119,7 @@ class MaterializationPlan:
         manifest = folder.last()[1] if folder is not None else None
         start = Antichain([self.start])
         _, _, found = after_start(self._holdings(), Range(), start)
-        demand_same(self.name, self.bindings, found.checkpoint)
-        self.demand_made_of([found.checkpoint])
+        self.demand_own([found.checkpoint])
         if folder is not None and manifest is not None:
             tables = tuple(binding.view().table for binding in self.bindings)
             folder.demand_same(manifest, Open(self.name, tables, start=start, pieces=found.pieces))

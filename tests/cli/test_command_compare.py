@@ -111,6 +111,49 @@ def test_a_target_that_was_emptied_is_not_equal(run: Run, kept: Path) -> None:
     assert (1, True) == (said.code, "the target of prices has nothing yet: run cdcv2 materialize" in said.err)
 
 
+@pytest.mark.parametrize("changed, told", [
+    (("deletes: soft", "deletes: hard"), "its view 'names' was another"),
+    (("low: {min: price}", "low: {max: price}"), "its view 'names' was another"),
+    (("target: now", "target: later"), "its view 'later' is new"),
+    (("key: id", "key: [id, name]"), "its view 'now' was another"),
+    (("key: id", "deletes: hard"), "its view 'now' was another"),
+], ids=["deletes", "reduction", "name", "key", "multiset"])  # fmt: skip
+def test_a_file_whose_views_are_others_is_refused_as_by_materialize(
+    run: Run, kept: Path, changed: tuple[str, str], told: str
+) -> None:
+    """Their rows are not those of the target: there is nothing to compare."""
+    kept.write_text(LAKE.replace(*changed), "utf-8")
+    said, refused = run("compare", kept), run("materialize", kept)
+
+    assert (4, 4, "") == (said.code, refused.code, said.out), said.err
+    assert told in said.err
+    assert said.err.replace("cdcv2 compare", "cdcv2 materialize") == refused.err
+
+
+@pytest.mark.parametrize("recovery", ["recovery", "other", "none"])
+@pytest.mark.parametrize("driver", ["lake", "delta"])
+def test_a_target_of_another_materialization_is_refused_as_by_materialize(
+    run: Run, tmp_path: Path, recovery: str, driver: str
+) -> None:
+    """Also where its rows are equal."""
+    if driver == "delta":
+        pytest.importorskip("deltalake")
+    text = LAKE.replace("driver: lake", f"driver: {driver}")
+    write(tmp_path / "prices", *GOOD)
+    kept = written(tmp_path, text)
+    assert 0 == run("materialize", kept).code
+    other = text.replace("materialization: prices", "materialization: costs")
+    if recovery == "other":
+        path = written(tmp_path, other.replace("folder: lake", "folder: second").replace(": recovery", ": other"))
+        assert 0 == run("materialize", path).code
+    kept.write_text(other.replace(": recovery", f": {recovery}"), "utf-8")
+    said, refused = run("compare", kept), run("materialize", kept)
+
+    assert (4, 4, "") == (said.code, refused.code, said.out), said.err
+    assert "of 'prices', not of 'costs'" in said.err
+    assert said.err.replace("cdcv2 compare", "cdcv2 materialize") == refused.err
+
+
 @pytest.mark.parametrize("start", ["", "start: 2\n", "start: 3\n"], ids=["", "before", "there"])
 def test_a_time_before_the_history_is_an_error(run: Run, kept: Path, start: str) -> None:
     """As in as-of: of what nothing is known cannot be compared; the target is not even asked how far it is."""

@@ -193,12 +193,17 @@ class Manifests(ABC, Generic[S]):
 
     def demand_same(self, manifest: S, message: Open) -> None:
         """Raise ForeignStateError or RefusedError unless what is opened continues what is there."""
-        if manifest.materialization != message.materialization:
+        self.demand_own(manifest, message.materialization, message.tables)
+        _demand_known(self.path, [*manifest.applied.items(), *manifest.under_way()], message)
+
+    def demand_own(self, manifest: S, materialization: str, tables: Iterable[Table]) -> None:
+        """Raise ForeignStateError for a folder of another name, RefusedError for tables that it does not have so."""
+        if manifest.materialization != materialization:
             raise ForeignStateError(
                 f"{self.path} holds the {manifest.WHAT} of {manifest.materialization!r}, not of "
-                f"{message.materialization!r}: each needs a folder of its own"
+                f"{materialization!r}: each needs a folder of its own"
             )
-        for table in message.tables:
+        for table in tables:
             if manifest.tables.get(table.name) != table:
                 state = "has other columns" if table.name in manifest.tables else "is not in it"
                 raise RefusedError(
@@ -206,7 +211,6 @@ class Manifests(ABC, Generic[S]):
                     f"{state}: what came before would be missing there. Materialize into a new folder, with a new "
                     "recovery log"
                 )
-        _demand_known(self.path, [*manifest.applied.items(), *manifest.under_way()], message)
 
 
 def _demand_known(place: Path, applied: Iterable[tuple[Range, Antichain]], message: Open) -> None:

@@ -55,8 +55,6 @@ class PostgresView:
                 f"ranges of the keys of {materialization!r} are at different frontiers "
                 f"({', '.join(f'{piece.range}: {piece.frontier}' for piece in found)}): let them come to one"
             )
-        #: what was committed last, by range of keys
-        self.checkpoints = [Checkpoint.from_plain(one.value) for one in holdings]
         #: everything not beyond it is in the tables
         self.frontier = found[0].frontier
         with postgres_errors("read", "pg_attribute"):
