@@ -23,8 +23,8 @@ def same_topics(found: Mapping[str, str], remembered: Mapping[str, str]) -> dict
     for topic, identity in remembered.items():
         if found.get(topic, identity) != identity:
             raise ForeignStateError(
-                f"the topic {topic} is another one than the one that was captured before: it was made anew. Begin anew "
-                "with it: no memory, and other logs"
+                f"the topic {topic} is another one than the one that was captured before: it was made again. Start "
+                "over with it: no memory, and other logs"
             )
     return {**remembered, **found}
 

@@ -240,7 +240,7 @@ def resume(remap: Remap, uppers: Iterable[Antichain]) -> ResumePoint:
     if frontier and remap.since and check_int(frontier.elements[0]) <= remap.since:
         raise RefusedError(
             f"the remap was compacted to {remap.since}, and the output is behind that ({through_text(frontier)}). "
-            "Where the sources were then is forgotten. Capture anew, with another remap and other logs; new ones "
+            "Where the sources were then is forgotten. Capture again, with another remap and other logs; new ones "
             "cannot be begun with one that was compacted"
         )
     return ResumePoint(frontier, remap.source_frontier_at(frontier))

@@ -39,7 +39,7 @@ _WHAT = "a dumped record"
 _NAMED = 5
 #: The names that the value, and the time, of a record may have: ours, and those of kcat.
 VALUE_NAMES, TIME_NAMES = ("value", "payload"), ("timestamp", "ts")
-_FAULT = "The dump is at fault: dump the topics anew"
+_FAULT = "The dump is at fault: dump the topics again"
 #: What a line without a value is refused with.
 LINE_WITHOUT_VALUE = "it has neither 'value' nor 'payload', as kcat -J names it; null would be a tombstone"
 
@@ -131,7 +131,7 @@ class DumpedRanges:
                 if record.offset > kept[-1].offset:
                     kept.append(record)
                 elif record != kept[-1]:
-                    raise MalformedError(f"the dumps have two different records at {record.position}: dump it anew")
+                    raise MalformedError(f"the dumps have two different records at {record.position}: dump it again")
 
     def look(self) -> TopicExtents:
         """How far the dumps go."""
@@ -176,7 +176,7 @@ def _check_end(names: str, place: Place, last: int, wanted: int) -> None:
         topic, partition = place
         raise UnsafeTopicError(
             f"in the dump {names} the topic {topic!r} ends at {last + 1} in partition {partition}, and was read up to "
-            f"{wanted} before: it is an older dump, or the topic was made anew. Give a dump that goes further; or "
+            f"{wanted} before: it is an older dump, or the topic was made again. Give a dump that goes further; or "
             "capture it as a new source, with a memory and logs of its own"
         )
 
@@ -186,8 +186,8 @@ def _check_start(names: str, place: Place, first: int, wanted: int) -> None:
         topic, partition = place
         raise UnsafeTopicError(
             f"in the dump {names} the topic {topic!r} begins at {first} in partition {partition}, and {wanted} is "
-            f"wanted: what came before was removed, or not dumped. Dump it from {wanted} on, or, if it is gone, begin "
-            "anew with a new snapshot"
+            f"wanted: what came before was removed, or not dumped. Dump it from {wanted} on, or, if it is gone, start "
+            "over with a new snapshot"
         )
 
 
@@ -204,7 +204,7 @@ def gap(names: str, place: Place, gone: str) -> UnsafeTopicError:
     topic, partition = place
     return UnsafeTopicError(
         f"in the dump {names} the topic {topic!r} lacks {gone} in partition {partition}: those records were "
-        "removed (compaction), or not dumped. Dump them too, or, if they are gone, begin anew with a new "
+        "removed (compaction), or not dumped. Dump them too, or, if they are gone, start over with a new "
         "snapshot. A connector that writes in Kafka's transactions leaves such gaps: capture from Kafka then"
     )
 

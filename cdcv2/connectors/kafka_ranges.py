@@ -37,8 +37,8 @@ class KafkaRanges:
         for topic, (_, spans) in found.items():
             if topic in self._single and len(spans) > 1:
                 raise UnsafeTopicError(
-                    f"the topic {topic!r} has {len(spans)} partitions, so its records have no order: make it anew with "
-                    "one"
+                    f"the topic {topic!r} has {len(spans)} partitions, so its records have no order: make it again "
+                    "with one"
                 )
             if topic not in self._checked:
                 self._checked[topic] = check_not_compacted(self._client, topic)
@@ -114,6 +114,6 @@ def check_not_compacted(client: Client, topic: str) -> dict[str, str]:
     if "compact" in policy:
         raise UnsafeTopicError(
             f"the topic {topic!r} is compacted (cleanup.policy={policy}), so rows of it go missing: set "
-            "cleanup.policy=delete, and begin anew with a new snapshot, as some may be gone already"
+            "cleanup.policy=delete, and start over with a new snapshot, as some may be gone already"
         )
     return {name: settings[name] for name in _RETENTION if settings.get(name, KEEPING[name]) != KEEPING[name]}

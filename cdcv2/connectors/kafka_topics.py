@@ -81,7 +81,8 @@ class KafkaTopics:
             number = sum(topic == single for topic, _ in found)
             if number > 1:
                 raise UnsafeTopicError(
-                    f"the topic {single!r} has {number} partitions, so its records have no order: make it anew with one"
+                    f"the topic {single!r} has {number} partitions, so its records have no order: make it again "
+                    "with one"
                 )
         for topic in there:
             check_not_compacted(self._client, topic)
@@ -199,7 +200,7 @@ class KafkaTopics:
         if error.code() in (kinds._AUTO_OFFSET_RESET, kinds.OFFSET_OUT_OF_RANGE):
             raise UnsafeTopicError(
                 f"records of the topic {place[0]!r}, partition {place[1]}, are gone that were to be read "
-                f"({error.str()}): begin anew with a new snapshot, and keep records until they are captured"
+                f"({error.str()}): start over with a new snapshot, and keep records until they are captured"
             )
         if not error.retriable() and error.code() not in (kinds._ALL_BROKERS_DOWN, kinds._TRANSPORT):
             self._client.fail(f"topic {place[0]!r}", error)
@@ -240,12 +241,12 @@ def _check_span(place: Place, span: tuple[int, int], start: int) -> None:
     if low > start:
         raise UnsafeTopicError(
             f"the topic {topic!r} begins at {low} in partition {part}, and {start} is wanted: what came before was "
-            "removed (retention). Begin anew with a new snapshot, and keep records until they are captured"
+            "removed (retention). Start over with a new snapshot, and keep records until they are captured"
         )
     if high < start:
         raise UnsafeTopicError(
             f"the topic {topic!r} ends at {high} in partition {part}, and was read up to {start} before: it was made "
-            "anew. Capture it as a new source, with a memory and logs of its own"
+            "again. Capture it as a new source, with a memory and logs of its own"
         )
 
 

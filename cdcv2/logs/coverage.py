@@ -19,7 +19,7 @@ from cdcv2.logs.description import PARTIAL, LogDescription
 
 #: What gives the rows of a table that the connector covers only since a while.
 SNAPSHOT_OF_IT = (
-    "Only a new snapshot that covers it has its rows: begin anew with one (the table in the connector's "
+    "Only a new snapshot that covers it has its rows: start over with one (the table in the connector's "
     "table.include.list and publication; a new slot, new topics, new logs)"
 )
 

@@ -258,8 +258,8 @@ class DirectoryLog:
         end = _end_of(names)
         if start > end:
             raise UnsafeTopicError(
-                f"the log {self.name} ends at file {end} and was read up to {start} before: it was made anew, or files "
-                "were removed. Read it from the start, with a fresh state"
+                f"the log {self.name} ends at file {end} and was read up to {start} before: it was made again, or "
+                "files were removed. Read it from the start, with a fresh state"
             )
         # Files from there on are read, which shows one that lacks. Of those before it, only their names are asked for.
         if start and sum(name < _file_name(start) for name in names) != start:

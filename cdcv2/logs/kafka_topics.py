@@ -209,7 +209,7 @@ def check_positions(topic: Topic, after: Positions) -> None:
 
 def _recreated(topic: str, found: str) -> str:
     return (
-        f"the topic {topic!r} {found}, which was read before: it was made anew, or has lost its end. "
+        f"the topic {topic!r} {found}, which was read before: it was made again, or has lost its end. "
         "Read it from the start, with a fresh state"
     )
 

@@ -275,5 +275,5 @@ def _check_state(log: Log, state: Mapping[str, Any]) -> None:
         part, offset = min(ahead.items())
         raise ForeignStateError(
             f"the log {log.name} ends at {ends.get(part, 0)} in part {part} and was read up to {offset}: the state is "
-            f"of another log, or this one was made anew: {remedy}"
+            f"of another log, or this one was made again: {remedy}"
         )

@@ -53,7 +53,7 @@ def check(directory: str, end: int, known: Mapping[int, str], state: Path | None
     if there < end:
         raise UnsafeTopicError(
             f"the log {directory} ends at {there} and was read up to {end}, as {who} says: it was made "
-            f"anew, or files were removed. {remedy}"
+            f"again, or files were removed. {remedy}"
         )
     for number, mark in sorted(known.items()):
         if _mark(directory, number) not in (mark, None):

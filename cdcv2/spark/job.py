@@ -41,7 +41,7 @@ from cdcv2.spark.session import jvm
 
 #: A message of Spark, as a pattern, and which of our errors it is, with the remedy.
 _TRANSLATIONS: tuple[tuple[str, type[Cdcv2Error], str], ...] = (
-    (LINE_WITHOUT_VALUE, MalformedError, "not a dumped record: a line has no value; dump the topics anew"),
+    (LINE_WITHOUT_VALUE, MalformedError, "not a dumped record: a line has no value; dump the topics again"),
     (r"Could not read records in offset|OffsetOutOfRange|data was aged out|offset.{0,80}was changed from",
      UnsafeTopicError, "messages that were asked for have been removed from a topic; what they said is lost, so "
      "restore the topic, or begin a new log from the source (and set retention.ms=-1)"),

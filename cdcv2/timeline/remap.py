@@ -240,7 +240,7 @@ class Remap:
         if check_int(wanted) < self.since:
             raise RefusedError(
                 f"times from {wanted} on cannot be held: the remap was compacted to {self.since}. What was to be read "
-                "from there has to begin anew"
+                "from there has to start over"
             )
         return Hold(self, wanted)
 

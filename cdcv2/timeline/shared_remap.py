@@ -146,7 +146,7 @@ class SharedRemap:
         """
         if view.end < self.next:
             raise UnsafeTopicError(
-                f"the log of the remap ends at {view.end} and was read up to {self.next} before: it was made anew, or "
+                f"the log of the remap ends at {view.end} and was read up to {self.next} before: it was made again, or "
                 "has lost its end. Restore it, or begin a new timeline"
             )
         fresh = [(place, decode(raw, place)) for place, raw in view.records if place >= self.next]
@@ -161,7 +161,7 @@ class SharedRemap:
             if place > self.next:
                 raise UnsafeTopicError(
                     f"the log of the remap has no record {self.next}, though later ones are there, and no summary "
-                    "stands for it: it was removed, and with it what was decided. Restore the log, or begin anew"
+                    "stands for it: it was removed, and with it what was decided. Restore the log, or start over"
                 )
             won += self._judged(place, record)
             self.next += 1
@@ -310,7 +310,7 @@ class SharedRemap:
             raise SourceStop(
                 f"from the time {bound.since} on this timeline is bound under another recipe ({bound.text!r}) than "
                 f"ours ({self._wanted!r})",
-                "Run the capture with that recipe, or propose this one anew",
+                "Run the capture with that recipe, or propose this one again",
                 Antichain([bound.since]),
             )
 

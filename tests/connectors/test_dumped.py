@@ -119,7 +119,7 @@ DEEP = "[" * 200_000
 def test_a_line_that_is_no_record_is_named(tmp_path: Path, wrong: str, reason: str) -> None:
     """File, line, and what is wrong with it or missing."""
     path = dumped(tmp_path / "dump", line("a", 0, 0), wrong)
-    said = rf"^not a dumped record at .*dump, line 2: {reason}.*\. The dump is at fault: dump the topics anew"
+    said = rf"^not a dumped record at .*dump, line 2: {reason}.*\. The dump is at fault: dump the topics again"
     with pytest.raises(DecodeError, match=said):
         DumpedTopics(path)
 

@@ -178,7 +178,7 @@ def test_a_topic_that_was_deleted_and_made_anew_is_known(hands: Hands, capsys: A
     hands.send(0, "x", "y")
 
     assert 4 == hands.run()
-    assert f"the topic '{hands.name}' was deleted and made anew" in capsys.readouterr().err
+    assert f"the topic '{hands.name}' was deleted and made again" in capsys.readouterr().err
 
 
 def test_a_database_is_captured_into_topics_with_its_temp(hands: Hands, capsys: Any) -> None:

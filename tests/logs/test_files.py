@@ -305,12 +305,12 @@ def test_a_file_that_comes_while_names_are_read_is_no_gap(path: Path, monkeypatc
 def test_a_log_that_was_made_anew_is_not_read_on(path: Path) -> None:
     """The positions are another log's."""
     log = written(path, [FIRST])
-    with pytest.raises(UnsafeTopicError, match="made anew"):
+    with pytest.raises(UnsafeTopicError, match="made again"):
         log.read({0: 2})
     followed = log.read(follow=True)
     assert FIRST == next_of(followed).message
     (path / f"{0:020d}.avro").unlink()
-    with pytest.raises(UnsafeTopicError, match="made anew"):
+    with pytest.raises(UnsafeTopicError, match="made again"):
         next_of(followed)
 
 

@@ -218,7 +218,7 @@ def test_a_topic_trimmed_while_it_is_read_is_an_error(broker: KafkaBroker, topic
 def test_a_topic_made_anew_is_not_read_on(broker: KafkaBroker, topic: str) -> None:
     """Positions beyond its end, or in partitions that it has not, are another topic's."""
     log = log_of(broker, topic, FIRST)
-    with pytest.raises(UnsafeTopicError, match="made anew"):
+    with pytest.raises(UnsafeTopicError, match="made again"):
         log.read({0: 2})
     with pytest.raises(UnsafeTopicError, match="no partition 1"):
         log.read({0: 1, 1: 5})

@@ -208,7 +208,7 @@ def test_the_memory_of_other_logs_is_refused(run: CaptureRun, spark: SparkSessio
     assert not run.logs.exists()
     for spec in run.specs().values():
         spec.open(create=True)
-    with pytest.raises(ForeignStateError, match="made anew"):
+    with pytest.raises(ForeignStateError, match="made again"):
         run.run(spark)
     memory(run)
     run.run(spark)

@@ -239,7 +239,7 @@ def test_a_log_made_anew_is_refused(broker: KafkaBroker, spark: SparkSession, tm
         copy.send(Progress([0], [1]))
     copy.flush()
     copy.close()
-    refused(run, spark, ForeignStateError, f"the topic {log} was made anew")
+    refused(run, spark, ForeignStateError, f"the topic {log} was made again")
 
     admin.delete_topics([log])[log].result(60)
     shutil.rmtree(run.state)

@@ -349,7 +349,7 @@ class Capture:
         the topics are those of the logs, at their ends at the latest.
         """
         if self._failed:
-            raise RefusedError("this capture failed while it was writing: open it anew, it resumes from its logs")
+            raise RefusedError("this capture failed while it was writing: open it again, it resumes from its logs")
         release = self._engine.ready()
         if release is not None and self._contents is not None:
             release = self._contents.follow_release(release, self._held, self._commits)

@@ -14,7 +14,7 @@ from cdcv2.protocol.log import Place
 from cdcv2.timeline.positions import of_topics, places, position
 from cdcv2.timeline.remap import Remap
 
-_ANEW = "Begin anew, with another remap and other logs; or, if the topic can be had again as it was, bring it back"
+_ANEW = "Start over, with another remap and other logs; or, if the topic can be had again as it was, bring it back"
 _AT_FIRST = ". A plain topic of which nothing is bound may begin with what is there: --begin-at-first"
 
 
@@ -32,7 +32,7 @@ def check(look: TopicExtents, remap: Remap, read: Mapping[Place, int], topics: C
             raise UnsafeTopicError(f"{_named(place)} is gone. {lost(remap, place, wanted, through)}. {_ANEW}")
         if high < through:
             raise UnsafeTopicError(
-                f"{_named(place)} ends at {high}, and what stood before {through} is bound: it was made anew, or has "
+                f"{_named(place)} ends at {high}, and what stood before {through} is bound: it was made again, or has "
                 f"lost its end, or what is read here is older. {lost(remap, place, max(wanted, high), through)}. "
                 f"{_ANEW}"
             )
@@ -50,7 +50,7 @@ def recreated_topic(topic: str, remap: Remap, read: Mapping[Place, int]) -> Unsa
     times = [lost(remap, *found) for found in unread if found[1] < found[2]]
     said = " ".join(f"{_named(place)}: {text}." for (place, _, _), text in zip(unread, times))
     return UnsafeTopicError(
-        f"the topic {topic!r} was deleted and made anew: it is not the one that this timeline binds. "
+        f"the topic {topic!r} was deleted and made again: it is not the one that this timeline binds. "
         f"{said or NOTHING_LOST + '.'} Capture the new one as another source, with another remap and other logs"
     )
 

@@ -179,5 +179,5 @@ def fenced(materialization: str, wanted: Range) -> FencedError:
     keys = "" if wanted.whole else f" for the keys {wanted}"
     return FencedError(
         f"this instance of {materialization!r}{keys} was fenced off by another: nothing of this "
-        "transaction was committed. If the other one is meant to run, stop this one; else stop it, and start this anew"
+        "transaction was committed. If the other one is meant to run, stop this one; else stop it, and start this again"
     )

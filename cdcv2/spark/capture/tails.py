@@ -121,7 +121,7 @@ def recognized(
         found[table] = {"topic": str(spec.topic_id())}
         if known and known != found[table]:
             raise ForeignStateError(
-                f"the topic {spec.topic} was made anew: the capture's memory is of another one of that name. {_REMEDY}"
+                f"the topic {spec.topic} was made again: the capture's memory is of another one of that name. {_REMEDY}"
             )
     return found
 
@@ -144,7 +144,7 @@ def _check_length(log: Log, tail: LogTail) -> None:
         if ends.get(part, 0) < position:
             raise ForeignStateError(
                 f"log {log.name} ends at {ends.get(part, 0)}, but the capture's memory has seen it up to "
-                f"{position}: was it made anew? Remove the memory, and the capture writes it from the topics' start"
+                f"{position}: was it made again? Remove the memory, and the capture writes it from the topics' start"
             )
 
 

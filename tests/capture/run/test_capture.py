@@ -145,7 +145,7 @@ def test_a_log_that_fails_in_the_middle_is_healed_by_the_next_run(seed: int) -> 
         try:
             feed(capture, topics, chance)
         except Crash:
-            with pytest.raises(RefusedError, match="open it anew"):
+            with pytest.raises(RefusedError, match="open it again"):
                 capture.release()
     logs = {table: log.again() for table, log in logs.items()}
     feed(Capture(how, logs, memory=kept), topics, chance)

@@ -186,7 +186,7 @@ def test_what_is_bound_and_gone_is_named_by_its_times(stage: Stage) -> None:
     one, other = [time for time, _ in binder.remap.bindings()][1:]
     capture = stage.capture(binder)
     stage.topics.lows[A] = 1
-    with pytest.raises(UnsafeTopicError, match=f"begins at 1, and 0 is wanted.*Lost are rows of the time {one}. Begin"):
+    with pytest.raises(UnsafeTopicError, match=f"at 1, and 0 is wanted.*Lost are rows of the time {one}. Start over"):
         capture.look()
     stage.topics.lows[A] = 2
     with pytest.raises(UnsafeTopicError, match=f"Lost are rows of the times {one} to {other}"):
@@ -197,7 +197,7 @@ def test_what_is_bound_and_gone_is_named_by_its_times(stage: Stage) -> None:
         capture.look()
     stage.topics.add(A, "x")
     stage.topics.ids[A[0]] = "another"
-    with pytest.raises(UnsafeTopicError, match=f"was deleted and made anew.*{one} to {other}.*as another source"):
+    with pytest.raises(UnsafeTopicError, match=f"was deleted and made again.*{one} to {other}.*as another source"):
         capture.look()
     stage.topics.ids[A[0]] = "id of topic-a"
     while capture.carry():
@@ -272,7 +272,7 @@ def test_a_topic_made_anew_is_known_after_a_restart(stage: Stage) -> None:
     """Its identity is bound; as is that of one that comes later."""
     stage.run()
     stage.topics.ids[A[0]] = "another"
-    with pytest.raises(UnsafeTopicError, match="made anew"):
+    with pytest.raises(UnsafeTopicError, match="made again"):
         stage.run()
 
 
@@ -282,13 +282,13 @@ def test_a_topic_made_anew_is_not_taken_for_the_old_one_by_a_proposal(stage: Sta
     stage.topics.add(B, "b")
     stage.topics.records[A], stage.topics.ids[A[0]] = [], "another"
     stage.topics.add(A, "n", "n", "n")
-    with pytest.raises(UnsafeTopicError, match="'topic-a' was deleted and made anew"):
+    with pytest.raises(UnsafeTopicError, match="'topic-a' was deleted and made again"):
         stage.run("ab", propose=True)
     late = stage.binder("ab")
     late.bind(stage.topics.look())
 
     assert ("id of topic-a", [("x", 2)]) == (late.bound.topics[A[0]], [one[::2] for one in stage.told()])
-    with pytest.raises(UnsafeTopicError, match="'topic-a' was deleted and made anew"):
+    with pytest.raises(UnsafeTopicError, match="'topic-a' was deleted and made again"):
         stage.run("ab")
 
 
@@ -314,7 +314,7 @@ def test_a_topic_made_anew_while_it_is_read_gives_nothing(stage: Stage, monkeypa
         yield from read(ranges)
 
     monkeypatch.setattr(stage.topics, "read", deleted)
-    with pytest.raises(UnsafeTopicError, match="made anew.*Lost are rows of the time"):
+    with pytest.raises(UnsafeTopicError, match="made again.*Lost are rows of the time"):
         while capture.carry():
             pass
 

@@ -89,8 +89,8 @@ class KafkaDriver(PushDriver):
             wrong = "has lost records that the recovery log knows of, or was made again"
         if wrong:
             raise RefusedError(
-                f"the topic {topic.name!r} {wrong}: name the log that it was written with, or restore it; or begin "
-                "anew, with topics and a recovery log that are empty"
+                f"the topic {topic.name!r} {wrong}: name the log that it was written with, or restore it; or start "
+                "over, with topics and a recovery log that are empty"
             )
         self._ends[topic.name], self._is_kept = ends, known is not None
 

@@ -131,7 +131,7 @@ class WebhookDriver(PushDriver):
         if code == 409:
             what = (
                 "what it has goes on where this recovery log does not: it is another log, or an old one (of a backup, "
-                "say). Name the one that was pushed with, or restore it; or begin anew, with a receiver and a recovery "
+                "say). Name the one that was pushed with, or restore it; or start over, with a receiver and a recovery "
                 "log that are empty"
             )
         elif code == 413 and len(self._waiting) > 1:
