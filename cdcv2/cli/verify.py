@@ -21,10 +21,11 @@ of a captured table is not in the directory of its capture, it is missing.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import reduce
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from cdcv2.cli.console import ResultOutput
@@ -104,7 +105,8 @@ class TableVerdict:
     """One table: its reader, and what it comes to."""
 
     def __init__(self, table: str, row_type: RowType, reader: Resolver, malformed: MalformedMessages, *, closed: bool,
-                 lost: list[str], start: Antichain, copies: int, stops: Collection[Stop] = ()) -> None:
+                 lost: list[str], start: Antichain, copies: int, stops: Collection[Stop] = (),
+                 unmet: Mapping[str, str] = MappingProxyType({})) -> None:
         self.table, self.row_type, self.reader, self.malformed = table, row_type, reader, malformed
         # A time in dispute is reported as such, with its evidence.
         self.missing = replace(reader.missing(), contested=())
@@ -116,11 +118,13 @@ class TableVerdict:
         self.lost, self.lacks = lost, len(lost) == copies
         #: Why a capture stopped that found them lacking something that they state.
         self.stops = sorted(stops)
+        #: Name of a case in the quarantine -> its sentence: what only other readings have met.
+        self.unmet = dict(unmet)
 
     @property
     def exit(self) -> Exit:
         """The exit code that this table alone deserves."""
-        if self.disputes or self.malformed.number or self.stops:
+        if self.disputes or self.unmet or self.malformed.number or self.stops:
             return Exit.WRONG
         return Exit.MISSING if self.missing or self.unfinished or self.lost else Exit.DONE
 
@@ -135,11 +139,12 @@ class TableVerdict:
         ]
         findings = [f"wrong: {stop.text}" for stop in self.stops]
         findings += [f"wrong: {dispute.error()}" for dispute in self.disputes]
+        findings += [f"wrong: in quarantine as {name}: {text}" for name, text in self.unmet.items()]
         kept = len(findings) + len(self.malformed.first)
         findings += self.malformed.text()
         shown = min(len(findings), MOST_SHOWN)
         lines += [f"  {finding}" for finding in findings[:MOST_SHOWN]]
-        number = len(self.stops) + len(self.disputes) + self.malformed.number
+        number = len(self.stops) + len(self.disputes) + len(self.unmet) + self.malformed.number
         if number > shown:
             which = "them all" if number == kept else f"{kept} of all"
             lines.append(f"  and {number - shown} more; --json names {which}")
@@ -163,6 +168,7 @@ class TableVerdict:
             "closed": self.reader.closed,
             "missing": self.missing.to_plain(),
             "contradictions": [_plain_dispute(dispute, self.row_type) for dispute in self.disputes],
+            "quarantined": self.unmet,
             "malformed": [_plain_garbled(*malformed) for malformed in self.malformed.first],
             "malformed_number": self.malformed.number,
             "lost": self.lost,
@@ -197,17 +203,19 @@ class Findings:
 
 def _read(
     found: CoveredLogs, start: Antichain, seen: Findings, quarantine: Quarantine | None, *, full: bool
-) -> dict[str, Resolver]:
-    """The readers of the tables, with all that the logs hold; what is in dispute is kept in the quarantine."""
+) -> tuple[dict[str, Resolver], dict[str, dict[str, str]]]:
+    """The readers of the tables, with all that the logs hold; what is in dispute is kept in the quarantine. And what
+    is in dispute by the quarantine alone.
+    """
     if not found.logs:
-        return {}
+        return {}, {}
     reading = LogReader(
         found, start=start, on_error="quarantine", keep_all=full, content=False, observer=seen, quarantine=quarantine,
     )
     for _ in reading:
         continue
     remark_disputes("cdcv2 verify", reading.disputed(), quarantine)
-    return reading.readers
+    return reading.readers, reading.unmet()
 
 
 def run(args: argparse.Namespace) -> Exit:
@@ -218,7 +226,7 @@ def run(args: argparse.Namespace) -> Exit:
     row_types: dict[str, RowType] = {named.table: named.row_type for named in logs}
     with bar_of(logs, "verifying") as bar:
         seen = Findings(logs, bar)
-        readers = _read(found, start, seen, quarantine_of(args), full=args.full)
+        readers, unmet = _read(found, start, seen, quarantine_of(args), full=args.full)
     stops: dict[str, set[Stop]] = {table: set() for table in readers}
     for named in logs:
         stops[named.table].update(stops_of([named.log]))
@@ -226,7 +234,7 @@ def run(args: argparse.Namespace) -> Exit:
         TableVerdict(
             table, row_types[table], reader, seen.malformed[table], closed=args.closed,
             lost=[str(why) for of, why in seen.losses if of == table], start=starts[table], stops=stops[table],
-            copies=sum(named.table == table for named in logs),
+            copies=sum(named.table == table for named in logs), unmet=unmet.get(table, {}),
         )
         for table, reader in sorted(readers.items())
     ]

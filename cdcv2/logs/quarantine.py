@@ -5,10 +5,11 @@
     quarantine/4f1c09aa27be.json        two facts that contradict each other, or bytes that are no message
     quarantine/9d2e41b07c55.decided     what was decided: a count, the diff of a row, that bytes are passed over
 
-A time in dispute holds the frontier, so nothing is given out that is not proven. A decision is taken by a person, once,
-and is never changed: it holds for all readers that name the folder. It is about a time, and not about a case, as
-several cases can be of one time; its file is named by what it is about. Case and decision name the timeline and the
-table that they are of: a decision is never applied to another history.
+A time in dispute holds the frontier, so nothing is given out that is not proven: in every reading that names the
+folder, also in one that does not meet the contradiction, as it drops late repeats, or reads another copy. A decision is
+taken by a person, once, and is never changed: it holds for all readers that name the folder. It is about a time, and
+not about a case, as several cases can be of one time; its file is named by what it is about. Case and decision name the
+timeline and the table that they are of: neither is ever applied to another history.
 
 The file is long because its two halves share one form: a reader of logs writes the case that a person reads, and reads
 the decision that this person writes.
@@ -135,6 +136,19 @@ class Case(NamedTuple):
         return None if not left else _UNDECIDED if left > 0 else _FEWER
 
     @property
+    def disputed(self) -> bool:
+        """Whether facts still contradict each other, so that the time holds every reading. Bytes hold nothing.
+
+        After a decision that leaves fewer updates than the log states, readers wait for these by themselves.
+        """
+        return self.what != "bytes" and self.undecided not in (None, _FEWER)
+
+    @property
+    def time(self) -> Time:
+        """The time of the contradiction."""
+        return time_from_plain(self.plain["time"])
+
+    @property
     def what(self) -> str:
         """``"diff"``, ``"count"`` or ``"surplus"``, as of a ContradictionError; or ``"bytes"``."""
         return str(self.plain["what"])
@@ -183,7 +197,12 @@ class Quarantine:
         """All cases, by table and time. Raises MissingLogError where there is no folder."""
         if names_in(self.folder) is None:
             raise MissingLogError(f"there is no folder {self.folder}: nothing was put into quarantine there")
-        decisions = self.decisions()
+        return self.judged(self.decisions())
+
+    def judged(self, decisions: Sequence[Decision]) -> list[Case]:
+        """The same by these decisions; none where there is no folder."""
+        if names_in(self.folder) is None:
+            return []
         found = list[Case]()
         for path in matching(self.folder, "*.json"):
             plain, name = self._read(path), path.stem
@@ -311,13 +330,28 @@ class Evidence:
         self._beyond = set[str]()
         self._given = set[str]()
         self._next = 0.0
+        # What the folder had at the last look.
+        self._decisions: list[Decision] = []
+        self._disputed: dict[str, list[Case]] = {}
 
-    def decisions(self, *, now: bool) -> Iterator[tuple[str, Decision]]:
-        """Decisions about the logs' tables that were not given before; looked for now, or else by and by."""
+    def renew(self, *, now: bool) -> bool:
+        """Look what the folder has, now, or else by and by; whether it was looked at."""
         if not now and clock.monotonic() < self._next:
-            return
+            return False
         self._next = clock.monotonic() + LOOK
-        for one in self._quarantine.decisions():
+        self._decisions = self._quarantine.decisions()
+        histories = {table: self._history(table) for table in self._logs}
+        self._disputed = _holding(self._quarantine.judged(self._decisions), histories)
+        return True
+
+    def withheld(self) -> Iterator[tuple[str, list[Time]]]:
+        """Each table, and the times at which it is in dispute by any reading that named the folder."""
+        for table in self._logs:
+            yield table, [case.time for case in self._disputed.get(table, ())]
+
+    def decisions(self) -> Iterator[tuple[str, Decision]]:
+        """Decisions about the logs' tables that were not given before."""
+        for one in self._decisions:
             if repr(one) in self._given or one.table not in self._logs or one.timeline != self._history(one.table):
                 continue
             self._given.add(repr(one))
@@ -356,12 +390,9 @@ class Evidence:
     def open(self, readers: Mapping[str, Resolver]) -> dict[str, dict[str, str]]:
         """Table -> name of a case -> its sentence: what is in dispute now, and bytes without a decision to pass over.
         """
-        found: dict[str, dict[str, str]] = {}
-        for table, reader in readers.items():
-            for time, disputes in reader.quarantine.items():
-                for dispute in disputes:
-                    name = self._kept[table, time, dispute.what, dispute.data][1]
-                    found.setdefault(table, {})[name] = dispute.error().fact
+        found = self._met(readers)
+        for table, cases in self.unmet(readers).items():
+            found.setdefault(table, {}).update(cases)
         for table, names in self._bytes.items():
             left = [name for name in names if name not in self._passed]
             if left:
@@ -369,6 +400,25 @@ class Evidence:
         for table in self._beyond:
             text = f"bytes that are no message, beyond the {MOST} that one run keeps: decide those, and run it again"
             found.setdefault(table, {})["more"] = text
+        return found
+
+    def unmet(self, readers: Mapping[str, Resolver]) -> dict[str, dict[str, str]]:
+        """The same, of what is in dispute by the folder alone: these readers have not met it."""
+        met, found = self._met(readers), dict[str, dict[str, str]]()
+        for table, cases in self._disputed.items():
+            for case in cases:
+                if case.name not in met.get(table, {}):
+                    before = "" if readers[table].keeps(case.time) else "; what is at that time was given out before"
+                    found.setdefault(table, {})[case.name] = f"{case.text}{before}"
+        return found
+
+    def _met(self, readers: Mapping[str, Resolver]) -> dict[str, dict[str, str]]:
+        found: dict[str, dict[str, str]] = {}
+        for table, reader in readers.items():
+            for time, disputes in reader.quarantine.items():
+                for dispute in disputes:
+                    name = self._kept[table, time, dispute.what, dispute.data][1]
+                    found.setdefault(table, {})[name] = dispute.error().fact
         return found
 
     def _history(self, table: str) -> str:
@@ -430,6 +480,23 @@ def decisions_about(folder: str | os.PathLike[str] | None, histories: Mapping[st
     for one in [] if folder is None else Quarantine(folder).decisions():
         if one.time is not None and histories.get(one.table) == one.timeline:
             found.setdefault(one.table, []).append(one)
+    return found
+
+
+def disputed_in(folder: str | os.PathLike[str] | None, histories: Mapping[str, str]) -> dict[str, list[Case]]:
+    """The same as :func:`decisions_about`, of the cases that are not decided: each holds its table."""
+    if folder is None:
+        return {}
+    quarantine = Quarantine(folder)
+    return _holding(quarantine.judged(quarantine.decisions()), histories)
+
+
+def _holding(cases: Iterable[Case], histories: Mapping[str, str]) -> dict[str, list[Case]]:
+    """Table -> the cases that hold it: a case of another history holds nothing."""
+    found: dict[str, list[Case]] = {}
+    for case in cases:
+        if case.disputed and histories.get(case.plain["table"]) == case.plain["timeline"]:
+            found.setdefault(case.plain["table"], []).append(case)
     return found
 
 

@@ -88,7 +88,8 @@ class LogReader:
         keep_all: as of the Resolver. ``content``: False gives cuts without updates, and holds none.
         observer: what is called while the logs are read.
         quarantine: a folder for evidence; with it ``on_error`` is ``"quarantine"``, what was decided there is applied,
-            and bytes that are no message are kept there and passed over.
+            what is in dispute there holds its log at its time, whether or not it is met, and bytes that are no message
+            are kept there and passed over.
 
     Raises, when iterated, what reading a log raises, what absorbing a message raises, and RefusedError where a table
     is covered by now that was not when the logs were opened. Cost: that of the Timeline, and a look at each part's
@@ -150,10 +151,10 @@ class LogReader:
                 yield cut
 
     def _decided(self, timeline: Timeline, *, now: bool) -> Iterator[Cut]:
-        """The cuts that decisions complete which were not applied before."""
-        if self._evidence is None:
+        """The cuts that decisions complete which were not applied before. What is not decided holds its log."""
+        if self._evidence is None or not self._evidence.renew(now=now):
             return
-        for table, decision in self._evidence.decisions(now=now):
+        for table, decision in self._evidence.decisions():
             time, reader = decision.time, timeline.readers[table]
             if time is None or not reader.keeps(time):
                 continue
@@ -162,6 +163,12 @@ class LogReader:
             else:
                 cut = timeline.resolve(table, time, data=self._evidence.row(decision), diff=decision.diff)
             self._evidence.look(table, reader)
+            if cut is not None:
+                self.found.demand_still()
+                yield cut
+        # Behind the decisions: of a time that is let go, all that was decided is applied.
+        for table, times in self._evidence.withheld():
+            cut = timeline.withhold(table, times)
             if cut is not None:
                 self.found.demand_still()
                 yield cut
@@ -243,6 +250,10 @@ class LogReader:
     def disputed(self) -> dict[str, dict[str, str]]:
         """Table -> name of a case in the quarantine -> its sentence: what is in dispute, and was not decided."""
         return {} if self._evidence is None else self._evidence.open(self.readers)
+
+    def unmet(self) -> dict[str, dict[str, str]]:
+        """The same, of what is in dispute by other readings alone."""
+        return {} if self._evidence is None else self._evidence.unmet(self.readers)
 
     def marks(self) -> dict[str, Any]:
         """Name of a log -> its resume mark, as JSON has it: what was given out by now need not be read again."""

@@ -3,7 +3,7 @@
 For a time t: ``expected(t)`` is the count of any statement that covers t (absent: 0), ``received(t)`` the number
 of distinct identities that arrived. Then ::
 
-    reported = meet(known, {t : expected(t) > received(t)}, contested)
+    reported = meet(known, {t : expected(t) > received(t)}, contested, withheld)
 
 is the frontier up to which everything has arrived, and it never goes back. Statements that overlap must agree at
 every time that is beyond ``reported`` and not beyond ``known``, and no more may be received there than stated.
@@ -97,6 +97,8 @@ class Ledger:
         self._due = MutableAntichain()
         # Contested time -> reason -> the dispute. A reason is "count", "surplus" or one given to hold().
         self.contested: dict[Time, dict[Hashable, Dispute]] = {}
+        # Open times at which other readings found a contradiction.
+        self._withheld: set[Time] = set()
         # Time -> the count that rule() fixed; from then on no statement is compared with it.
         self._ruled: dict[Time, int] = {}
         #: Statements without anything new: duplicates, empty or wholly finished ones.
@@ -188,7 +190,7 @@ class Ledger:
         for time, stated in counts.items():
             self._expected[time] = stated
         self._contest(disputes)
-        for time in {*counts, *crossed, *self.contested}:
+        for time in {*counts, *crossed, *self.contested, *self._withheld}:
             self._refresh(time)
 
     def _check_begins(self, statement: Progress, position: Any) -> None:
@@ -327,7 +329,8 @@ class Ledger:
             if self._quarantine:
                 self._lift(time, "surplus")
                 self._contest(self._surplus(time, expected))
-            due = expected[0] > held or time in self._unfolded or time in self.contested
+            disputed = time in self.contested or time in self._withheld
+            due = expected[0] > held or time in self._unfolded or disputed
         else:
             due = False
         if due != (self._due.count(time) > 0):
@@ -364,6 +367,15 @@ class Ledger:
         """Withdraw a :meth:`hold`."""
         self._lift(time, reason)
         self._refresh(time)
+
+    def withhold(self, times: Iterable[Time]) -> None:
+        """Hold ``reported`` at these times, as far as they are open, and no more at those of the last call.
+
+        They are in dispute by what other readings met, whatever is met here. An exported state does not have them.
+        """
+        before, self._withheld = self._withheld, {time for time in times if self.keeps(time)}
+        for time in before ^ self._withheld:
+            self._refresh(time)
 
     def rule(self, time: Time, count: int) -> None:
         """Fix the count at ``time``, against all statements. Raises MalformedError for a negative count."""
@@ -408,7 +420,7 @@ class Ledger:
         return MissingUpdates(
             tuple(self._coverage.gaps()),
             tuple(sorted(lacking.items(), key=lambda item: sort_key(item[0]))),
-            tuple(sorted(self.contested, key=sort_key)),
+            tuple(sorted({*self.contested, *self._withheld}, key=sort_key)),
         )
 
     def open_times(self) -> dict[Time, tuple[int | None, int]]:

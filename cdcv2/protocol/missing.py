@@ -15,7 +15,7 @@ class MissingUpdates:
 
     ``statements`` are the intervals ``(lower, upper)`` that no statement covers; ``updates`` pairs
     ``(time, how many updates are missing there)``; ``contested`` the times whose facts contradict each other
-    (only with ``on_error="quarantine"``). Each in the order of times.
+    (only with ``on_error="quarantine"``), here or in another reading. Each in the order of times.
     """
 
     statements: tuple[tuple[Antichain, Antichain], ...] = ()

@@ -246,6 +246,17 @@ class Resolver:
             self.resolutions.append((time, data, diff))
         return self._settle()
 
+    def withhold(self, times: Iterable[Time]) -> Batch | None:
+        """Hold the frontier at times that other readings found in dispute, and no more at those of the last call.
+
+        A time that was given out holds nothing. Returns the batch that this completes, if any. Raises UsageError
+        unless reading with ``on_error="quarantine"``.
+        """
+        if not self._quarantine:
+            raise UsageError("withhold() needs a reader with on_error='quarantine'")
+        self._ledger.withhold(times)
+        return self._settle()
+
     # -- export -------------------------------------------------------------------------------------------------
 
     def export_state(self, data_to_plain: Callable[[Any], Any] = lambda data: data) -> dict[str, Any]:

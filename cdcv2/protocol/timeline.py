@@ -116,6 +116,10 @@ class Timeline:
         """Settle a dispute in a part, as :meth:`Resolver.resolve`; the cut that this completes, if any."""
         return self._take(part, self.readers[part].resolve(time, count=count, data=data, diff=diff))
 
+    def withhold(self, part: str, times: Iterable[Time]) -> Cut | None:
+        """Hold a part at times, as :meth:`Resolver.withhold`; the cut that this completes, if any."""
+        return self._take(part, self.readers[part].withhold(times))
+
     def _take(self, part: str, batch: Batch | None) -> Cut | None:
         if batch is None:
             return None

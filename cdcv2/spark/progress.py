@@ -19,6 +19,7 @@ from cdcv2.completeness import through_text
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import sort_key, to_plain
 from cdcv2.logs.coverage import TableCoverage
+from cdcv2.logs.quarantine import Case
 from cdcv2.logs.stops import Stop
 from cdcv2.protocol.missing import MissingUpdates
 from cdcv2.spark.reader import BatchReport, TableReader
@@ -43,6 +44,13 @@ class ProgressLines:
         """Name the tables that the connector does not cover, or not from the beginning on."""
         for text in coverage.texts():
             self._line("not-covered", text, **coverage.to_plain())
+
+    def quarantined(self, disputed: Mapping[str, Iterable[Case]]) -> None:
+        """Name what is in dispute by the quarantine: it holds its table."""
+        for table, cases in disputed.items():
+            for case in cases:
+                text = f"{table}: in quarantine as {case.name}: {case.text}"
+                self._line("quarantined", text, table=table, case=case.name)
 
     def stopped(self, stops: Iterable[Stop]) -> None:
         """Name the stops that the logs keep: what is complete is given out, and nothing comes after it any more."""

@@ -30,6 +30,7 @@ from pyspark.sql import functions as F
 
 from cdcv2 import failpoints
 from cdcv2.core.antichain import Antichain
+from cdcv2.core.order import Time
 from cdcv2.errors import DecodeError, MalformedError, RefusedError
 from cdcv2.logs.coverage import ALL, TableCoverage
 from cdcv2.logs.quarantine import Decision
@@ -111,7 +112,8 @@ class Reader:
     ``tables`` maps each table to its row type, ``identities`` each topic to the identity that Kafka gave it (a
     recreated topic is another log). ``report`` is called after each batch, with its Report. ``covered`` has the tables
     that the connector covers, and where those begin that begin later; ``look`` reads it again, as it may change.
-    ``decided`` are the decisions about each table that a person has taken.
+    ``decided`` are the decisions about each table that a person has taken, ``disputed`` the times at which other
+    readings found a contradiction about which none was taken: they hold the table.
 
     Raises IncompleteError where no table is covered, ForeignStateError when the state is of other logs, row types or
     another start, RefusedError when it is past the beginning of a table that was not covered then, UnsafeTopicError
@@ -131,10 +133,13 @@ class Reader:
         covered: TableCoverage = ALL,
         look: Callable[[], TableCoverage] = lambda: ALL,
         decided: Mapping[str, Sequence[Decision]] = MappingProxyType({}),
+        disputed: Mapping[str, Sequence[Time]] = MappingProxyType({}),
     ) -> None:
         self.folder = local_path(folder)
         self._logs, self._target, self._report, self._start = logs, target, report, start
         self._covered, self._look = covered, look
+        #: Table -> the times at which others found it in dispute: it is held there, as far as they were not given out.
+        self.disputed = disputed
         every = {
             name: TableReader(
                 name, [place for place in logs.places if place.table == name], tables[name],
@@ -167,6 +172,7 @@ class Reader:
         self._load()
         for name, table in self.tables.items():
             table.decide(decided.get(name, ()))
+            table.ledger.withhold(disputed.get(name, ()))
 
     @property
     def positions(self) -> dict[str, dict[int, int]]:
@@ -194,12 +200,23 @@ class Reader:
             self._absorb(session, raw)
         finally:
             raw.unpersist()
+        self._end(session, query, batch)
+
+    def _end(self, session: SparkSession, query: str, batch: int) -> None:
         before = self.released
         rows = self._settle(session)
         failpoints.reach(_BEFORE_MANIFEST)
         self._done = (query, batch)
         self._commit()
         self._report(BatchReport(batch, self.released, self.tables, rows, before != self.released))
+
+    def resume(self, session: SparkSession) -> None:
+        """Give out what is complete by decisions that the state did not have: nothing more may ever come."""
+        ledgers = [table.ledger for table in self.tables.values()]
+        if any(ledger.to_fold() or ledger.complete != ledger.reported for ledger in ledgers):
+            for table in self.tables.values():
+                table.stash.number = self._number + 1
+            self._end(tune(session.newSession()), *self._done)
 
     def finish(self, session: SparkSession) -> None:
         """At the end of the input: make the numbers of the ledgers exact. Raises ContradictionError."""

@@ -31,7 +31,7 @@ from cdcv2.logs.description import description_of
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.log_names import table_of
 from cdcv2.logs.log_set import OPTION, LogPart, one_timeline
-from cdcv2.logs.quarantine import decisions_about, history_of
+from cdcv2.logs.quarantine import decisions_about, disputed_in, history_of
 from cdcv2.logs.stops import stops_of
 from cdcv2.rows.row_type import RowType
 from cdcv2.spark import checkpoint
@@ -98,6 +98,7 @@ def replay(
     guard = Guard(reader)
     if signals:
         listen(spark, guard.stopping)
+    reader.resume(spark)
     follow(started(spark, plan, guard), guard, until=lambda: not reader.released)
     if plan.available_now and not guard.stopping.is_set():
         reader.finish(spark)
@@ -107,6 +108,8 @@ def replay(
 
 def outcome(reader: Reader) -> Exit:
     """A job that follows, or that was stopped, waits for what lacks; one that has read all there is misses it."""
+    if reader.finished and any(reader.disputed.get(table) for table in reader.tables):
+        return Exit.WRONG
     return Exit.MISSING if reader.finished and lacking(reader.tables) else Exit.DONE
 
 
@@ -123,17 +126,19 @@ def opened(
         [LogPart(f"the log {name}", one.description.timeline) for name, one in sorted(facts.items())], plan.timeline,
         naming=plan.naming,
     )  # fmt: skip
-    covered = _coverage(plan, facts)
+    covered, histories = _coverage(plan, facts), _histories(plan, facts)
+    decided, disputed = decisions_about(plan.quarantine, histories), disputed_in(plan.quarantine, histories)
     reader = Reader(
         plan.state, plan.logs, plan.tables, _target(plan, target, covered), start=plan.start,
         identities={topic.name: topic.identity for topic in topics}, report=progress.batch, covered=covered,
         look=lambda: _coverage(plan, _stated(spark, plan, _topics(spark, plan))),
-        decided=decisions_about(plan.quarantine, _histories(plan, facts)),
+        decided=decided, disputed={table: [case.time for case in cases] for table, cases in disputed.items()},
     )
     checkpoint.check(plan.checkpoint, reader.done, reader.folder)
     for topic in topics:
         check(topic, reader.positions.get(topic.name, {}))
     progress.covered(covered)
+    progress.quarantined(disputed)
     progress.stopped(sorted({stop for one in facts.values() for stop in one.stops}))
     return reader
 

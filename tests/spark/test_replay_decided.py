@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -11,11 +12,15 @@ from pyspark.sql import SparkSession
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ContradictionError
+from cdcv2.exits import Exit
+from cdcv2.logs.description import LogDescription
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.opening import NamedLog, covered
 from cdcv2.logs.quarantine import Case, Quarantine
 from cdcv2.logs.read import LogReader
 from cdcv2.protocol.messages import Message, Progress, Updates
+from cdcv2.spark.progress import ProgressLines
+from cdcv2.spark.replay import outcome, replay
 from cdcv2.spark.sources import LogPlace
 from tests.spark.replaying import PLAIN, plan, put, replayed, run
 
@@ -93,3 +98,39 @@ def test_a_row_that_was_counted_before_it_was_decided_never_to_have_happened_is_
 
     assert Antichain([5]) == reader.released
     assert {A} == {row for row, _, _ in replayed(spark, wanted)["notes"]}
+
+
+def test_a_job_holds_at_what_others_found_in_dispute(spark: SparkSession, tmp_path: Path) -> None:
+    """Its own log has no contradiction. It goes on, with its state, once there is a decision."""
+    sound = [*KINDS["surplus"][0], *LAST]
+    place = put(tmp_path / "notes", sound, row_type=PLAIN, per_file=1)
+    put(tmp_path / "other", [*KINDS["surplus"][0], *KINDS["surplus"][1]], row_type=PLAIN, per_file=1)
+    quarantine, case, _ = judged(LogPlace("notes", "directory", str(tmp_path / "other")), tmp_path / "q")
+    wanted = replace(plan(tmp_path, [place]), quarantine=tmp_path / "q")
+    lines = io.StringIO()
+
+    reader = replay(spark, wanted, ProgressLines(lines), signals=False)
+
+    assert (Exit.WRONG, Antichain([5])) == (outcome(reader), reader.released)
+    assert f"notes: in quarantine as {case.name}: " in lines.getvalue()
+    assert "missing: notes: time 5 is in dispute" in lines.getvalue().splitlines()[-1]
+    quarantine.decide(case.decision(None, PLAIN.to_plain(C), 0))
+
+    reader = run(spark, wanted)
+
+    assert (Exit.DONE, Antichain([9])) == (outcome(reader), reader.released)
+    assert {(A, 3), (B, 5), (D, 8)} == {(row, time) for row, time, _ in replayed(spark, wanted)["notes"]}
+
+
+def test_a_job_is_not_held_by_a_case_of_another_history(spark: SparkSession, tmp_path: Path) -> None:
+    """Though the table has the same name."""
+    place = put(tmp_path / "notes", [*KINDS["surplus"][0], *LAST], row_type=PLAIN, per_file=1)
+    put(
+        tmp_path / "other", [*KINDS["surplus"][0], *KINDS["surplus"][1]], row_type=PLAIN, per_file=1,
+        description=LogDescription(timeline="other things"),
+    )
+    judged(LogPlace("notes", "directory", str(tmp_path / "other")), tmp_path / "q")
+
+    reader = run(spark, replace(plan(tmp_path, [place]), quarantine=tmp_path / "q"))
+
+    assert (Exit.DONE, Antichain([9])) == (outcome(reader), reader.released)
