@@ -29,7 +29,7 @@ from cdcv2.cli.materialization_file import read_plan
 from cdcv2.logs.avro import MessageCodec
 from cdcv2.materialize.distributed import DistributedRuntime
 from cdcv2.protocol.messages import Message, Progress, Updates
-from cdcv2.spark.materialize import exit_code, opened_views, parser, planned
+from cdcv2.spark.materialize import exit_code, parser, planned, views_of
 from cdcv2.spark.progress import ProgressLines
 from cdcv2.spark.replay import replay
 
@@ -136,7 +136,7 @@ def job(both: Both) -> None:
     try:
         reader = replay(
             stage.spark, plan, ProgressLines.standard("materialize"), signals=False,
-            target=lambda: opened_views(given, runtime),
+            target=lambda: views_of(given, runtime),
         )  # fmt: skip
         exit_code(given, runtime, reader)
     finally:

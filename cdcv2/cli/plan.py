@@ -114,18 +114,27 @@ class MaterializationPlan:
         Nothing is changed, and no instance fenced off: so a running instance goes on when another one is refused. An
         instance that has taken over asks again, as another may have committed meanwhile.
         """
+        self._committed(self.demand_own)
+
+    def found(self) -> Antichain:
+        """Up to where the target has the views, as it is now. Raises RefusedError where it lost a commit."""
+        return self._committed(lambda checkpoints: None).frontier
+
+    def _committed(self, demand: Callable[[list[Checkpoint]], None]) -> Checkpoint:
+        """The checkpoint, which ``demand`` has looked at, and which the folder of the target goes with."""
         folder = self.staging() if self.staging is not None else None
         # Before the holdings: what a manifest has applied was committed before it.
         manifest = folder.last()[1] if folder is not None else None
         start = Antichain([self.start])
         _, _, found = after_start(self._holdings(), Range(), start)
-        self.demand_own([found.checkpoint])
+        demand([found.checkpoint])
         if folder is not None and manifest is not None:
             tables = tuple(binding.view().table for binding in self.bindings)
             folder.demand_same(manifest, Open(self.name, tables, start=start, pieces=found.pieces))
         if folder is not None and "manifest" in found.state:
             # And behind them: what they name was put before them.
             folder.demand_there(folder.last()[0], found.state)
+        return found.checkpoint
 
     def _holdings(self) -> list[Holding]:
         log = self.recovery()

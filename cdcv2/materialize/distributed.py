@@ -183,6 +183,11 @@ class DistributedRuntime:
         #: how many transactions this instance has committed
         self.transactions = 0
 
+    @property
+    def remarks(self) -> Sequence[str]:
+        """Remarks of the driver for the user, since it was opened."""
+        return self._driver.remarks
+
     def open(self) -> None:
         """Take the materialization over from an earlier instance, and apply what was committed last."""
         state, known = None, tuple[Piece, ...]()

@@ -19,13 +19,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as spark
 
 from cdcv2.core.antichain import Antichain
-from cdcv2.errors import Cdcv2Error, RefusedError
+from cdcv2.errors import Cdcv2Error
 from cdcv2.materialize.distributed import DistributedRuntime, TargetWorker, carry
 from cdcv2.materialize.intake import canonical
 from cdcv2.materialize.protocol.messages import Key
 from cdcv2.protocol.messages import Update
 from cdcv2.rows.row_type import RowType
 from cdcv2.spark.codec import beyond
+from cdcv2.spark.output import demand_not_behind
 from cdcv2.spark.schema import values_of
 from cdcv2.views.combine import View, ViewBinding
 from cdcv2.views.identity import Provenance, demand_provenance
@@ -49,14 +50,22 @@ _RECEIPT_ARROW = pa.schema([("receipt", pa.string()), ("updates", pa.int64()), (
 
 
 class MaterializationTarget:
-    """The target (:class:`cdcv2.spark.output.Target`) that an opened materialization is.
+    """The target (:class:`cdcv2.spark.output.Target`) that a materialization is.
 
     ``demand`` is asked before the first transaction, when the logs have messages, for their timeline and identities.
-    What it raises ends the job.
+    ``look`` is asked up to where the store has the views, by default the runtime; ``begin`` opens the runtime, by
+    default nothing, as it is open. What they raise ends the job.
     """
 
-    def __init__(self, runtime: DistributedRuntime, demand: Callable[[], Provenance] = Provenance) -> None:
-        self._runtime, self._demand = runtime, demand
+    def __init__(
+        self,
+        runtime: DistributedRuntime,
+        demand: Callable[[], Provenance] = Provenance,
+        look: Callable[[], Antichain] | None = None,
+        begin: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._runtime, self._demand, self._look, self._begin = runtime, demand, look, begin
+        self.place = f"the target of the views {runtime.name!r}"
         self._demanded = False
         self._of = Provenance()
 
@@ -65,15 +74,18 @@ class MaterializationTarget:
         """Everything not beyond it is in the views."""
         return self._runtime.checkpoint.frontier
 
+    def found(self) -> Antichain:
+        """See :class:`~cdcv2.spark.output.Target`."""
+        return self.upper if self._look is None else self._look()
+
+    def begin(self) -> None:
+        """See :class:`~cdcv2.spark.output.Target`."""
+        self._begin()
+
     def apply(self, rows: Mapping[str, DataFrame], lower: Antichain, upper: Antichain) -> dict[str, int]:
         """One transaction. Raises what a task has met with, and what the driver and the recovery log raise."""
         begin = self.upper
-        if not begin.dominates(lower):
-            raise RefusedError(
-                f"the views of {self._runtime.name!r} have everything up to {begin}, and are offered what comes from "
-                f"{lower} on: they were replaced or are older than the reader's state. Remove the reader's state and "
-                "checkpoint; then all is read again, and the views take what they lack"
-            )
+        demand_not_behind(self.place, begin, lower)
         if begin.dominates(upper):
             return {}
         if not self._demanded:

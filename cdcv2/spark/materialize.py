@@ -111,6 +111,9 @@ class MaterializationSpec(Protocol):
     def demand_continued(self) -> None:
         """Raise what resuming from the checkpoint would raise, as far as reading shows it. Fences no instance."""
 
+    def found(self) -> Antichain:
+        """Up to where the target has the views, as it is now. Raises RefusedError where it lost a commit."""
+
     def demand_reached(self, frontier: Antichain, logs: Antichain) -> None:
         """Raise IncompleteError unless the logs, complete up to ``logs``, are so up to where the target is."""
 
@@ -132,10 +135,7 @@ def main(read: Callable[[str], MaterializationSpec], arguments: Sequence[str] | 
                 def target() -> MaterializationTarget:
                     if isinstance(driver, DeltaDriver) and options.merge_on_spark:
                         driver.commit = committer(spark)
-                    views = opened_views(given, runtime)
-                    for one in driver.remarks:
-                        print(f"materialize: {one}", file=sys.stderr)
-                    return views
+                    return views_of(given, runtime)
 
                 reader = replay(spark, plan, ProgressLines.standard("materialize"), target=target)
                 return exit_code(given, runtime, reader)
@@ -145,12 +145,20 @@ def main(read: Callable[[str], MaterializationSpec], arguments: Sequence[str] | 
     return run("materialize", body)
 
 
-def opened_views(given: MaterializationSpec, runtime: DistributedRuntime) -> MaterializationTarget:
-    """The views, as a target of the reader. Raises ForeignStateError unless they are made of these logs."""
+def views_of(given: MaterializationSpec, runtime: DistributedRuntime) -> MaterializationTarget:
+    """The views, as a target of the reader, which opens the runtime where it begins.
+
+    Raises ForeignStateError unless they are made of these logs, now and when it begins.
+    """
     given.demand_continued()
-    runtime.open()
-    given.demand_made_of([runtime.checkpoint])
-    return MaterializationTarget(runtime, given.provenance)
+
+    def begin() -> None:
+        runtime.open()
+        given.demand_made_of([runtime.checkpoint])
+        for one in runtime.remarks:
+            print(f"materialize: {one}", file=sys.stderr)
+
+    return MaterializationTarget(runtime, given.provenance, given.found, begin)
 
 
 def exit_code(given: MaterializationSpec, runtime: DistributedRuntime, reader: Reader) -> Exit:

@@ -57,8 +57,21 @@ class Target(Protocol):
     """Where finished rows go. Called by one thread at a time, only by the job's driver."""
 
     @property
+    def place(self) -> str:
+        """What it is and where, in the words of errors."""
+
+    @property
     def upper(self) -> Antichain:
         """Everything not beyond it has been applied."""
+
+    def found(self) -> Antichain:
+        """Up to where it has everything, as it is now: it may have been replaced since. Raises what is wrong there.
+
+        Called before :meth:`begin`, and in each batch; changes nothing.
+        """
+
+    def begin(self) -> None:
+        """Make it where there is none, or take it over. Called once, before anything is applied."""
 
     def apply(self, rows: Mapping[str, DataFrame], lower: Antichain, upper: Antichain) -> dict[str, int]:
         """Take the updates (data, time, diff) of each table at times in ``[lower, upper)``, each identity once.
@@ -66,13 +79,24 @@ class Target(Protocol):
         A table without rows may be absent. The rows must take effect together with the move of ``upper``, or not at
         all; those not beyond the target's own upper must be left out. Called again with the same or with other
         bounds after a crash, as the first call may have taken effect. Returns how many rows of each table took effect.
-        Raises RefusedError when ``lower`` is ahead of the target's upper. Not promised: that
-        bounds are the same in the next run.
+        Raises RefusedError when ``lower`` is ahead of the target's upper (:func:`demand_not_behind`). Not promised:
+        that bounds are the same in the next run.
         """
 
 
+def demand_not_behind(place: str, upper: Antichain, released: Antichain, state: str = "the reader's state") -> None:
+    """Raise RefusedError where a target lacks something of what a state has given out, and will not give out again."""
+    if not upper.dominates(released):
+        raise RefusedError(
+            f"{state} has given out everything up to {shown(released)}, and {place} has it only up to {shown(upper)}: "
+            "that was removed, replaced, or restored from an older backup, and the state was not. Restore what goes "
+            "with the state; or remove the state and its checkpoint, and all is read again, and only what lacks is "
+            "added there. Each target needs a state of its own"
+        )
+
+
 class OutputFolder:
-    """The output in ``folder`` for some tables; made if there is none. One thread at a time.
+    """The output in ``folder`` for some tables; ``begin`` makes it if there is none. One thread at a time.
 
     ``covered`` has the tables that the connector covers, and where those begin that begin later; manifests state it.
 
@@ -85,6 +109,7 @@ class OutputFolder:
     ) -> None:
         self._lake = LakeFolder(folder)
         self.folder = self._lake.path
+        self.place = f"the output in {self.folder}"
         if _FOLDER in tables:
             raise UsageError(f"a table called {_FOLDER} cannot be replayed: the output has its own files there")
         histories = {name: tables[name] for name in sorted(tables)}
@@ -94,23 +119,32 @@ class OutputFolder:
             self._check(found, histories, start)
             self._manifest = replace(found, coverage=covered)
             return
-        self._number, self._manifest = 0, LakeManifest(REPLAY, start, {}, histories=histories, coverage=covered)
-        self._lake.append(0, None, self._manifest)
+        self._manifest = LakeManifest(REPLAY, start, {}, histories=histories, coverage=covered)
+
+    def begin(self) -> None:
+        """See :class:`Target`. Raises OutputError when the folder cannot be written."""
+        if self._number < 0:
+            self._lake.append(0, None, self._manifest)
+            self._number = 0
 
     @property
     def upper(self) -> Antichain:
         """Everything not beyond it is in the output."""
         return self._manifest.frontier
 
+    def found(self) -> Antichain:
+        """See :class:`Target`."""
+        _, newest = self._lake.last()
+        if newest is None:
+            return self._manifest.start
+        self._check(newest, self._manifest.histories, self._manifest.start)
+        return newest.frontier
+
     def apply(self, rows: Mapping[str, DataFrame], lower: Antichain, upper: Antichain) -> dict[str, int]:
         """See :class:`Target`. Raises OutputError when files cannot be written."""
+        self.begin()
         begin = self.upper
-        if not begin.dominates(lower):
-            raise RefusedError(
-                f"the output in {self.folder} has everything up to {shown(begin)}, and is offered what comes "
-                f"from {shown(lower)} on: it was replaced or is older than the reader's state. Remove the reader's "
-                "state and checkpoint; then all is read again, and the output takes what it lacks"
-            )
+        demand_not_behind(self.place, begin, lower)
         if begin.dominates(upper):
             return {}
         number = self._number + 1

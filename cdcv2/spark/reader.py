@@ -42,7 +42,7 @@ from cdcv2.spark.binding import binding, compare
 from cdcv2.spark.checkpoint import REMEDY
 from cdcv2.spark.codec import POSITION, RowCodec, begins_statement, begins_updates, beyond
 from cdcv2.spark.file_digests import check, marks
-from cdcv2.spark.output import Target
+from cdcv2.spark.output import Target, demand_not_behind
 from cdcv2.spark.partition_batch import PartitionBatch, statements, wrong
 from cdcv2.spark.session import tune
 from cdcv2.spark.sources import LogPlace, LogSources, read_files, read_offsets
@@ -116,8 +116,8 @@ class Reader:
     readings found a contradiction about which none was taken: they hold the table.
 
     Raises IncompleteError where no table is covered, ForeignStateError when the state is of other logs, row types or
-    another start, RefusedError when it is past the beginning of a table that was not covered then, UnsafeTopicError
-    when a directory is shorter than it was.
+    another start, RefusedError when it is past the beginning of a table that was not covered then, or has given out
+    what the target lacks, UnsafeTopicError when a directory is shorter than it was.
     """
 
     def __init__(
@@ -170,6 +170,9 @@ class Reader:
         #: Whether the input was read to its end, and nothing more is awaited.
         self.finished = False
         self._load()
+        self.demand_applied()
+        # Behind that: who is refused leaves the target as it is.
+        target.begin()
         for name, table in self.tables.items():
             table.decide(decided.get(name, ()))
             table.ledger.withhold(disputed.get(name, ()))
@@ -183,6 +186,13 @@ class Reader:
     def done(self) -> tuple[str, int]:
         """The query whose batch is the last in the state, and the batch's number; ``("", -1)``: there is none."""
         return self._done
+
+    def demand_applied(self) -> None:
+        """Raise RefusedError unless the target has all that was given out: then nothing is to be called complete.
+
+        Asked at the start, in each batch, and at the end: the state would not give it out again.
+        """
+        demand_not_behind(self._target.place, self._target.found(), self.released, f"the state in {self.folder}")
 
     # -- the batch ------------------------------------------------------------------------------------------------
 
@@ -204,6 +214,7 @@ class Reader:
 
     def _end(self, session: SparkSession, query: str, batch: int) -> None:
         before = self.released
+        self.demand_applied()
         rows = self._settle(session)
         failpoints.reach(_BEFORE_MANIFEST)
         self._done = (query, batch)

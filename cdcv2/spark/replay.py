@@ -102,6 +102,7 @@ def replay(
     follow(started(spark, plan, guard), guard, until=lambda: not reader.released)
     if plan.available_now and not guard.stopping.is_set():
         reader.finish(spark)
+    reader.demand_applied()
     progress.end(reader.released, reader.tables)
     return reader
 

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import io
 from collections import Counter
 from pathlib import Path
 
+from pyspark.sql import SparkSession
+
+from cdcv2.cli.materialization_file import read_plan
 from cdcv2.core.antichain import Antichain
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.materialize import Checkpoint
+from cdcv2.materialize.distributed import DistributedRuntime
+from cdcv2.materialize.targets.delta.driver import DeltaDriver
 from cdcv2.protocol import Progress, Updates
+from cdcv2.spark.delta import committer
+from cdcv2.spark.materialization_target import MaterializationTarget
+from cdcv2.spark.materialize import exit_code, parser, planned, views_of
+from cdcv2.spark.progress import ProgressLines
+from cdcv2.spark.reader import Reader
+from cdcv2.spark.replay import outcome, replay
 from cdcv2.testing import Workload
 from cdcv2.testing.workload import ACCOUNTS, ENTRIES
 from tests.spark.replaying import THINGS
@@ -48,3 +60,28 @@ def written(
     path = folder / "shop.yaml"
     path.write_text(FILE.format(target=target, more=more, last=last), "utf-8")
     return path
+
+
+def materialized(
+    spark: SparkSession, path: Path, *options: str, merge: bool = False, people: io.StringIO | None = None
+) -> Reader:
+    """The job in this process, to the end of what is there; ``people`` takes what it reports to them."""
+    given = read_plan(str(path))
+    arguments = [str(path), "--state", str(path.parent / "state"), "--no-follow", "--interval", "0.1", *options]
+    plan = planned(given, parser().parse_args(arguments))
+    log = given.recovery()
+    driver = given.driver()
+    runtime = DistributedRuntime(given.name, given.bindings, driver, log=log, start=[given.start])
+
+    def target() -> MaterializationTarget:
+        if merge:
+            assert isinstance(driver, DeltaDriver)
+            driver.commit = committer(spark)
+        return views_of(given, runtime)
+
+    try:
+        reader = replay(spark, plan, ProgressLines(people), signals=False, target=target)
+        assert outcome(reader) is exit_code(given, runtime, reader)
+        return reader
+    finally:
+        runtime.close()

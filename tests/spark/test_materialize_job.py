@@ -23,7 +23,7 @@ from cdcv2.logs.description import LogDescription
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.opening import NamedLog
 from cdcv2.materialize.distributed import DistributedRuntime
-from cdcv2.materialize.targets.delta.driver import DeltaDriver, open_delta
+from cdcv2.materialize.targets.delta.driver import open_delta
 from cdcv2.materialize.targets.delta.tables import opened
 from cdcv2.materialize.targets.lake.driver import open_lake
 from cdcv2.protocol import Progress, Updates
@@ -32,41 +32,16 @@ from cdcv2.servers.processes import Child
 from cdcv2.servers.submit import job_script, spark_submit
 from cdcv2.spark.delta import EXTENSION, committer
 from cdcv2.spark.materialization_target import MaterializationTarget
-from cdcv2.spark.materialize import exit_code, main, opened_views, parser, planned
-from cdcv2.spark.progress import ProgressLines
-from cdcv2.spark.reader import Reader
-from cdcv2.spark.replay import outcome, replay
+from cdcv2.spark.materialize import main, parser, planned, views_of
+from cdcv2.spark.replay import outcome
 from cdcv2.testing import Workload
 from cdcv2.testing.workload import ACCOUNTS, ENTRIES, entry
-from tests.spark.materializing import LAST, written
+from tests.spark.materializing import LAST, materialized, written
 from tests.spark.submitting import QUICK
 
 pytestmark = [pytest.mark.spark]
 PATIENCE = 300
 LAKE, DELTA = "{driver: lake, folder: tables}", "{driver: delta, folder: tables}"
-
-
-def run(spark: SparkSession, path: Path, *options: str, merge: bool = False) -> Reader:
-    """The job in this process, to the end of what is there."""
-    given = read_plan(str(path))
-    arguments = [str(path), "--state", str(path.parent / "state"), "--no-follow", "--interval", "0.1", *options]
-    plan = planned(given, parser().parse_args(arguments))
-    log = given.recovery()
-    driver = given.driver()
-    runtime = DistributedRuntime(given.name, given.bindings, driver, log=log, start=[given.start])
-
-    def target() -> MaterializationTarget:
-        if merge:
-            assert isinstance(driver, DeltaDriver)
-            driver.commit = committer(spark)
-        return opened_views(given, runtime)
-
-    try:
-        reader = replay(spark, plan, ProgressLines(), signals=False, target=target)
-        assert outcome(reader) is exit_code(given, runtime, reader)
-        return reader
-    finally:
-        runtime.close()
 
 
 TABLES = ("account_total", "entry_log", "account_now", "account_last")
@@ -102,11 +77,11 @@ def test_views_are_kept_through_crashes(spark: SparkSession, tmp_path: Path, kin
     path = written(tmp_path, work, target=target, cuts=cuts, last=LAST)
     for step in crashes:
         with failpoints.placed(step), pytest.raises(failpoints.PlacedCrash, match=step):
-            run(spark, path, "--max-files", "4", merge=merge)
+            materialized(spark, path, "--max-files", "4", merge=merge)
         view = look(tmp_path / "tables")
         (upper,) = view.frontier.elements
         assert work.truth(upper) == work.shown(seen(view)), step
-    reader = run(spark, path, merge=merge)
+    reader = materialized(spark, path, merge=merge)
 
     assert (Exit.DONE, Antichain([2 * cuts])) == (outcome(reader), reader.released)
     assert work.truth(2 * cuts) == work.shown(seen(look(tmp_path / "tables")))
@@ -123,7 +98,7 @@ def test_views_are_kept_through_crashes(spark: SparkSession, tmp_path: Path, kin
                 file.unlink()
         left = f"its logs complete through {2 * cuts + 3}: these are not the logs that it was made of"
         with pytest.raises(IncompleteError, match=left):
-            run(spark, path)
+            materialized(spark, path)
     if merge:
         said = opened(tmp_path / "tables" / "account_total").history()
         engines = ["Spark" in one["engineInfo"] for one in reversed(said[:-1])]
@@ -189,21 +164,24 @@ def test_other_logs_than_the_views_were_made_of_are_refused(tmp_path: Path, monk
 
     given = read_plan(str(path))
     runtime = made()
-    assert views_end == opened_views(given, runtime).upper
+    views = views_of(given, runtime)
+    views.begin()
+    assert (views_end, views_end) == (views.found(), views.upper)
     runtime.close()
     shutil.rmtree(tmp_path / "logs" / "entries")
     written(tmp_path, Workload(seed=1), target=LAKE, cuts=2)
     given = read_plan(str(path))
     runtime = made()
     with pytest.raises(ForeignStateError, match="was made of another log 'entries'"):
-        opened_views(given, runtime)
+        views_of(given, runtime)
     runtime.close()
     with monkeypatch.context() as patch:
         # Another job committed after this one had looked, and before it took over.
         patch.setattr(type(given), "demand_continued", lambda given: None)
         runtime = made()
+        views = views_of(given, runtime)
         with pytest.raises(ForeignStateError, match="was made of another log 'entries'"):
-            opened_views(given, runtime)
+            views.begin()
         runtime.close()
     runtime = made()
     runtime.open()
@@ -231,21 +209,21 @@ def test_what_a_task_meets_is_told_as_it_is(spark: SparkSession, tmp_path: Path)
 
     # A batch with the two cuts, and one that goes wrong.
     with pytest.raises(ViewError, match="account_total, key .'account z',.: it would have -1 rows"):
-        run(spark, path, "--max-files", "4")
+        materialized(spark, path, "--max-files", "4")
     assert work.truth(4) == work.shown(seen(open_lake(tmp_path / "tables")))
 
     named = path.with_name("owners.yaml")
     text = path.read_text("utf-8").replace("now, key: [name]", "now, key: [owner]").replace(" conformance", " owners")
     named.write_text(text.replace("folder: tables", "folder: owners").replace(": recovery", ": owners-log"), "utf-8")
     with pytest.raises(MalformedError, match="account_now: the key column 'owner' is null in .*name key columns"):
-        run(spark, named, "--max-files", "4", "--state", str(tmp_path / "owners-state"))
+        materialized(spark, named, "--max-files", "4", "--state", str(tmp_path / "owners-state"))
     assert {} == dict(open_lake(tmp_path / "owners").rows("account_total"))
 
     # The target was begun anew and the state was not: nothing between may be lost.
     for name in ("tables", "recovery"):
         (tmp_path / name).rename(tmp_path / f"old-{name}")
-    with pytest.raises(RefusedError, match="Remove the reader's state"):
-        run(spark, path)
+    with pytest.raises(RefusedError, match="remove the state and its checkpoint"):
+        materialized(spark, path)
 
 
 @pytest.mark.parametrize(

@@ -98,6 +98,7 @@ def test_an_output_in_which_nothing_is_finished_has_no_last_table(starts: dict[s
     So it is where the others have come to where the log of a table begins, and no further.
     """
     made = OutputFolder(tmp_path, {"things": PLAIN}, Antichain([5]), TableCoverage((), starts))
+    made.begin()
     if starts:
         made.apply({}, Antichain([5]), Antichain([9]))
     with pytest.raises(IncompleteError, match="no time is finished in things yet: let the replay go on"):
@@ -157,7 +158,7 @@ def test_a_gap_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     """Whoever begins ahead of the upper has left something out."""
     made = OutputFolder(tmp_path, {"things": PLAIN}, START)
 
-    with pytest.raises(RefusedError, match="has everything up to 0, and is offered what comes from 3 on"):
+    with pytest.raises(RefusedError, match="everything up to 3, and the output in .* has it only up to 0"):
         made.apply({"things": frame(spark, [(A, 3, 1)])}, Antichain([3]), Antichain([4]))
 
 

@@ -122,7 +122,7 @@ def test_a_lost_output_is_not_begun_with_a_gap(spark: SparkSession, tmp_path: Pa
 
     shutil.rmtree(wanted.output)
     put(tmp_path / "things", said[-1:])
-    with pytest.raises(RefusedError, match="Remove the reader's state and checkpoint"):
+    with pytest.raises(RefusedError, match="remove the state and its checkpoint"):
         run(spark, wanted)
 
     shutil.rmtree(wanted.state)
@@ -212,7 +212,7 @@ def test_a_target_that_fails_leaves_the_state_before_it(spark: SparkSession, tmp
     said = messages(updates(8), 12, seed=8)
     wanted = plan(tmp_path, [put(tmp_path / "things", said, per_file=30)])
     tables = wanted.output / "things"
-    OutputFolder(wanted.output, wanted.tables, wanted.start)
+    OutputFolder(wanted.output, wanted.tables, wanted.start).begin()
     tables.write_text("in the way")
     with pytest.raises(OutputError, match="directory cannot be written"):
         run(spark, wanted)
