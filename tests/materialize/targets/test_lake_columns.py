@@ -19,6 +19,7 @@ from cdcv2.materialize.protocol.messages import Field, Table
 from cdcv2.materialize.targets.lake import held
 from cdcv2.materialize.targets.lake.columns import canonical_keys
 from cdcv2.materialize.targets.lake.driver import LakeDriver, open_lake
+from cdcv2.materialize.targets.lake.files import StatedFile
 from cdcv2.protocol.timeline import Cut
 from cdcv2.rows.row_type import RowType
 from tests.materialize.lake_by_rows import in_a_lake, in_delta
@@ -82,22 +83,23 @@ def spell(folder: Path, text: str) -> None:
 def test_young_files_are_read_once_and_so_many_bytes_are_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The youngest; one that was changed by hand, or has become too large, is read again, or by others."""
     read, before = list[str](), held.read_part
-    monkeypatch.setattr(held, "read_part", lambda path: read.append(path.name) or before(path))
-    paths = [tmp_path / name for name in "abc"]
-    for number, path in enumerate(paths):
-        pq.write_table(pa.table({"n": [number] * 1000}), path)
+    monkeypatch.setattr(held, "read_part", lambda file: read.append(file.path.name) or before(file))
+    paths = [StatedFile(tmp_path / name, 1000, ["n"]) for name in "abc"]
+    for number, file in enumerate(paths):
+        pq.write_table(pa.table({"n": [number] * 1000}), file.path)
     files = held.HeldFiles(20_000)
     assert [[1], [2]] == [rows["n"].unique().to_pylist() for rows in files.last_of("t", paths)]
     # The third one is found to be too large, once.
     assert (["c", "b", "a"], 2) == (read, len(files.last_of("t", paths)))
 
-    pq.write_table(pa.table({"n": [7] * 1000}), paths[2])
+    pq.write_table(pa.table({"n": [7] * 1000}), paths[2].path)
     assert [[1], [7]] == [rows["n"].unique().to_pylist() for rows in files.last_of("t", paths)]
     # Another table may have as many bytes as this one leaves.
     assert [] == files.last_of("u", paths[:1]) and ["c", "b", "a", "c", "a"] == read
-    pq.write_table(pa.table({"n": [8] * 3000}), paths[2])
+    paths[2] = paths[2]._replace(rows=3000)
+    pq.write_table(pa.table({"n": [8] * 3000}), paths[2].path)
     assert [] == files.last_of("t", paths) + files.last_of("t", paths) and "cbacac" == "".join(read)
-    paths[2].unlink()
+    paths[2].path.unlink()
     assert [] == files.last_of("t", paths)
 
 

@@ -117,9 +117,12 @@ def test_an_earlier_output_is_continued_in_the_format_of_a_lake(old: Path, monke
     for full in (False, True):
         monkeypatch.setattr(LakeFolder, "FULL", number + 1 if full else 64)
         (last,) = before.parts["plain"][-1:]
-        copy = TableFile(f"{last.name}-{number}", rows_in(folder.file("plain", last)), 5)
-        shutil.copy(folder.file("plain", last), folder.file("plain", copy))
-        after = before.with_transaction(Range(), Antichain([number + 1]), {"plain": [copy]})
+        (lower,) = before.frontier
+        copy = TableFile(f"{last.name}-{number}", rows_in(folder.file("plain", last)), lower)
+        rows = pq.read_table(folder.file("plain", last))
+        rows = rows.set_column(1, "time", pa.array([lower] * len(rows), pa.int64()))
+        pq.write_table(rows, folder.file("plain", copy))
+        after = before.with_transaction(Range(), Antichain([lower + 1]), {"plain": [copy]})
         folder.append(number + 1, before, after)
         number, before = number + 1, after
         plain = folder._numbered.read(number)

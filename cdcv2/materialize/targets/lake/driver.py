@@ -163,7 +163,7 @@ class LakeDriver(StagedDriver):
         most = self._most * _APPENDED if table.multiset else self._most
         if manifest is None or len(parts) <= most or first == len(parts) - 1:
             return
-        given = [read_part(self._folder.file(table.name, part)) for part in parts[first:]]
+        given = [read_part(file) for file in LakeView(self._folder, manifest).files(table.name)[first:]]
         if table.multiset:
             rows = counts.merged(table, given, manifest.counts[table.name])
         else:

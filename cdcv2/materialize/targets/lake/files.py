@@ -10,11 +10,11 @@ from __future__ import annotations
 import os
 import re
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from cdcv2.errors import MalformedError, OutputError, UsageError
 from cdcv2.materialize.intake import canonical
@@ -25,6 +25,8 @@ from cdcv2.store.numbered import durable
 from cdcv2.views.arrow_columns import DIGITS, arrow_column
 
 KEY, GONE, DIFF = "cdcv2_key", "cdcv2_gone", "cdcv2_diff"
+#: A file has its own name in it, so that one in the place of another is found.
+_OWN_NAME = b"cdcv2.file"
 #: how many rows are held in memory before they are written
 _BUFFER = 50_000
 #: kinds of values that are the same in many rows, often enough
@@ -198,8 +200,9 @@ class StagedFile:
 
             def made() -> Any:
                 path.parent.mkdir(parents=True, exist_ok=True)
+                schema = self._schema.with_metadata({_OWN_NAME: self._part.name})
                 return self._pa.parquet.ParquetWriter(
-                    path, self._schema, compression="zstd", use_dictionary=self._repeating
+                    path, schema, compression="zstd", use_dictionary=self._repeating
                 )
 
             self._writer = self._errors(made)
@@ -215,25 +218,81 @@ class StagedFile:
             ) from cause
 
 
-def read_part(path: Path, wanted: Any = None, column: str = KEY, *, columns: Sequence[str] | None = None) -> Any:
+class StatedFile(NamedTuple):
+    """A file, and what the manifest that names it states: how many rows it has, and which columns."""
+
+    path: Path
+    rows: int
+    columns: Sequence[str]
+
+    def demand(self, file: Any) -> None:
+        """Raise OutputError for a pyarrow.parquet.ParquetFile that is not this file, by its end."""
+        own = (file.schema_arrow.metadata or {}).get(_OWN_NAME)
+        # Files of earlier releases do not have it.
+        if own not in (None, self.path.stem.encode()):
+            raise unlike(self.path, f"is the file {own.decode()}")
+        demand_columns(self.path, self.columns, file.schema_arrow.names)
+        demand_rows(self.path, self.rows, int(file.metadata.num_rows))
+
+
+def demand_columns(place: Path, stated: Collection[str], found: Collection[str]) -> None:
+    """Raise OutputError unless a file has the columns that its manifest states."""
+    if set(stated) != set(found):
+        raise unlike(place, f"has the columns {', '.join(found)}, and its manifest states {', '.join(stated)}")
+
+
+def demand_rows(place: Path, stated: int, found: int) -> None:
+    """Raise OutputError unless a file, or a folder of files, has as many rows as its manifest states.
+
+    >>> demand_rows(Path("lake/t/7f.parquet"), 3, 3)
+    """
+    if stated != found:
+        raise unlike(place, f"has {found} rows, and its manifest states {stated}")
+
+
+def unlike(place: Path, what: str) -> OutputError:
+    """The error of a file that is not what its manifest states.
+
+    >>> str(unlike(Path("lake/t/7f.parquet"), "has 2 rows, and its manifest states 3"))[:73]
+    "the lake's file lake/t/7f.parquet has 2 rows, and its manifest states 3: "
+    """
+    return OutputError(
+        f"the lake's file {place} {what}: it was cut, or another file stands in its place. Restore it, or begin again "
+        "with the folder and what it was made with empty"
+    )
+
+
+def read_part(
+    given: Path | StatedFile, wanted: Any = None, column: str = KEY, *, columns: Sequence[str] | None = None
+) -> Any:
     """The rows of a file, or some of their columns, or those rows that have one of the wanted values in a column.
 
-    Raises OutputError when it is not there or damaged. Cost: of a file that has none of them, reading that column.
+    Raises OutputError when it is not there, damaged, or not what is stated of it. Cost: of a file that has none of
+    them, reading that column.
     """
-    pa = arrow()
+    pa, path = arrow(), given.path if isinstance(given, StatedFile) else given
     with _reading(path), pa.parquet.ParquetFile(path) as file:
+        if isinstance(given, StatedFile):
+            given.demand(file)
         # Threads cost more than they gain where there is little to read.
         threads = path.stat().st_size > 1 << 20
         if wanted is None:
-            return file.read(columns, use_threads=threads)
-        return pa.concat_tables([file.schema_arrow.empty_table(), *_found(file, wanted, column, threads)])
+            return file.read(columns, use_threads=threads).replace_schema_metadata()
+        found = pa.concat_tables([file.schema_arrow.empty_table(), *_found(file, wanted, column, threads)])
+        return found.replace_schema_metadata()
 
 
 def rows_in(path: Path) -> int:
     """How many rows a file has. Raises OutputError as :func:`read_part`. Cost: reads the end of it."""
-    pa = arrow()
-    with _reading(path), pa.parquet.ParquetFile(path) as file:
+    with end_of(path) as file:
         return int(file.metadata.num_rows)
+
+
+@contextmanager
+def end_of(path: Path) -> Iterator[Any]:
+    """A file as a pyarrow.parquet.ParquetFile, of which only the end is read. Raises as :func:`read_part`."""
+    with _reading(path), arrow().parquet.ParquetFile(path) as file:
+        yield file
 
 
 @contextmanager

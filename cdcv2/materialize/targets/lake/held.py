@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from cdcv2.materialize.targets.lake.files import read_part
+from cdcv2.materialize.targets.lake.files import StatedFile, read_part
 
 #: Bytes in memory, of all tables together.
 MOST = 64 << 20
@@ -26,11 +26,12 @@ class HeldFiles:
         # Table -> file -> what changes with it (inode, time, size), and its rows; None where they are too many.
         self._held: dict[str, dict[Path, tuple[tuple[int, int, int], Any]]] = {}
 
-    def last_of(self, table: str, paths: Sequence[Path]) -> list[Any]:
+    def last_of(self, table: str, files: Sequence[StatedFile]) -> list[Any]:
         """The rows of the last of these files, of as many as are held. Raises OutputError as :func:`read_part`."""
         known, kept, found = self._held.pop(table, {}), dict[Path, tuple[tuple[int, int, int], Any]](), list[Any]()
         room = self._most - sum(rows.nbytes for one in self._held.values() for _, rows in one.values() if rows)
-        for path in reversed(paths):
+        for file in reversed(files):
+            path = file.path
             try:
                 stat = path.stat()
             except OSError:
@@ -41,7 +42,7 @@ class HeldFiles:
             if before is None or before[0] != stamp:
                 if stat.st_size * _UNPACKED > room:
                     break
-                rows = read_part(path)
+                rows = read_part(file)
                 before = stamp, rows if rows.nbytes <= room else None
             kept[path] = before
             if before[1] is None:

@@ -5,7 +5,9 @@ What may be read, and which files have it, is decided here for readers on Spark,
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ from cdcv2.completeness import through_text
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import MAX_TIME, Time, check_time, less_equal
 from cdcv2.errors import IncompleteError, MalformedError, MissingLogError, RefusedError, UsageError
-from cdcv2.materialize.targets.lake.files import read_part
+from cdcv2.materialize.targets.lake.files import demand_columns, demand_rows, end_of, read_part, unlike
 from cdcv2.materialize.targets.lake.manifest import LakeFolder, LakeManifest
 from cdcv2.protocol.timeline import demand_started
 from cdcv2.rows.columns import UpdateBatch, arrow_type
@@ -67,9 +69,40 @@ class TableHistory:
             )
 
     def paths(self, through: Antichain) -> list[Path]:
-        """The files that have its updates at times not beyond a frontier; they may have later ones, too."""
+        """The files that have its updates at times not beyond a frontier; they may have later ones, too.
+
+        Raises OutputError for one that is not what the manifest states. Cost: reads the end of each file.
+        """
         parts = self.manifest.parts.get(self.table, ())
-        return [self.folder.file(self.table, part) for part in parts if not through.less_equal(part.lower or 0)]
+        found = [part for part in parts if not through.less_equal(part.lower or 0)]
+        stated, there, bounds = Counter[Path](), Counter[Path](), self._bounds()
+        for part in found:
+            path = self.folder.file(self.table, part)
+            # Earlier manifests have a number for the files of a batch together, which lie in one folder.
+            batch = path.parent if "/" in part.name else path
+            stated[batch] += part.rows
+            lower = part.lower or 0
+            there[batch] += self._rows(path, lower, bounds[bisect_right(bounds, lower)])
+        for batch, rows in stated.items():
+            demand_rows(batch, rows, there[batch])
+        return [self.folder.file(self.table, part) for part in found]
+
+    def _rows(self, path: Path, lower: int, upper: int) -> int:
+        """How many rows a file has. Raises OutputError for one of other columns, or of the times of other batches."""
+        with end_of(path) as file:
+            data = file.schema_arrow.field("data").type if "data" in file.schema_arrow.names else pa.null()
+            names = [field.name for field in data] if pa.types.is_struct(data) else file.schema_arrow.names
+            demand_columns(path, [field["name"] for field in self.row_type.schema["fields"]], names)
+            for low, high in _times_in(file):
+                if low < lower or high >= upper:
+                    raise unlike(path, f"has times from {low} to {high}, and its manifest states others")
+            return int(file.metadata.num_rows)
+
+    def _bounds(self) -> list[int]:
+        """Where batches begin, sorted, and where the last one ends."""
+        lowers = {part.lower or 0 for parts in self.manifest.parts.values() for part in parts}
+        ends = {time for time in self.manifest.frontier if isinstance(time, int)}
+        return sorted({*lowers, *ends, MAX_TIME + 1})
 
     def read(self, at: Frontier) -> Any:
         """The rows at a time, each once, and how often it is there: a pyarrow.Table."""
@@ -118,6 +151,17 @@ class TableHistory:
             found = pc.min(times).as_py()
             first = found if first is None else min(found, first)
         return first
+
+
+def _times_in(file: Any) -> Iterator[tuple[int, int]]:
+    """The least and the greatest time of each group of rows, as far as the end of the file states them."""
+    for group in range(file.metadata.num_row_groups):
+        column = next(
+            (one for one in map(file.metadata.row_group(group).column, range(file.metadata.num_columns))
+             if one.path_in_schema == "time"), None,
+        )  # fmt: skip
+        if column is not None and column.statistics is not None and column.statistics.has_min_max:
+            yield column.statistics.min, column.statistics.max
 
 
 def _nothing(row_type: RowType) -> UpdateBatch:

@@ -16,7 +16,7 @@ from cdcv2.materialize.intake import canonical
 from cdcv2.materialize.protocol.messages import Key, Table, Values
 from cdcv2.materialize.targets.lake.counts import added, probe
 from cdcv2.materialize.targets.lake.files import (
-    DIFF, GONE, KEY, arrow, current, file_schema, read_part, rows_of, type_of,
+    DIFF, GONE, KEY, StatedFile, arrow, current, file_schema, read_part, rows_of, type_of,
 )
 from cdcv2.materialize.targets.lake.held import HeldFiles
 from cdcv2.materialize.targets.lake.history import Frontier, TableHistory, demand_times, requested, shown
@@ -107,10 +107,15 @@ class LakeView:
             there = ", ".join([*self.manifest.tables, *self.manifest.histories])
             raise MissingLogError(f"the lake in {self.folder.path} has no table {name!r}; it has {there}") from None
 
+    def files(self, table: str) -> list[StatedFile]:
+        """The table's files, and what the manifest states of each."""
+        parts, columns = self.manifest.parts.get(table, ()), file_schema(self._table(table)).names
+        return [StatedFile(self.folder.file(table, part), part.rows, columns) for part in parts]
+
     def _parts(self, table: str, wanted: Any = None, column: str = KEY) -> list[Any]:
-        pa, paths = arrow(), [self.folder.file(table, part) for part in self.manifest.parts.get(table, ())]
-        last = [] if self.held is None else self.held.last_of(table, paths)
-        found = [read_part(path, wanted, column) for path in paths[: len(paths) - len(last)]]
+        pa, files = arrow(), self.files(table)
+        last = [] if self.held is None else self.held.last_of(table, files)
+        found = [read_part(file, wanted, column) for file in files[: len(files) - len(last)]]
         if wanted is None or not last:
             return found + last
         # All at once: what is wanted is hashed by each call.
