@@ -17,8 +17,8 @@ from cdcv2.capture.bound_transaction import Beside, BoundTransaction, stop_of
 from cdcv2.capture.contradictions import LOST, NEW_SOURCE, Commit, Contradiction, uncounted_row, unknown_row
 from cdcv2.capture.coverage import UncoveredTables
 from cdcv2.capture.open_records import (
-    SNAPSHOT, DoubtRecord, EndRecord, HaltRecord, Held, ReleaseRecord, RestartRecord, RowRecord, Said, StartRecord,
-    ThroughRecord, Tx,
+    SNAPSHOT, DoubtRecord, EndRecord, HaltRecord, Held, Passing, ReleaseRecord, RestartRecord, RowRecord, Said,
+    StartRecord, ThroughRecord, Tx, UnendedRecord,
 )
 from cdcv2.capture.released_ends import ReleasedEnds
 from cdcv2.capture.snapshot import rules
@@ -173,17 +173,19 @@ class BoundTransactions:
 
     # -- one step
 
-    def advance(self, records: Iterable[Said | DoubtRecord]) -> StepChanges:
+    def advance(self, records: Iterable[Said | Passing]) -> StepChanges:
         """Take all records of one time. Cost: O(log open) each, and what is released.
 
         Raises SourceStop if they cannot all be right; the object must not be used after that.
         """
         changed, all_said = StepChanges(), list[Said]()
-        doubted = set[Tx]()
+        doubted, unended = set[Tx](), list[UnendedRecord]()
         for record in records:
             if isinstance(record, DoubtRecord):
                 self._tracker.doubt(record.tx)
                 doubted.add(record.tx)
+            elif isinstance(record, UnendedRecord):
+                unended.append(record)
             else:
                 all_said.append(record)
         if not self._told and all_said:
@@ -197,6 +199,10 @@ class BoundTransactions:
                 touched[said.tx] = self._admit(said)
             elif isinstance(said, EndRecord):
                 again.add(said.tx)
+        for one in unended:
+            after = self._tracker.lost_before(one.tx, one.after, one.end)
+            if after is not None:
+                self._tracker.comes_after(one.tx, after)
         self._check({*touched, *doubted})
         self._drop_restarts(again, touched, changed)
         self._release(touched, changed)

@@ -230,7 +230,9 @@ class CommitTransactions:
 
     def recall(self, recalled: ReleasedEnds[int]) -> None:
         """Take what was read again of the transaction topic, before the first fact."""
-        self._begins.recall(recalled.last, gone=recalled.gone)
+        self._begins.recall(
+            recalled.last, gone=recalled.gone, unended=recalled.unended, highest=recalled.highest
+        )
         for tx in recalled.restarted:
             self._tracker.restarted(tx)
         for tx, lsn, _ in recalled.ends:
@@ -248,7 +250,11 @@ class CommitTransactions:
         Returns False for a duplicate. The same END may come several times, with the same counts.
         """
         self._doubt(tx)
-        self._begins.end()
+        for begun, before in self._begins.end(tx, lsn):
+            after = self._tracker.lost_before(begun, before, lsn)
+            # A slot that was lost takes its last transaction with it.
+            if after is not None and not any(before < at <= lsn for at in self.snapshots.declared):
+                self._lost_before(begun, after)
         if lsn in self.snapshots.declared:
             reason = f"transaction {tx} was committed at {lsn}, which was told as the LSN of a snapshot, and is of none"
             self._halt_all(reason, WRONG_LSN, lsn - 1)
@@ -553,7 +559,7 @@ class CommitTransactions:
         return len(self._tracker.open())
 
     def _lost_before(self, tx: int, after: int) -> None:
-        """An earlier run found that the END of a transaction is lost."""
+        """The END of a transaction without rows is lost, or an earlier run found that it is."""
         self._tracker.comes_after(tx, after)
         if self.snapshots.declared:
             self._named[tx] = after

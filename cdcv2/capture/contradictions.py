@@ -65,9 +65,9 @@ def lost_end(tx: object, after: int, instead: Commit[T]) -> str:
     >>> lost_end(6, 70, Commit(7, 90)).partition(":")[0]
     'the END of transaction 6 is missing'
     """
-    named = f"come after the commit {after}" if after >= 0 else "come before any other commit"
+    named = f"comes after the commit {after}" if after >= 0 else "comes before any other commit"
     return (
-        f"the END of transaction {tx} is missing: its rows {named} and before the next one, "
+        f"the END of transaction {tx} is missing: it {named} and before the next one, "
         f"and the next END is {instead.lsn}, of transaction {instead.tx}"
     )
 

@@ -81,6 +81,18 @@ class DoubtRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class UnendedRecord:
+    """BEGIN of the transaction came, then ``end``, the first END behind ``after``, and no END of it.
+
+    Never in TEMP: if its END is lost, nothing of that time is given out.
+    """
+
+    tx: Tx
+    after: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
 class HaltRecord:
     """A fact of the transaction that no update can express (a TRUNCATE): the capture releases neither it nor the rest.
 
@@ -154,5 +166,7 @@ class StartRecord:
 
 #: What a source of transactions reports.
 Said: TypeAlias = Union[RowRecord, HaltRecord, EndRecord, RestartRecord]
+#: What is judged at its time, and is never in TEMP.
+Passing: TypeAlias = Union[DoubtRecord, UnendedRecord]
 #: What TEMP holds, each once.
 Held: TypeAlias = Union[RowRecord, HaltRecord, EndRecord, RestartRecord, ReleaseRecord, ThroughRecord, StartRecord]

@@ -42,6 +42,9 @@ class ReleasedEnds(NamedTuple, Generic[T]):
 
     The topic may have lost its beginning. Then it is unknown whether the transaction of its first record had a BEGIN
     before that, too. ``doubted`` is that transaction; ``gone``: it is that of the first record to be read.
+
+    ``unended`` are the transactions with a BEGIN and no END, ``highest`` is the latest END, 0: none stands there, and
+    the topic begins there; None: that is unknown. See :class:`BeginRecords`.
     """
 
     ends: tuple[tuple[T, int, Mapping[str, int]], ...]
@@ -50,6 +53,8 @@ class ReleasedEnds(NamedTuple, Generic[T]):
     restarted: frozenset[T] = frozenset()
     doubted: T | None = None
     gone: bool = False
+    unended: frozenset[T] = frozenset()
+    highest: int | None = None
 
     def up_to(self, through: int) -> list[tuple[T, int, Mapping[str, int]]]:
         """Those that are released through there, at most as many as are known."""
@@ -71,8 +76,9 @@ def recall(
 
     >>> one, two = TransactionRecord(0, 7, None, {}), TransactionRecord(1, 7, 100, {"a": 1})
     >>> topic = [one, two, TransactionRecord(2, 8, None, {})]
-    >>> recall(lambda low, high: topic[low:high], 0, 3, 100)
-    ReleasedEnds(ends=((7, 100, {'a': 1}),), whole=True, last=8, restarted=frozenset(), doubted=None, gone=False)
+    >>> recall(lambda low, high: topic[low:high], 0, 3, 100)  # doctest: +NORMALIZE_WHITESPACE
+    ReleasedEnds(ends=((7, 100, {'a': 1}),), whole=True, last=8, restarted=frozenset(), doubted=None, gone=False,
+        unended=frozenset({8}), highest=100)
 
     Cost: about twice ``known`` transactions are read, more if some were sent again. Source: how a restarted connector
     sends records again.
@@ -89,17 +95,21 @@ def recall(
     before = [record for record in records if start is None or record.offset < start]
     last = before[-1].tx if before and before[-1].end is None else None
     is_cut = low == first > 0
+    begins = BeginRecords[T]()
+    begins.recall(None, highest=0 if low == first == 0 else None)
+    restarted = _restarted(before, begins)
     return ReleasedEnds(
-        tuple(ends), low == 0 or len(released) >= wanted > 0, last, _restarted(before),
+        tuple(ends), low == 0 or len(released) >= wanted > 0, last, restarted,
         before[0].tx if is_cut and before else None, is_cut and not before,
+        begins.unended, begins.highest,
     )
 
 
-def _restarted(records: list[TransactionRecord[T]]) -> frozenset[T]:
-    found, begins = set[T](), BeginRecords[T]()
+def _restarted(records: list[TransactionRecord[T]], begins: BeginRecords[T]) -> frozenset[T]:
+    found = set[T]()
     for record in records:
         if record.end is not None:
-            begins.end()
+            begins.end(record.tx, record.end)
             found.discard(record.tx)
         elif begins.begin(record.tx):
             found.add(record.tx)

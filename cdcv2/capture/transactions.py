@@ -211,7 +211,7 @@ class TransactionTracker(Generic[T]):
         return None
 
     def lost(self) -> tuple[T, int] | None:
-        """A transaction whose END is lost, with the commit that its rows come after; None: no END is lost.
+        """A transaction whose END is lost, with the commit that it comes after; None: no END is lost.
 
         Its END would be the first one after that commit. ENDs come in order, and a later one was read.
         """
@@ -219,6 +219,16 @@ class TransactionTracker(Generic[T]):
         if after >= self._highest:
             return None
         return min((tx for tx, named in self._after.items() if named == after), key=str), after
+
+    def lost_before(self, tx: T, after: int, lsn: int) -> int | None:
+        """The same of a transaction without rows: its BEGIN came, then ``lsn``, the first END behind ``after``.
+
+        The commit that it comes after, -1: none; None: its END is not lost. Perhaps it was there before the BEGIN.
+        """
+        through = self.through or 0
+        if lsn <= through or tx in self._end_of or self.released.has(tx):
+            return None
+        return max(after, through) or -1
 
     def lost_text(self, lost: tuple[T, int]) -> str:
         """What :meth:`lost` found, in words."""

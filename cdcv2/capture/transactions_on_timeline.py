@@ -24,7 +24,7 @@ from functools import reduce
 from typing import NamedTuple
 
 from cdcv2.capture.bound_transactions import BoundTransactions
-from cdcv2.capture.open_records import DoubtRecord, Held, RowRecord, Said, StartRecord, Tx
+from cdcv2.capture.open_records import Held, Passing, RowRecord, Said, StartRecord, Tx
 from cdcv2.capture.released_ends import ReleasedEnds
 from cdcv2.capture.state import State
 from cdcv2.completeness import through_text
@@ -106,7 +106,7 @@ class Transactions:
         self._whole = BoundTransactions(begun, state, uncovered=uncovered, partial=partial, had=had)
         self._whole.restore(_content(temp, self._frontier), recalled)
         # What came at times that are not finished: each record once.
-        self._pending: OpenTimes[dict[Said | DoubtRecord, None]] = OpenTimes(total=True)
+        self._pending: OpenTimes[dict[Said | Passing, None]] = OpenTimes(total=True)
         self._stop: SourceStop | None = None
         self._look_for_halt()
 
@@ -180,7 +180,7 @@ class Transactions:
         self._look_for_halt()
         return summary._replace(frontier=self._frontier)
 
-    def _arrived(self, said: Said | DoubtRecord, time: int, diff: int) -> None:
+    def _arrived(self, said: Said | Passing, time: int, diff: int) -> None:
         if diff < 1:
             raise MalformedError(f"{said!r} was taken back at {time}: sources of transactions only add")
         if self._frontier.less_equal(time):
@@ -190,7 +190,7 @@ class Transactions:
         elif self._since.less_equal(time):
             raise MalformedError(f"{said!r} came at {time}, and all before {self._frontier} was said to be there")
 
-    def _finish(self, time: int, records: Iterable[Said | DoubtRecord], summary: TransactionSummary) -> bool:
+    def _finish(self, time: int, records: Iterable[Said | Passing], summary: TransactionSummary) -> bool:
         """Go on by one time; whether that was possible."""
         try:
             changed = self._whole.advance(records)

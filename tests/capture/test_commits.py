@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -557,3 +558,104 @@ def test_the_model_has_what_it_is_for() -> None:
                 seen[fact.tx, fact.order] = str(position.part)
     assert min(repeats, behind, moved) > 50
     assert SNAPSHOT_LSN == 1000
+
+
+# -- a BEGIN without an END
+
+
+def said(commits: CommitTransactions, *records: tuple[int, int] | int) -> None:
+    """Records of the transaction topic, in order: a BEGIN is a transaction, an END that and its commit."""
+    for one in records:
+        if isinstance(one, int):
+            commits.begin(one)
+        else:
+            commits.end(*one, {})
+
+
+def whole() -> CommitTransactions:
+    """A capture without a snapshot that reads a transaction topic from its beginning."""
+    commits = streaming()
+    commits.recall(ReleasedEnds((), True, None, highest=0))
+    return commits
+
+
+def through(commits: CommitTransactions) -> int | None:
+    """Up to where it releases."""
+    release = commits.ready()
+    return None if release is None else release.through
+
+
+@pytest.mark.parametrize("known", [(), (5, (5, 90))], ids=["first", "later"])
+def test_a_transaction_of_which_there_is_only_a_begin_is_not_passed_by(known: Sequence[tuple[int, int] | int]) -> None:
+    """Its rows are lost with its END: the END of the next one shows that."""
+    commits = whole()
+    said(commits, *known, 7, 8, (8, 120))
+    before = 90 if known else None
+
+    assert through(commits) == before
+    stop = commits.stopped()
+    named = "comes after the commit 90" if known else "comes before any other commit"
+    assert stop is not None
+    assert f"the END of transaction 7 is missing: it {named} and before the next one" in stop.reason
+    assert "the next END is 120, of transaction 8" in stop.reason
+    kept = CommitTransactions.restore(commits.export(), [TABLE], snapshot="none")
+    assert through(kept) is None
+
+
+@pytest.mark.parametrize("records", [
+    pytest.param((7, (7, 100), 8, 7, (7, 100), 8, (8, 120)), id="from an earlier one on"),
+    pytest.param((7, (7, 100), 8, (7, 100), 8, (8, 120)), id="from inside an earlier one on"),
+    pytest.param((7, (7, 100), 8, 8, (8, 120)), id="from its start on"),
+    pytest.param((7, (7, 100), 8, (8, 120)), id="from inside it on"),
+    pytest.param((7, (7, 100), 8, 7, 7, (7, 100), 8, 7, (7, 100), 8, (8, 120)), id="again and again"),
+    pytest.param((7, (7, 100), 8, (8, 120), 7, (7, 100), 7, (7, 100), 8, (8, 120)), id="behind its END"),
+])  # fmt: skip
+def test_a_connector_that_is_restarted_leaves_begins_without_an_end(records: tuple[tuple[int, int] | int, ...]) -> None:
+    """It goes on behind some record that it sent, or at one, and sends all that follows."""
+    commits = whole()
+    said(commits, *records, 9, (9, 130))
+
+    assert (through(commits), commits.stopped()) == (130, None)
+
+
+def test_a_begin_before_all_known_ends_shows_nothing() -> None:
+    """The topic has lost its beginning: perhaps the END that follows was before the BEGIN, and is sent again."""
+    commits = streaming()
+    commits.recall(ReleasedEnds((), True, None))
+    said(commits, 9, 7, (7, 100))
+    assert (through(commits), commits.stopped()) == (100, None)
+    said(commits, 8, (8, 110), 9, (9, 120))
+    assert (through(commits), commits.stopped()) == (120, None)
+
+    said(commits, 10, 11, (11, 140))
+    assert through(commits) == 120 and commits.stopped() is not None
+
+
+def test_a_copy_of_a_begin_that_another_task_sent_late_shows_nothing() -> None:
+    """The transaction is released: its END was there."""
+    commits = whole()
+    said(commits, 7, (7, 100))
+    commits.settle(commits.ready())  # type: ignore[arg-type]
+    said(commits, 7, 8, (8, 120))
+
+    assert (through(commits), commits.stopped()) == (120, None)
+
+
+@pytest.mark.parametrize("records, lost", [((9, (9, 120)), True), ((8, (8, 110), 9, (9, 120)), False)])
+def test_a_start_knows_of_begins_without_an_end(records: tuple[tuple[int, int] | int, ...], lost: bool) -> None:
+    """Those before the record that it begins at."""
+    commits = streaming()
+    commits.recall(ReleasedEnds((), True, 8, unended=frozenset({8}), highest=100))
+    said(commits, *records)
+
+    assert (through(commits) is None) == (commits.stopped() is not None) == lost
+
+
+@pytest.mark.parametrize("declared, stops", [((), True), ((1110,), False)])
+def test_a_snapshot_taken_anew_makes_up_for_the_end_of_a_lost_slot(declared: tuple[int, ...], stops: bool) -> None:
+    """The slot was lost inside its last transaction."""
+    commits = CommitTransactions([TABLE], again=declared)
+    commits.recall(ReleasedEnds((), True, None, highest=0))
+    said(commits, 7, (7, 1100), 8, 9, (9, 1120))
+
+    assert (commits.lost is True) == stops

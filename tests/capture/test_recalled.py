@@ -7,6 +7,7 @@ from bisect import bisect_right
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from cdcv2.capture.begins import BeginRecords
 from cdcv2.capture.released_ends import ReleasedEnds, TransactionRecord, read_on, recall
 
 KNOWN = 4
@@ -127,3 +128,39 @@ def test_no_end_vouches_for_itself(topic: list[TransactionRecord[int]], data: st
     found = recall(lambda low, high: altered[low:high], 0, len(altered), through, known=len(ends) + 2)
 
     assert [(end // 10, end, {"a": end // 10}) for end in sorted({*ends})] == list(found.ends)
+
+
+def lost_in(topic: list[TransactionRecord[int]], first: int, at: int) -> list[tuple[int, int]]:
+    """Of which transactions a capture finds that the END is lost, that reads from there on a topic trimmed so."""
+    begins, found = BeginRecords[int](), recalled(topic, first, at, 0)
+    begins.recall(found.last, gone=found.gone, unended=found.unended, highest=found.highest)
+    lost = list[tuple[int, int]]()
+    for one in topic[at:]:
+        if one.end is None:
+            begins.begin(one.tx)
+        else:
+            lost += begins.end(one.tx, one.end)
+    return lost
+
+
+@settings(max_examples=300, deadline=None)
+@given(topics(), st.data())
+def test_no_restart_of_a_connector_looks_like_a_lost_end(
+    topic: list[TransactionRecord[int]], data: st.DataObject
+) -> None:
+    """Wherever a capture begins to read, and whatever the topic has lost before that."""
+    at = data.draw(st.integers(0, len(topic)))
+    assert lost_in(topic, data.draw(st.integers(0, at)), at) == []
+
+
+@settings(max_examples=200, deadline=None)
+@given(topics(), st.data())
+def test_a_lost_end_is_found_at_the_next_one(topic: list[TransactionRecord[int]], data: st.DataObject) -> None:
+    """Also by a start that does not read the BEGIN."""
+    gone = data.draw(st.sampled_from(sorted({one.tx for one in topic})))
+    left = [one for one in topic if (one.tx, one.end is None) != (gone, False)]
+    left = [one._replace(offset=at) for at, one in enumerate(left)]
+    later = [at for at, one in enumerate(left) if (one.end or 0) > 10 * gone]
+    at = data.draw(st.integers(0, later[0] if later else len(left)))
+
+    assert lost_in(left, 0, at)[:1] == ([(gone, 10 * (gone - 1))] if later else [])

@@ -263,6 +263,10 @@ class Judge:
                 yield Culprit(LATE_END, end.commit, harm, end.tx, at_once=True)
             seen = max(seen, end.commit)
             yield from self._of_one(end, known, released)
+        for tx in {one.tx for one in known.of("begin")} - {one.tx for one in [*ends, *known.of("row")]}:
+            if any(one.commit > self.commits[tx] for one in ends):
+                # Where little is read again of the topic, a start may not know of the BEGIN.
+                yield Culprit("a lost END", self.commits[tx], self.world.known is None, tx)
         for tx in {one.tx for one in known.of("row")} - {one.tx for one in ends}:
             if any(one.commit > self.commits[tx] for one in ends):
                 yield Culprit("a lost END", self.commits[tx], True, tx)

@@ -25,7 +25,9 @@ MISHAPS = (
 ANOTHER_SEQUENCE = "another sequence"
 #: The connector covers a table only after its snapshot, and the table had rows before.
 LATE_TABLE = "late table"
-FEATURES = (ANOTHER_SEQUENCE, LATE_TABLE, *MISHAPS)
+#: Of a transaction only its BEGIN is in the topics.
+LOST_TRANSACTION = "lost transaction"
+FEATURES = (ANOTHER_SEQUENCE, LATE_TABLE, LOST_TRANSACTION, *MISHAPS)
 Cut = dict[Place, int]
 
 
@@ -123,6 +125,9 @@ def drawn(seed: int, features: Collection[str] = FEATURES) -> World:
         drawing.covers = late.choice((0, 0, 1, 3))
     drawing.live(mishaps)
     mishaps &= drawing.did | {"TRUNCATE", "old connector"}
+    lost = random.Random(f"{seed} lost transaction")
+    if LOST_TRANSACTION in features and not mishaps and lost.random() < 0.25 and drawing.lose(lost):
+        mishaps |= {LOST_TRANSACTION}
     full = frozenset({KEYLESS} | ({KEYED, RARE} if chance.random() < 0.5 else set()))
     world = World(seed, snapshot, full, tuple(sorted(mishaps)), database, connector, [], late=is_late)
     world.stages = _stages(chance, world, drawing.first)
@@ -131,7 +136,8 @@ def drawn(seed: int, features: Collection[str] = FEATURES) -> World:
         # All that is whole is released then, and the next start finds what contradicts it.
         world.stages = [_before(world, *drawing.contradicts), world.whole]
     world.known = chance.choice((None, None, None, 2, 4))
-    world.forgets = chance.random() < 0.2
+    # A BEGIN without anything else is in the transaction topic alone, so what that forgets nothing shows any more.
+    world.forgets = chance.random() < 0.2 and LOST_TRANSACTION not in mishaps
     return world
 
 
@@ -205,6 +211,15 @@ class _Drawing:
         if one is None:
             return False
         ends[:] = [sent for sent in ends if sent.what != "end" or sent.tx != one.tx]
+        return True
+
+    def lose(self, chance: random.Random) -> bool:
+        """No copy of the END of a transaction is in the topics, and none of its rows; it may have no captured ones."""
+        if self.contradicts is not None or not self.database.transactions:
+            return False
+        gone = chance.choice(self.database.transactions).tx
+        for sent in self.entries.values():
+            sent[:] = [one for one in sent if one.what not in ("end", "row", "tombstone") or one.tx != gone]
         return True
 
     def _late_end(self) -> bool:

@@ -20,8 +20,8 @@ from cdcv2.capture.facts import Notification, PartialChangeFact, Record, RowFact
 from cdcv2.capture.log_set import Advance, LogSet
 from cdcv2.capture.open_record_codec import OpenRecordCodec
 from cdcv2.capture.open_records import (
-    SNAPSHOT, BeginRecord, DoubtRecord, EndRecord, HaltRecord, Held, ReleaseRecord, RestartRecord, RowRecord, Said,
-    StartRecord, ThroughRecord, Tx,
+    SNAPSHOT, BeginRecord, DoubtRecord, EndRecord, HaltRecord, Held, Passing, ReleaseRecord, RestartRecord, RowRecord,
+    Said, StartRecord, ThroughRecord, Tx, UnendedRecord,
 )
 from cdcv2.capture.partial_changes import PartialChangeCodec
 from cdcv2.capture.released_ends import ReleasedEnds
@@ -104,7 +104,7 @@ class Database:
         # What TEMP's log has of restarts beyond where it goes on, with the times; only where a transaction is in doubt.
         self._ahead: frozenset[tuple[RestartRecord, int]] = frozenset()
         # Time -> what came at it.
-        self._said: dict[int, list[Said | DoubtRecord]] = {}
+        self._said: dict[int, list[Said | Passing]] = {}
         self._notified: dict[int, list[Notification]] = {}
 
     def _operator(
@@ -189,7 +189,9 @@ class Database:
         # At the time before, at which all of it is there.
         at = check_int(frontier.elements[0]) - 1 if frontier else 0
         recalled = self._recalled([one for one, _ in sums], before, ranges)
-        self._begins.recall(recalled.last, gone=recalled.gone)
+        self._begins.recall(
+            recalled.last, gone=recalled.gone, unended=recalled.unended, highest=recalled.highest
+        )
         self._ahead = frozenset(self._restarts_beyond(frontier) if recalled.gone else ())
         self._transactions = self._operator(tuple((held, at, diff) for held, diff in sums), frontier, recalled)
         held = self._transactions.temp()
@@ -261,7 +263,8 @@ class Database:
                 return
             one = RestartRecord(one.tx)
         elif isinstance(one, EndRecord) and one.tx != SNAPSHOT:
-            self._begins.end()
+            lost = self._begins.end(one.tx, one.commit)
+            self._said.setdefault(into, []).extend(UnendedRecord(tx, after, one.commit) for tx, after in lost)
         self._said.setdefault(into, []).append(one)
 
     def advance(self, frontier: Antichain) -> None:
@@ -310,10 +313,10 @@ class Database:
                 yield said, time, 1
 
     def _end(
-        self, records: Iterable[Said | DoubtRecord], notified: Iterable[Notification]
+        self, records: Iterable[Said | Passing], notified: Iterable[Notification]
     ) -> EndRecord | HaltRecord | None:
         """The End of the snapshot, if it is known, or why there is none."""
-        known = [one for one in records if not isinstance(one, DoubtRecord)]
+        known = [one for one in records if not isinstance(one, (DoubtRecord, UnendedRecord))]
         self._see(known)
         if self._recipe.snapshot != "initial":
             if known and not self._ended:

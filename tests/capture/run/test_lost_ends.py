@@ -139,7 +139,7 @@ def test_reason_and_remedy_name_both_transactions_and_what_to_do() -> None:
 
     assert Antichain([71]) == caught.value.frontier
     assert (
-        "the END of transaction 6 is missing: its rows come after the commit 70 and before the next one, and the next "
+        "the END of transaction 6 is missing: it comes after the commit 70 and before the next one, and the next "
         "END is 90, of transaction 7"
     ) == caught.value.reason
     assert "The transaction topic lacks a record" in caught.value.remedy
@@ -194,7 +194,7 @@ def test_the_first_end_is_missed_as_well() -> None:
     capture = streaming()
     for fact in (row(5, None), end(6, 70, {})):
         capture.absorb_fact(*fact)
-    with pytest.raises(SourceStop, match="transaction 5 is missing: its rows come before any other commit"):
+    with pytest.raises(SourceStop, match="transaction 5 is missing: it comes before any other commit"):
         capture.release()
 
 
