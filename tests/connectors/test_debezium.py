@@ -358,6 +358,12 @@ def test_an_infinite_date_in_an_array_is_that_of_the_stream() -> None:
      "data_collections is 7, not a list"),
     ("src.transaction", b'{"status": "END", "id": "757:5", "data_collections": '
                         b'[{"data_collection": "public.t", "event_count": -3}]}', "event_count of public.t is -3"),
+    ("src.transaction", b'{"status": "END", "id": "757:5", "event_count": 4, "data_collections": '
+                        b'[{"data_collection": "public.t", "event_count": 3}]}',
+     "event_count is 4, and its data_collections count 3"),
+    ("src.transaction", b'{"status": "END", "id": "757:5", "event_count": 4, "data_collections": null}',
+     "event_count is 4, and its data_collections count 0"),
+    ("src.transaction", b'{"status": "END", "id": "757:5", "event_count": "0"}', "event_count is '0', not an integer"),
     ("src.transaction", b'{"status": "END", "id": "757:-5"}', "the LSN -5 is none"),
     ("src.transaction", b'{"status": "END", "id": "757:9223372036854775807"}', "the LSN 9223372036854775807 is none"),
     (TOPIC, json.dumps(envelope("r", after=ROW, source={"lsn": -1})).encode(), "the LSN -1 is none"),

@@ -397,6 +397,10 @@ def _transaction(body: Mapping[str, Any], record: Record) -> Fact:
         if number < 0:
             raise _foreign(f"event_count of {table} is {number}, less than none", record)
         counts[table] = counts.get(table, 0) + number
+    # The connector adds up both of the same events, also behind a restart.
+    if body.get("event_count") is not None and _integer(body, "event_count", record) != sum(counts.values()):
+        reason = f"event_count is {body['event_count']}, and its data_collections count {sum(counts.values())}"
+        raise _foreign(reason, record)
     moment = body.get("ts_ms")
     return End(tx, lsn, counts, moment if type(moment) is int else None)
 
