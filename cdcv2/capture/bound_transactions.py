@@ -21,6 +21,7 @@ from cdcv2.capture.open_records import (
     StartRecord, ThroughRecord, Tx, UnendedRecord,
 )
 from cdcv2.capture.released_ends import ReleasedEnds
+from cdcv2.capture.row_counts import RowCounts, TableEffect
 from cdcv2.capture.snapshot import rules
 from cdcv2.capture.state import State, UnknownChange
 from cdcv2.capture.transactions import OpenEnd, TransactionTracker
@@ -32,8 +33,9 @@ from cdcv2.timeline.ordering import AS_COMPLETE
 
 @dataclass
 class StepChanges:
-    """What one step changes: in the open-records log (TEMP), and in each table."""
+    """What one step changes: in the open-records log (TEMP), and in each table. ``time`` is that of the step."""
 
+    time: int = 0
     temp: list[tuple[Held, int]] = field(default_factory=list)
     output: dict[str, ChangeBatch[Any]] = field(default_factory=dict)
     #: The transactions that the step releases.
@@ -47,7 +49,8 @@ class BoundTransactions:
 
     ``state`` is where before-images are looked up. ``uncovered`` are the tables that the connector has not reported
     yet, and ``partial`` those that have rows which are in no record. ``had`` decides of a row of an uncovered table
-    whether it shows such rows; None: no row is asked.
+    whether it shows such rows; None: no row is asked. ``counted`` has how many rows tables have, as the logs state
+    (:class:`~cdcv2.capture.row_counts.RowCounts`); None: no table is judged by that.
 
     >>> whole = BoundTransactions(StartRecord("commit", ("t",), False))
     >>> changed = whole.advance([RowRecord("t", 7, 1, None, (("a", 1),)), EndRecord.of(7, 50, {"t": 1, "other": 3})])
@@ -61,8 +64,9 @@ class BoundTransactions:
         self, begun: StartRecord, state: State | None = None, *, uncovered: Iterable[str] = (),
         partial: Iterable[str] = (),
         had: Callable[[RowRecord], bool] | None = None,
+        counted: RowCounts | None = None,
     ) -> None:
-        self._begun, self._state, self._had = begun, state, had
+        self._begun, self._state, self._had, self._counted = begun, state, had, counted
         self._uncovered = UncoveredTables(uncovered, partial)
         self._captured = frozenset(begun.tables)
         # Whether TEMP has the StartRecord.
@@ -173,12 +177,12 @@ class BoundTransactions:
 
     # -- one step
 
-    def advance(self, records: Iterable[Said | Passing]) -> StepChanges:
-        """Take all records of one time. Cost: O(log open) each, and what is released.
+    def advance(self, records: Iterable[Said | Passing], time: int = 0) -> StepChanges:
+        """Take all records of one ``time``. Cost: O(log open) each, and what is released.
 
         Raises SourceStop if they cannot all be right; the object must not be used after that.
         """
-        changed, all_said = StepChanges(), list[Said]()
+        changed, all_said = StepChanges(time), list[Said]()
         doubted, unended = set[Tx](), list[UnendedRecord]()
         for record in records:
             if isinstance(record, DoubtRecord):
@@ -413,6 +417,10 @@ class BoundTransactions:
         counts = {} if opened.end is None else dict(opened.end.counts)
         had = self._with_rows_before(opened.rows.values())
         partial = {*self._uncovered.partial, *had}
+        lacking = self._count(tx, opened, changed.time)
+        if lacking is not None:
+            touched[tx] = self._admit(HaltRecord(tx, None, lacking.reason, lacking.remedy))
+            return False
         try:
             does = self._does(tx, [row for row in opened.rows.values() if row.table not in partial])
         except UnknownChange as unknown:
@@ -427,6 +435,22 @@ class BoundTransactions:
         for table, changes in does:
             changed.output.setdefault(table, ChangeBatch()).extend(changes)
         return True
+
+    def _count(self, tx: Tx, opened: BoundTransaction, time: int) -> Contradiction | None:
+        """Count the rows of the tables after a whole transaction; or why it changes rows that cannot be there."""
+        if self._counted is None:
+            return None
+        if tx == SNAPSHOT:
+            covered = (table for table in self.tables if table not in self._uncovered.tables)
+            self._counted.begin({table: opened.seen.get(table, 0) for table in covered})
+            return None
+        effects = dict[str, TableEffect]()
+        for row in opened.rows.values():
+            more, had = effects.get(row.table, (0, False))
+            more += sum([diff for _, diff in row.changes])
+            effects[row.table] = TableEffect(more, had or (self._had is not None and self._had(row)))
+        table = self._counted.take(time, effects)
+        return None if table is None else rules.lacks_rows(tx, table, self._counted.rows(table))
 
     def _with_rows_before(self, rows: Iterable[RowRecord]) -> set[str]:
         """The uncovered tables that had rows before these, which are the first records of them."""

@@ -31,8 +31,9 @@ from cdcv2.capture.contradictions import LOST, Commit, Contradiction
 from cdcv2.capture.coverage import UncoveredTables
 from cdcv2.capture.release import Release, WaitReason, without_end
 from cdcv2.capture.released_ends import ReleasedEnds
+from cdcv2.capture.row_counts import RowCounts, TableEffect
 from cdcv2.capture.snapshot import declarations
-from cdcv2.capture.snapshot.rules import WRONG_LSN
+from cdcv2.capture.snapshot.rules import WRONG_LSN, lacks_rows
 from cdcv2.capture.snapshot.tracker import SnapshotStop, SnapshotTracker
 from cdcv2.capture.state_check import MEMORY_VERSION, check_memory
 from cdcv2.capture.transactions import OpenEnd, TransactionTracker
@@ -53,6 +54,8 @@ class CommitTransactions:
     - ``uncovered``: tables that the connector never reported, as the logs state.
     - ``partial``: tables of which the logs state that some rows are in no record.
     - ``leaves_out``: the capture goes on without such tables.
+    - ``counted``: see :class:`~cdcv2.capture.row_counts.RowCounts`, as the logs state. None: no table is judged by
+      its number of rows, as before-images show each row that is not there.
 
     >>> commits = CommitTransactions(["public.t"], snapshot="none")
     >>> commits.end(7, 100, {"public.t": 2})
@@ -75,12 +78,17 @@ class CommitTransactions:
         self, tables: Iterable[str], *, snapshot: str = "initial", notifications: bool = False, known: int = 0,
         again: Iterable[int] = (), held: Mapping[str, tuple[int, int]] | None = None, empty: Iterable[str] = (),
         uncovered: Iterable[str] = (), partial: Iterable[str] = (), leaves_out: bool = True,
+        counted: Mapping[str, tuple[int, int]] | None = None,
     ) -> None:
         if snapshot not in ("initial", "none"):
             raise UsageError(f"snapshot is 'initial' or 'none', not {snapshot!r}")
         self.tables = tuple(sorted(tables))
         self._mode = snapshot
         self._partial = frozenset(partial)
+        # Without a snapshot the history begins with nothing.
+        self._counted = RowCounts(counted) if counted is not None and snapshot == "initial" else None
+        # By open transaction and table: how many rows more there are after it.
+        self._more: dict[int, dict[str, int]] = {}
         self._uncovered, self._leaves_out = frozenset(uncovered) | self._partial, leaves_out
         # Tables of open transactions whose first row there shows that they had rows before.
         self._had: dict[int, set[str]] = {}
@@ -275,17 +283,24 @@ class CommitTransactions:
         self._judge([] if early is None else [early])
         return early is not None
 
-    def rows_seen(self, tx: int, table: str, distinct: int, highest: int | None = None) -> None:
+    def rows_seen(
+        self, tx: int, table: str, distinct: int, highest: int | None = None, more: int | None = None
+    ) -> None:
         """The transaction has ``distinct`` rows of the table so far, without duplicates (:meth:`is_repeat`).
 
         ``highest`` is the greatest of their order numbers (``data_collection_order``), which count from 1. With 0 rows,
-        what was counted before is forgotten.
+        what was counted before is forgotten. ``more`` is the sum of their diffs (default: all are inserts).
         """
+        if distinct:
+            self._more.setdefault(tx, {})[table] = distinct if more is None else more
+        else:
+            self._more.pop(tx, None)
+            self._had.pop(tx, None)
         self._tracker.rows_seen(tx, table, distinct, distinct if highest is None else highest)
 
     def had(self, tx: int, table: str) -> None:
         """The table's first new row in ``tx`` shows that the table had rows before: see ``had_rows``."""
-        if self._mode == "initial" and (not self.snapshots.released or table in self._uncovered):
+        if self._mode == "initial":
             self._had.setdefault(tx, set()).add(table)
 
     def comes_after(self, tx: int, seq: int | None) -> None:
@@ -375,14 +390,16 @@ class CommitTransactions:
         again = self.snapshots.pending
         transactions, lost = list[Commit[int]](), self._lost(again)
         begins, uncovered = dict[str, int](), UncoveredTables(self._uncovered, self._partial)
+        counted = None if self._counted is None else self._counted.copy()
         if snapshot is not None:
             uncovered.add(self.snapshots.uncovered)
+            self._begin_counting(counted)
         for end in self._tracker.ends():
             if lost is not None and end.lsn > lost[1]:
                 self._perhaps_another = self._perhaps_another or self._stop is None
                 self._halt_all(self._tracker.lost_text(lost), LOST, None)
                 break
-            if (again is not None and end.lsn > again) or self._held_back(end):
+            if (again is not None and end.lsn > again) or self._held_back(end) or self._lacks_rows(end, counted):
                 break
             transactions.append(Commit(end.tx, end.lsn))
             begins.update(dict.fromkeys(uncovered.begin(end.counts, self._had.get(end.tx, ())), end.lsn))
@@ -449,13 +466,36 @@ class CommitTransactions:
             self._halt_all(found.reason, found.remedy, end.lsn - 1)
         return found is not None or bool(self._tracker.missing(end.tx))
 
+    def _begin_counting(self, counted: RowCounts | None) -> None:
+        if counted is not None:
+            counted.begin(self.snapshots.rows(table for table in self.tables if table not in self.snapshots.uncovered))
+
+    def _effects(self, end: OpenEnd[int]) -> dict[str, TableEffect]:
+        """What a whole transaction does to the captured tables."""
+        had, more = self._had.get(end.tx, ()), self._more.get(end.tx, {})
+        return {table: TableEffect(more.get(table, 0), table in had) for table in end.counts if table in more}
+
+    def _lacks_rows(self, end: OpenEnd[int], counted: RowCounts | None) -> bool:
+        """Whether a whole transaction, the next one to be released, changes rows that cannot be there."""
+        table = None if counted is None else counted.take(end.lsn, self._effects(end))
+        if counted is None or table is None:
+            return False
+        found = lacks_rows(end.tx, table, counted.rows(table))
+        self.halt(end.tx, found.reason, found.remedy)
+        return True
+
     def settle(self, release: Release) -> None:
         """Forget what :meth:`ready` returned: it is durable in every log, and stated."""
         self._uncovered, self._partial = release.uncovered, release.partial
         if release.snapshot is not None:
+            self._begin_counting(self._counted)
             self.snapshots.release()
             self._tracker.begin(release.snapshot)
         ended = {tx for tx in release.superseded if self._tracker.end_of(tx) is not None}
+        for tx, lsn in release.transactions if self._counted is not None else ():
+            end = self._tracker.end_of(tx)
+            if end is not None and self._counted is not None:
+                self._counted.take(lsn, self._effects(end))
         self._tracker.settle(release.transactions)
         for tx, _ in release.transactions:
             self._forget(tx, ended=True)
@@ -473,6 +513,7 @@ class CommitTransactions:
         self._halts.pop(tx, None)
         self._named.pop(tx, None)
         self._had.pop(tx, None)
+        self._more.pop(tx, None)
         if ended and (tx in self._first_ones if self.snapshots.declared else self.snapshots.lsn is None):
             self._finished.add(tx)
 
@@ -588,6 +629,7 @@ class CommitTransactions:
         notifications: bool = False, known: int = 0, again: Iterable[int] = (),
         held: Mapping[str, tuple[int, int]] | None = None, empty: Iterable[str] = (),
         uncovered: Iterable[str] = (), partial: Iterable[str] = (), leaves_out: bool = True,
+        counted: Mapping[str, tuple[int, int]] | None = None,
     ) -> CommitTransactions:
         """The decisions as they stood at :meth:`export`, for logs that are stated up to ``known`` (their meet).
 
@@ -596,7 +638,7 @@ class CommitTransactions:
         """
         commits = cls(
             tables, snapshot=snapshot, notifications=notifications, again=again, held=held, empty=empty,
-            uncovered=uncovered, partial=partial, leaves_out=leaves_out,
+            uncovered=uncovered, partial=partial, leaves_out=leaves_out, counted=counted,
         )
         check_memory(plain, commits.tables, snapshot, known)
         through = plain["through"]

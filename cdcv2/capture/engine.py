@@ -8,7 +8,7 @@ are no duplicates; it returns how many there are now, or a contradiction. So no 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from cdcv2.capture.commit_transactions import CommitTransactions
@@ -92,7 +92,8 @@ class LogsState:
     ``knowns`` has for each covered table the time up to which it is stated, ``spans`` the first and the last time at
     which each log has updates. ``firsts``, ``uncovered``, ``partial`` and ``describing`` are those of
     ``CommitTransactions`` (``held`` and ``leaves_out`` there). ``stop`` is a permanent stop that they keep, reason and
-    remedy; None: there is none.
+    remedy; None: there is none. ``rows`` has of each log that begins with the history how many rows its table
+    has, and at which time: see :class:`~cdcv2.capture.row_counts.RowCounts`.
     """
 
     knowns: Mapping[str, int]
@@ -102,6 +103,7 @@ class LogsState:
     partial: frozenset[str] = frozenset()
     describing: bool = True
     stop: tuple[str, str] | None = None
+    rows: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
 
 class CaptureEngine:
@@ -117,7 +119,7 @@ class CaptureEngine:
     ...     CommitTransactions(["public.t"], snapshot="none"), Recipe("p", {"public.t": kind}, snapshot="none"),
     ...     OpenRows())
     >>> engine.end(7, 100, {"public.t": 1}, None, ("p.transaction", 0), 0)
-    >>> engine.rows("public.t", 7, None, ("p.public.t", 0), 1, keep=lambda: (1, 1))
+    >>> engine.rows("public.t", 7, None, ("p.public.t", 0), 1, keep=lambda: (1, 1, 1))
     True
     >>> engine.ready().transactions, engine.positions({("p.transaction", 0): 1})
     ((Commit(tx=7, lsn=100),), {('p.transaction', 0): 0})
@@ -138,10 +140,11 @@ class CaptureEngine:
     @classmethod
     def opened(
         cls, asked: CaptureRecipe, remembered: Mapping[str, Any] | None, logs: LogsState, rows: RowsStore,
-        clock: CaptureClock
+        clock: CaptureClock, *, looked_up: bool = False
     ) -> CaptureEngine:
         """The engine of a capture that starts or resumes; ``remembered`` is from :meth:`CommitTransactions.export`.
 
+        ``looked_up``: before-images are looked up in the tables, which shows each row that is not there.
         Raises ForeignStateError if that state is of another capture, or is ahead of its logs.
         """
         # With no table covered, the logs do not show how far the capture is.
@@ -150,6 +153,7 @@ class CaptureEngine:
             "snapshot": asked.snapshot, "notifications": asked.notification_topic is not None, "known": known,
             "again": asked.resnapshots, "held": logs.firsts if known > 0 else None, "empty": asked.empty,
             "uncovered": logs.uncovered, "partial": logs.partial, "leaves_out": logs.describing,
+            "counted": None if looked_up else logs.rows,
         }
         made = (
             CommitTransactions(asked.tables, **how)
@@ -198,12 +202,13 @@ class CaptureEngine:
 
     def rows(
         self, table: str, tx: int, seq: int | None, place: Place, highest: int,
-        keep: Callable[[], tuple[int, int] | Contradiction | None], *, numbers_anew: bool = False, had: bool = False,
+        keep: Callable[[], tuple[int, int, int] | Contradiction | None], *, numbers_anew: bool = False,
+        had: bool = False,
     ) -> bool:
         """Take rows of a transaction that name the same commit; False: their transaction is released.
 
         ``highest`` is the greatest of their numbers in their table. ``keep`` keeps them, and returns how many rows of
-        the table the transaction has now, with the greatest number; None: all were kept before.
+        the table the transaction has now, the greatest number, and the sum of their diffs; None: all were kept before.
         """
         commits = self.commits
         commits.snapshots.passed(place)

@@ -20,11 +20,13 @@ Changes = Union[tuple[tuple[Any, int], ...], PartialChange]
 class OpenTransaction:
     """What has been seen of one transaction: its rows by table and ``total_order``, and where it began to be read."""
 
-    __slots__ = ("tables", "numbers", "orders", "first", "null_seq")
+    __slots__ = ("tables", "numbers", "more", "orders", "first", "null_seq")
 
     def __init__(self) -> None:
         self.tables: dict[str, dict[int, Changes]] = {}
         self.numbers: dict[str, Numbers] = {}
+        #: the sum of the diffs of its rows, by table
+        self.more: dict[str, int] = {}
         #: their ``total_order``, whichever the table
         self.orders = Numbers()
         #: partition -> the first offset that holds something of it
@@ -64,6 +66,8 @@ class OpenRows:
         if not transaction.orders.add([fact.order]) or not numbers.add([fact.table_order]):
             return None
         rows[fact.order] = does
+        if not isinstance(does, PartialChange):
+            transaction.more[fact.table] = transaction.more.get(fact.table, 0) + sum([diff for _, diff in does])
         self.rows += 1
         transaction.null_seq |= fact.seq is None
         return True
@@ -72,10 +76,13 @@ class OpenRows:
         """A record of the transaction that is no row (its END, what stops it) must be read again with it."""
         self._transaction(tx).starts_at(place, offset)
 
-    def counted(self, tx: int, table: str) -> tuple[int, int]:
-        """How many rows of the table the transaction has so far, and the greatest of their numbers."""
+    def counted(self, tx: int, table: str) -> tuple[int, int, int]:
+        """How many rows of the table the transaction has so far, the greatest of their numbers, the sum of the diffs.
+
+        A partial change has no diff.
+        """
         transaction = self._open[tx]
-        return len(transaction.tables[table]), transaction.numbers[table].highest
+        return len(transaction.tables[table]), transaction.numbers[table].highest, transaction.more.get(table, 0)
 
     def admit_snapshot(self, fact: SnapshotRow, again: int | None = None) -> int | None:
         """Keep a row of the snapshot; returns how many the table has so far. None: another row has its position.

@@ -26,6 +26,7 @@ from typing import NamedTuple
 from cdcv2.capture.bound_transactions import BoundTransactions
 from cdcv2.capture.open_records import Held, Passing, RowRecord, Said, StartRecord, Tx
 from cdcv2.capture.released_ends import ReleasedEnds
+from cdcv2.capture.row_counts import RowCounts
 from cdcv2.capture.state import State
 from cdcv2.completeness import through_text
 from cdcv2.core.antichain import Antichain
@@ -73,6 +74,7 @@ class Transactions:
             duplicate of these stops it.
         uncovered: tables that the connector had not reported in what was released before ``frontier``; ``partial``
             are those of them that have rows which are in no record; ``had`` decides whether a row shows that.
+        counted: how many rows the tables have, as their logs state; None: no table is judged by that.
 
     Raises ForeignStateError for the TEMP of another capture, RefusedError for a state without the order of commits.
     Memory: TEMP, and what arrived at times that are not finished; cost of a record: O(log open transactions).
@@ -92,6 +94,7 @@ class Transactions:
         uncovered: Iterable[str] = (),
         partial: Iterable[str] = (),
         had: Callable[[RowRecord], bool] | None = None,
+        counted: RowCounts | None = None,
     ) -> None:
         if ordering not in (COMMIT_ORDER, AS_COMPLETE):
             raise UsageError(f"the ordering is {COMMIT_ORDER!r} or {AS_COMPLETE!r}, not {ordering!r}")
@@ -103,7 +106,7 @@ class Transactions:
         if state is not None:
             check_ordered(ordering, "looking up old rows")
         begun = StartRecord(ordering, tuple(sorted(set(tables))), snapshot, state is not None)
-        self._whole = BoundTransactions(begun, state, uncovered=uncovered, partial=partial, had=had)
+        self._whole = BoundTransactions(begun, state, uncovered=uncovered, partial=partial, had=had, counted=counted)
         self._whole.restore(_content(temp, self._frontier), recalled)
         # What came at times that are not finished: each record once.
         self._pending: OpenTimes[dict[Said | Passing, None]] = OpenTimes(total=True)
@@ -193,7 +196,7 @@ class Transactions:
     def _finish(self, time: int, records: Iterable[Said | Passing], summary: TransactionSummary) -> bool:
         """Go on by one time; whether that was possible."""
         try:
-            changed = self._whole.advance(records)
+            changed = self._whole.advance(records, time)
         except SourceStop as found:
             self._frontier = Antichain([time])
             # One that lasts is of what is stated, given out or not.

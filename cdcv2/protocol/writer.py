@@ -76,7 +76,11 @@ class Writer:
         if state is not None:
             _check_state(log, state)
         marked = LogIdentity(log, {} if state is None else state["marks"])
-        reader, self._positions, span, first = _read(marked, origin, state)
+        reader, self._positions, span, first, rows = _read(marked, origin, state)
+        #: Up to where the log was stated when it was opened.
+        self.read_to = reader.known
+        #: The sum of the diffs of all updates at the times before :attr:`read_to`; None: it was not known then.
+        self.rows = rows if reader.frontier == reader.known else None
         #: The first and the last time at which the log has updates; None: none. Not known, and None, from a state.
         self.span = span
         #: The first finished time at which the log has updates, and the sum of their diffs; None as for ``span``.
@@ -201,7 +205,10 @@ class Writer:
 
     def export_state(self) -> dict[str, Any]:
         """What spares the next writer reading the log from the start: a reader's state, and its positions."""
-        return {"reader": self._reader_state, "positions": dict(self._positions), "marks": dict(self._marks)}
+        return {
+            "reader": self._reader_state, "positions": dict(self._positions), "marks": dict(self._marks),
+            "rows": self.rows,
+        }
 
     def _check_orphans(self, upper: Antichain) -> None:
         for time in self._orphans.not_beyond(upper):
@@ -248,21 +255,27 @@ def check_stated(statement: Progress, others: Iterable[Progress], name: str) -> 
 
 def _read(
     log: LogIdentity, start: Antichain, state: Mapping[str, Any] | None
-) -> tuple[Resolver, Positions, tuple[Time, Time] | None, tuple[Time, int] | None]:
-    """A reader of all that the log holds now, the positions behind that, and the span and the first of its updates."""
+) -> tuple[Resolver, Positions, tuple[Time, Time] | None, tuple[Time, int] | None, int | None]:
+    """A reader of all that the log holds now, the positions behind that, the span and the first of its updates.
+
+    And the sum of their diffs; None: the state does not have it.
+    """
     reader = Resolver(start) if state is None else Resolver.restore(state["reader"])
     positions = Positions() if state is None else dict(state["positions"])
     span: tuple[Time, Time] | None = None
     first: tuple[Time, int] | None = None
+    rows = 0 if state is None else state.get("rows")
     for entry in log.read(dict(positions) or None):
         batch = reader.absorb(entry)
+        if batch is not None and rows is not None:
+            rows += sum([diff for _, _, diff in batch.updates])
         if first is None and batch is not None and batch.updates:
             time = batch.updates[0][1]
             first = time, sum(diff for _, at, diff in batch.updates if at == time)
         span = counted(entry.message, span)
         part, offset = entry.position.part, entry.position.offset
         positions[part] = max(positions.get(part, 0), offset + 1)
-    return (reader, positions, span, first) if state is None else (reader, positions, None, None)
+    return (reader, positions, span, first, rows) if state is None else (reader, positions, None, None, rows)
 
 
 def _check_state(log: Log, state: Mapping[str, Any]) -> None:

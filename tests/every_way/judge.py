@@ -198,7 +198,10 @@ class Judge:
 
     def culprits(self, known: Known, released: dict[int, Facts]) -> list[Culprit]:
         """All that the records show."""
-        found = [*self._of_snapshot(known, released), *self._of_transactions(known, released), *self._of_late(known)]
+        found = [
+            *self._of_snapshot(known, released), *self._of_transactions(known, released), *self._of_late(known),
+            *self._of_counts(known, released),
+        ]
         return [replace(one, must=False) if self._is_old(one, known, released) else one for one in found]
 
     def _is_old(self, one: Culprit, known: Known, released: dict[int, Facts]) -> bool:
@@ -344,14 +347,15 @@ class Judge:
         return SNAPSHOT in released and released[SNAPSHOT] != read
 
     def _of_late(self, known: Known) -> Iterator[Culprit]:
-        """A row of the table that was covered late is changed, and was there before: no state has it."""
-        if not (self.way.state and self.world.late) or known.partial:
+        """A row of the table that was covered late, or is declared empty, was there before: no state has it."""
+        table = RARE if self.world.late else self.world.declared_empty
+        if not self.way.state or table is None or known.partial:
             return
         rows: Difference = Counter()
         for end in sorted(known.ends(), key=lambda one: one.commit):
             if not known.is_whole(end):
                 return
-            for _, one in sorted(known.rows(end.tx).get(RARE, {}).items()):
+            for _, one in sorted(known.rows(end.tx).get(table, {}).items()):
                 assert one.change is not None
                 if one.change.op == "t":
                     rows.clear()
@@ -362,6 +366,33 @@ class Judge:
                     rows[one.change.old] -= 1
                 if one.change.new is not None:
                     rows[one.change.new] += 1
+
+    def _of_counts(self, known: Known, released: dict[int, Facts]) -> Iterator[Culprit]:
+        """A row is changed, and by the number of rows that the table has there is none; a state finds it by itself."""
+        if self.world.snapshot == "none" or self.way.ordering == "complete" or self.way.state:
+            return
+        if SNAPSHOT not in released and not known.snapshot_is_whole():
+            return
+        held = {table: rows.total() for table, rows in released.get(SNAPSHOT, known.snapshot_facts()).items()}
+        # How many rows a table had that is covered late, no record shows.
+        judged = [table for table in TABLES if table != RARE or not self.world.late]
+        ends = {end.tx: end for end in known.ends()}
+        for tx, commit in sorted(self.commits.items(), key=lambda one: one[1]):
+            end = ends.get(tx)
+            if tx not in released and end is None:
+                continue
+            if tx not in released and end is not None and not known.is_whole(end):
+                return
+            does = released[tx] if end is None or tx in released else known.facts(end)
+            for table in judged:
+                counted = end is not None and dict(end.counts).get(table)
+                first = known.rows(tx).get(table, {}).get(1) if counted else None
+                changes = first is not None and first.change is not None and first.change.op in ("u", "d")
+                if held[table] + does[table].total() < 0 or (changes and not held[table]):
+                    # Of a late END it is not known when the next one is judged.
+                    yield Culprit("a row that cannot be there", commit, True, tx)
+                    break
+                held[table] += does[table].total()
 
     # -- what is given out
 

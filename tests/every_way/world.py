@@ -27,7 +27,9 @@ ANOTHER_SEQUENCE = "another sequence"
 LATE_TABLE = "late table"
 #: Of a transaction only its BEGIN is in the topics.
 LOST_TRANSACTION = "lost transaction"
-FEATURES = (ANOTHER_SEQUENCE, LATE_TABLE, LOST_TRANSACTION, *MISHAPS)
+#: A table had rows at the snapshot that the snapshot did not bring: it counts none, or the user states so.
+DECLARED_EMPTY = "declared empty"
+FEATURES = (ANOTHER_SEQUENCE, LATE_TABLE, LOST_TRANSACTION, DECLARED_EMPTY, *MISHAPS)
 Cut = dict[Place, int]
 
 
@@ -48,6 +50,10 @@ class World:
     known: int | None = None
     #: Whether the connector covers one table only after its snapshot.
     late: bool = False
+    #: The table that was not empty at the snapshot, as is declared; None: there is none.
+    declared_empty: str | None = None
+    #: Whether no notification names that table, so that only the user states it.
+    unnamed: bool = False
     #: Whether the transaction topic loses its beginning while captures by commit times without Spark are at work.
     forgets: bool = False
 
@@ -80,7 +86,7 @@ class World:
     def described(self) -> str:
         """For people: what happened, and what is where."""
         lines = [f"seed {self.seed}: snapshot {self.snapshot} {self.database.snapshot}, {self.connector.version}, "
-                 f"known {self.known}, forgets {self.forgets}, late {self.late}, "
+                 f"known {self.known}, forgets {self.forgets}, late {self.late}, declared empty {self.declared_empty}, "
                  f"mishaps {', '.join(self.mishaps) or 'none'}, full {sorted(self.full)}"]
         for one in self.transactions:
             events = [f"{change.op} {change.table[7:]} {change.old or ''}{change.new or ''}" for change in one.changes]
@@ -120,7 +126,13 @@ def drawn(seed: int, features: Collection[str] = FEATURES) -> World:
     if is_late:
         database.rare = 4
         database.tables[RARE] = [(number, "h") for number in late.sample(range(1, 60), late.choice((0, 1, 3)))]
+    declared_empty = None
+    lies = random.Random(f"{seed} declared empty")
+    if DECLARED_EMPTY in features and not is_late and snapshot != "none" and "TRUNCATE" not in mishaps:
+        declared_empty = _declared_empty(lies, database)
     drawing = _Drawing(chance, database, connector, snapshot)
+    unnamed = declared_empty is not None and snapshot == "notified" and lies.random() < 0.5
+    drawing.unnamed = declared_empty if unnamed else None
     if is_late:
         drawing.covers = late.choice((0, 0, 1, 3))
     drawing.live(mishaps)
@@ -129,7 +141,8 @@ def drawn(seed: int, features: Collection[str] = FEATURES) -> World:
     if LOST_TRANSACTION in features and not mishaps and lost.random() < 0.25 and drawing.lose(lost):
         mishaps |= {LOST_TRANSACTION}
     full = frozenset({KEYLESS} | ({KEYED, RARE} if chance.random() < 0.5 else set()))
-    world = World(seed, snapshot, full, tuple(sorted(mishaps)), database, connector, [], late=is_late)
+    world = World(seed, snapshot, full, tuple(sorted(mishaps)), database, connector, [], late=is_late,
+                  declared_empty=declared_empty, unnamed=unnamed)
     world.stages = _stages(chance, world, drawing.first)
     staged = random.Random(f"{seed} staged")
     if drawing.contradicts is not None and staged.random() < 0.5:
@@ -139,6 +152,19 @@ def drawn(seed: int, features: Collection[str] = FEATURES) -> World:
     # A BEGIN without anything else is in the transaction topic alone, so what that forgets nothing shows any more.
     world.forgets = chance.random() < 0.2 and LOST_TRANSACTION not in mishaps
     return world
+
+
+def _declared_empty(chance: random.Random, database: Database) -> str | None:
+    """At times a table that keeps its rows, or has some, and the snapshot has none of them."""
+    if chance.random() > 0.3:
+        return None
+    table = chance.choice((KEYED, KEYLESS, RARE))
+    if not database.tables[table]:
+        database.tables[table] = [(number, "h") for number in chance.sample(range(1, 60), chance.choice((1, 1, 2, 3)))]
+    if table == RARE:
+        database.rare = 4
+    database.snapshot[table] = []
+    return table
 
 
 class _Drawing:
@@ -151,6 +177,8 @@ class _Drawing:
         self.first: Cut = {}
         #: From which transaction on the connector covers the table that is covered late; None: there is none.
         self.covers: int | None = None
+        #: The table that no snapshot scans.
+        self.unnamed: str | None = None
         #: Where in the transaction topic an END stands that contradicts what is before it; the transaction whose rows
         #: have not come before it, if there is one.
         self.contradicts: tuple[int, int | None] | None = None
@@ -158,7 +186,8 @@ class _Drawing:
     @property
     def scanned(self) -> dict[str, list[Row]]:
         """What the first snapshot scans."""
-        return {table: rows for table, rows in self.database.snapshot.items() if table != RARE or self.covers is None}
+        left = {self.unnamed, None if self.covers is None else RARE}
+        return {table: rows for table, rows in self.database.snapshot.items() if table not in left}
 
     def live(self, mishaps: set[str]) -> None:
         chance, connector, database = self.chance, self.connector, self.database
@@ -373,6 +402,8 @@ def recipe_words(world: World) -> dict[str, Any]:
         more["snapshot"] = "none"
     if world.snapshot == "notified":
         more["notification_topic"] = NOTIFICATIONS
+    if world.unnamed and world.declared_empty is not None:
+        more["empty"] = frozenset({world.declared_empty})
     if world.snapshot != "notified":
         # Only this shows that the connector covers them.
         more["empty"] = frozenset(table for table, rows in world.database.snapshot.items() if not rows)

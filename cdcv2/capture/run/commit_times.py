@@ -102,7 +102,8 @@ class Capture:
         self._writers = TableWriters(logs, remembered["logs"] if released else {}, updates_per_message)
         self._held = OpenRows()
         self._engine = CaptureEngine.opened(
-            recipe, remembered["commits"], self._writers.stated(), self._held, Clock(times, logs.values())
+            recipe, remembered["commits"], self._writers.stated(), self._held, Clock(times, logs.values()),
+            looked_up=recipe.before == FROM_STATE,
         )
         self._commits = self._engine.commits
         self._next: dict[Place, int] = {
@@ -274,7 +275,7 @@ class Capture:
         ):
             self.counters.repeats += 1
 
-    def _keep(self, fact: RowFact | PartialChangeFact) -> tuple[int, int] | Contradiction | None:
+    def _keep(self, fact: RowFact | PartialChangeFact) -> tuple[int, int, int] | Contradiction | None:
         new = self._held.admit(fact)
         if new is None:
             return two_rows(fact.tx, fact.table, fact.table_order, f", one at {fact.position}")

@@ -25,6 +25,7 @@ from cdcv2.capture.open_records import (
 )
 from cdcv2.capture.partial_changes import PartialChangeCodec
 from cdcv2.capture.released_ends import ReleasedEnds
+from cdcv2.capture.row_counts import RowCounts
 from cdcv2.capture.run.output_frontier import output_known
 from cdcv2.capture.run.table_writers import CoveredTableLogs, Tables
 from cdcv2.capture.snapshot.timeline_end import snapshot_end, snapshot_halt
@@ -112,11 +113,13 @@ class Database:
     ) -> Transactions:
         # Without a snapshot the history begins with nothing; out of order what comes first is not the first row.
         judged = self._recipe.snapshot == "initial" and self._ordering == COMMIT_ORDER
+        # Before-images that are looked up show each row that is not there.
+        counts = judged and self._recipe.before != FROM_STATE
         return Transactions(
             self._recipe.tables, ordering=self._ordering, snapshot=self._recipe.snapshot == "initial", temp=temp,
             frontier=frontier, state=self._state(frontier) if self._recipe.before == FROM_STATE else None,
             recalled=recalled, uncovered=self._uncovered(frontier), partial=self._tables.partial,
-            had=shows_rows_before if judged else None,
+            had=shows_rows_before if judged else None, counted=RowCounts(self._tables.rows()) if counts else None,
         )
 
     def _uncovered(self, frontier: Antichain) -> set[str]:

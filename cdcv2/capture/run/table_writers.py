@@ -57,6 +57,9 @@ class Tables(Protocol):
     def spans(self) -> dict[str, tuple[Time, Time] | None]:
         """When the logs have updates."""
 
+    def rows(self) -> dict[str, tuple[int, int]]:
+        """Of each log that begins with the history how many rows its table has, and at which time."""
+
     def cover(self, uncovered: Collection[str], begins: Mapping[str, int], partial: Iterable[str] = ()) -> None:
         """Have the logs state which tables are not covered, and where those begin that are from now on."""
 
@@ -93,7 +96,8 @@ class TableWriters:
         """One that reads only what its log got since it was exported, where that fits the log."""
         positions = {int(part): offset for part, offset in kept["positions"].items()} if kept is not None else {}
         ends = log.ends() if positions else {}
-        if kept is not None and "marks" in kept and all(ends.get(part, 0) >= at for part, at in positions.items()):
+        whole = kept is not None and "marks" in kept and kept.get("rows") is not None
+        if kept is not None and whole and all(ends.get(part, 0) >= at for part, at in positions.items()):
             try:
                 state = {**kept, "positions": positions}
                 return Writer(log, start=[start], updates_per_message=self._chunk, state=state)
@@ -146,11 +150,19 @@ class TableWriters:
         """The first and the last time at which each log has updates; None: it has none."""
         return {table: self._writers[table].span if table in self._writers else None for table in self.logs}
 
+    def rows(self) -> dict[str, tuple[int, int]]:
+        """Of each log that begins with the history how many rows its table had when it was opened, and at which time.
+
+        The history of a table that was covered later may begin with rows that are in no record.
+        """
+        begun = {table: one for table, one in self._writers.items() if not self._starts.begin[table]}
+        return {table: (one.rows, _number(one.read_to, table)) for table, one in begun.items() if one.rows is not None}
+
     def stated(self) -> LogsState:
         """What the logs state, for the decisions of a capture. Raises what reading a stop raises."""
         return LogsState(
             self.log_frontiers(), self.firsts(), self.spans(), self.uncovered, self.partial, self.describing,
-            stop_of(self.logs.values()),
+            stop_of(self.logs.values()), self.rows(),
         )
 
     # -- writing

@@ -49,6 +49,15 @@ NO_SNAPSHOT = (
 WRONG_LSN = "Give --snapshot-again the LSN of a snapshot: source.lsn of its rows, which stops of the capture name"
 
 
+#: What to do about a table that had more rows at its snapshot than the snapshot brought.
+NOT_WHOLE = (
+    "The snapshot is not what was said of the table. If it was named with --empty, leave it out of --empty, and "
+    "capture into empty logs (on a remap, with another remap, too). If the connector was to take no snapshot "
+    "(snapshot.mode=no_data), capture with --snapshot none, into empty logs. Otherwise begin anew with a snapshot of "
+    "all rows of the table: a new slot, new topics, empty logs"
+)
+
+
 # -- before the release
 
 
@@ -171,6 +180,18 @@ def lacked_row(table: str, where: object) -> Contradiction:
     return Contradiction(
         f"a row of the snapshot of {table} stands at {where}, which is none of the rows that were released: the logs "
         "are stated beyond it, and lack it", LACKED, True,
+    )
+
+
+def lacks_rows(tx: object, table: str, rows: int) -> Contradiction:
+    """A transaction changes rows of a table that has only so many: the snapshot did not bring all of them.
+
+    >>> lacks_rows(7, "t", 0).reason.partition(":")[0]
+    'transaction 7 changes or deletes a row of t that cannot be there'
+    """
+    return Contradiction(
+        f"transaction {tx} changes or deletes a row of {table} that cannot be there: after all that came "
+        f"before it, the table has {rows} rows", NOT_WHOLE,
     )
 
 

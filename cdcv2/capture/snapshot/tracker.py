@@ -368,6 +368,11 @@ class SnapshotTracker:
         run = self._runs.run(0) if self._notified else None
         return run is not None and (run.skipped or bool(run.scanned)) and not any(run.counts(self._tables).values())
 
+    def rows(self, tables: Iterable[str]) -> dict[str, int]:
+        """How many rows of each of these tables are there of the first one, which is not released yet."""
+        held = self._rows_of(0)
+        return {table: held.get(table, 0) for table in tables}
+
     def missing(self) -> dict[str, int]:
         """How many rows each table lacks in the next one, as far as the notifications show."""
         run = self._runs.run(self._number)

@@ -55,7 +55,7 @@ class RowGroup:
 
     ``orders`` are their numbers among the rows of their table, ``places`` those among all rows of the transaction;
     ``renumbered``: some are of a connector that renumbers a transaction's rows when it is restarted inside it; ``had``:
-    the first one shows that its table :func:`~cdcv2.capture.coverage.had_rows`.
+    the first one shows that its table :func:`~cdcv2.capture.coverage.had_rows`. ``ops`` has a letter for each: c, u, d.
     """
 
     low: int
@@ -64,19 +64,21 @@ class RowGroup:
     places: list[int] = field(default_factory=list)
     renumbered: bool = False
     had: bool = False
+    ops: list[str] = field(default_factory=list)
 
     def add(self, fact: RowFact, offset: int) -> None:
         """One more."""
         self.low, self.high = min(self.low, offset), max(self.high, offset)
         self.orders.append(fact.table_order)
         self.places.append(fact.order)
+        self.ops.append(fact.op)
         self.renumbered |= fact.renumbered
         self.had |= had_rows(fact.op, fact.table_order)
 
     def plain(self) -> list[Any]:
         """For JSON; places that are the numbers are left out, as those of a transaction of one table are."""
         places = [] if self.places == self.orders else self.places
-        return [self.low, self.high, self.renumbered, self.had, self.orders, places]
+        return [self.low, self.high, self.renumbered, self.had, self.orders, places, "".join(self.ops)]
 
 
 @dataclass

@@ -67,7 +67,8 @@ class FrameLogs:
     def state(self, table: str, advance: Advance) -> bool:
         """The driver states it, with the numbers that the executors have reported."""
         counts = {time: done.identities for (of, time), done in self.written.items() if of == table}
-        return self._logs.state(table, _int(advance), counts)
+        more = {time: done.more for (of, time), done in self.written.items() if of == table}
+        return self._logs.state(table, _int(advance), counts, more)
 
 
 def _check(
@@ -76,7 +77,7 @@ def _check(
     """Raise unless what was written is what was counted before: records of a topic must not vanish or change."""
     what = "updates" if updates else "rows"
     for table, time in sorted(written.keys() | expected.keys()):
-        done, wanted = written.get((table, time), WriteCounts(0, 0)), expected.get((table, time), 0)
+        done, wanted = written.get((table, time), WriteCounts(0, 0, 0)), expected.get((table, time), 0)
         found = done.identities if updates else done.records
         if found != wanted:
             raise UnsafeTopicError(

@@ -43,19 +43,23 @@ UPDATES_PER_MESSAGE = 1000
 BYTES_PER_MESSAGE = 256 * 1024
 COUNTS_PER_STATEMENT = 20_000
 
-_WRITTEN = "table int, time long, identities long, weight long, messages long"
+_WRITTEN = "table int, time long, identities long, weight long, messages long, more long"
 _WRITTEN_ARROW = pa.schema([
     ("table", pa.int32()), ("time", pa.int64()), ("identities", pa.int64()), ("weight", pa.int64()),
-    ("messages", pa.int64()),
+    ("messages", pa.int64()), ("more", pa.int64()),
 ])  # fmt: skip
 
 
 @dataclass(frozen=True)
 class WriteCounts:
-    """What was written of one time of one table: distinct identities (to be stated), and the records they came from."""
+    """What was written of one time of one table: distinct identities (to be stated), and the records they came from.
+
+    ``more`` is the sum of the diffs: how many rows more the table has then.
+    """
 
     identities: int
     records: int
+    more: int
 
 
 class TableLogs:
@@ -79,6 +83,8 @@ class TableLogs:
         self.firsts: dict[str, tuple[int, int]] = {}
         #: The stop that another capture has put into a log since it was opened; None: none was seen.
         self.stop: Stop | None = None
+        # Of each covered table the sum of the diffs before its known; None: its tail does not have it.
+        self._rows: dict[str, int | None] = {}
         # (table's number, time) -> data -> diff: durable, and counted by no statement.
         self._orphans: dict[tuple[int, int], dict[bytes, int]] = {}
         # Table -> statements of times beyond its known.
@@ -97,14 +103,16 @@ class TableLogs:
 
     def _read(self, table: str, begins: int, tail: LogTail | None) -> Resolver:
         log = self._logs[table]
-        if tail is not None and tail.known <= begins:
+        if tail is not None and (tail.known <= begins or tail.rows is None):
             # Nothing was stated then: what the log holds of the snapshot is known by reading it from its start.
             tail = None
+        rows = 0 if tail is None else tail.rows or 0
         positions: Positions = dict(tail.positions) if tail else {}
         reader = Resolver([tail.known], begins=[begins]) if tail else Resolver([begins])
         for entry in log.read(positions or None):
             if entry is not None:
                 batch = reader.absorb(entry)
+                rows += sum([diff for _, _, diff in batch.updates]) if batch is not None else 0
                 if batch is not None and batch.updates and table not in self.firsts:
                     time = batch.updates[0][1]
                     number_there = sum(diff for _, at, diff in batch.updates if at == time)
@@ -113,6 +121,7 @@ class TableLogs:
                 part, offset = entry.position.part, entry.position.offset
                 positions[part] = max(positions.get(part, 0), offset + 1)
         self._tails[table] = positions
+        self._rows[table] = rows if reader.frontier == reader.known else None
         return reader
 
     def _take(self, number: int, table: str, reader: Resolver) -> None:
@@ -133,7 +142,7 @@ class TableLogs:
 
     def _pass_by(self, table: str) -> None:
         """The table is not covered: of its log nothing counts."""
-        for kept in (self.known, self._unreached, self._tails, self._sent, self.firsts):
+        for kept in (self.known, self._unreached, self._tails, self._sent, self.firsts, self._rows):
             kept.pop(table, None)
         self.spans[table] = None
 
@@ -170,10 +179,16 @@ class TableLogs:
         """Whether each log can state that its table is not covered."""
         return self._starts.describing
 
+    def rows(self) -> dict[str, tuple[int, int]]:
+        """Of each log that begins with the history how many rows its table has, and at which time."""
+        begun = {table: rows for table, rows in self._rows.items() if not self._starts.begin[table]}
+        return {table: (rows, self.known[table]) for table, rows in begun.items() if rows is not None}
+
     def stated(self) -> LogsState:
         """What the logs state, for the decisions of a capture. Raises what reading a stop raises."""
         return LogsState(
-            self.known, self.firsts, self.spans, self.uncovered, self.partial, self.describing, stop_of(self.all())
+            self.known, self.firsts, self.spans, self.uncovered, self.partial, self.describing, stop_of(self.all()),
+            self.rows(),
         )
 
     def cover(self, uncovered: Collection[str], begins: Mapping[str, int], partial: Iterable[str] = ()) -> None:
@@ -211,10 +226,12 @@ class TableLogs:
         finally:
             held.destroy()
         written: dict[tuple[str, int], WriteCounts] = {}
-        for number, time, identities, records, messages in zip(*(column.to_pylist() for column in frame.columns)):
+        for number, time, identities, records, messages, more in zip(*(one.to_pylist() for one in frame.columns)):
             table = self.tables[number]
-            before = written.get((table, time), WriteCounts(0, 0))
-            written[table, time] = WriteCounts(before.identities + identities, before.records + records)
+            before = written.get((table, time), WriteCounts(0, 0, 0))
+            written[table, time] = WriteCounts(
+                before.identities + identities, before.records + records, before.more + more
+            )
             self._sent[table] += messages
         return written
 
@@ -241,9 +258,10 @@ class TableLogs:
                     "topics say: they are another history than the log's. Capture the same one, or begin a new log"
                 )
 
-    def state(self, table: str, frontier: int, counts: Mapping[int, int]) -> bool:
+    def state(self, table: str, frontier: int, counts: Mapping[int, int], more: Mapping[int, int]) -> bool:
         """State ``[its known, frontier)`` of the table, durably. Whether there was anything to state, if it is covered.
 
+        ``counts`` has the number of updates at each time, ``more`` the sum of their diffs.
         Raises ResumeError, and states nothing, where a statement in the log counts something else.
         """
         known = self.known.get(table)
@@ -257,6 +275,8 @@ class TableLogs:
             log.send(statement)
         log.flush()
         self.known[table] = frontier
+        rows = self._rows[table]
+        self._rows[table] = None if rows is None else rows + sum(n for time, n in more.items() if known <= time)
         number = self.tables.index(table)
         self._orphans = {key: rows for key, rows in self._orphans.items() if key[0] != number or key[1] >= frontier}
         self._sent[table] += len(statements)
@@ -283,7 +303,7 @@ class TableLogs:
         """From where the next process reads them."""
         self._marks |= marked([self._specs[table] for table in self.known], self._tails, self._marks)
         return {
-            table: LogTail(known, dict(self._tails[table]), dict(self._marks[table]))
+            table: LogTail(known, dict(self._tails[table]), dict(self._marks[table]), self._rows[table])
             for table, known in sorted(self.known.items())
         }
 
@@ -350,8 +370,9 @@ def _write(
     outlets = [_Outlet(spec) for spec in specs]
     for batch in batches:
         for number, time, data, diff, weight in zip(*(column.to_pylist() for column in batch.columns)):
-            tally = written.setdefault((number, time), [0, 0, 0])
+            tally = written.setdefault((number, time), [0, 0, 0, 0])
             tally[1] += weight
+            tally[3] += diff
             if diff:
                 tally[0] += 1
                 if time >= known[number] and data not in orphans.get((number, time), ()):
@@ -373,7 +394,7 @@ def _match(held: Any, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBa
     for batch in batches:
         for number, time, data, diff, _ in zip(*(column.to_pylist() for column in batch.columns)):
             if orphans.get((number, time), {}).get(data) == diff:
-                matched.setdefault((number, time), [0, 0, 0])[0] += 1
+                matched.setdefault((number, time), [0, 0, 0, 0])[0] += 1
     yield _summary(matched)
 
 

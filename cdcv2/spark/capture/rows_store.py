@@ -21,6 +21,9 @@ class TransactionTally:
     """What was counted of a transaction that is not released."""
 
     numbers: dict[str, Numbers] = field(default_factory=dict)
+    #: the numbers of those that are inserts, and deletes
+    inserted: dict[str, Numbers] = field(default_factory=dict)
+    deleted: dict[str, Numbers] = field(default_factory=dict)
     #: their numbers among all of its rows
     places: Numbers = field(default_factory=Numbers)
     #: partition -> the least and the greatest offset of the rows that were new when they were counted
@@ -37,6 +40,13 @@ class TransactionTally:
         before = self.ranges.get(place, (low, high))
         self.ranges[place] = min(low, before[0]), max(high, before[1])
         self.starts_at(place, low)
+
+    def more(self, table: str, orders: list[int], ops: str) -> int:
+        """How many rows more the table has after it, with these new ones, of which some may have been there."""
+        kinds = (("c", self.inserted), ("d", self.deleted))
+        for op, numbers in kinds:
+            numbers.setdefault(table, Numbers()).add(order for order, of in zip(orders, ops) if of == op)
+        return len(self.inserted[table]) - len(self.deleted[table])
 
     def starts_at(self, place: Place, offset: int) -> None:
         """Something of it is there."""
@@ -84,11 +94,12 @@ class CountedRows:
 
     def keep(
         self, table: str, tx: int, seq: int | None, place: Place, between: tuple[int, int], orders: list[int],
-        places: list[int],
-    ) -> tuple[int, int] | Contradiction | None:
+        places: list[int], ops: str,
+    ) -> tuple[int, int, int] | Contradiction | None:
         """Rows of a transaction; see :meth:`~cdcv2.capture.engine.CaptureEngine.rows`.
 
-        ``orders`` are their numbers in their table, ``places`` those in the transaction (none: the same).
+        ``orders`` are their numbers in their table, ``places`` those in the transaction (none: the same), ``ops`` what
+        they are, a letter for each: c, u or d.
         """
         held = self._transaction(tx)
         numbers = held.numbers.setdefault(table, Numbers())
@@ -102,7 +113,7 @@ class CountedRows:
         if len(held.places) < sum(map(len, held.numbers.values())):
             # Two rows of one table have the same number there, too: reading them for a release finds that.
             return one_place(tx, table)
-        return (len(numbers), numbers.highest) if new else None
+        return (len(numbers), numbers.highest, held.more(table, orders, ops)) if new else None
 
     def keep_of_snapshot(
         self, key: tuple[str, int], place: Place, low: int, high: int, count: int, again: int | None

@@ -31,23 +31,27 @@ KEPT = 3
 class LogTail:
     """A log is stated up to ``known``; what is behind ``positions`` has not been read.
 
-    ``marks`` identify the log: Kafka's identity of the topic, or digests of a directory's files.
+    ``marks`` identify the log: Kafka's identity of the topic, or digests of a directory's files. ``rows`` is the sum of
+    the diffs of all updates before ``known``; None: it is not known, and such a log is read from its start.
     """
 
     known: int
     positions: Positions
     marks: Mapping[str, str] = field(default_factory=dict)
+    rows: int | None = None
 
     def to_plain(self) -> dict[str, Any]:
         """The tail as JSON can hold it."""
         positions = {str(part): at for part, at in self.positions.items()}
-        return {"known": self.known, "positions": positions, "marks": dict(self.marks)}
+        return {"known": self.known, "positions": positions, "marks": dict(self.marks), "rows": self.rows}
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> LogTail:
         """The tail that :meth:`to_plain` made this of; one that was kept without marks has none."""
         positions = {int(part): checked(offset, int) for part, offset in plain["positions"].items()}
-        return cls(checked(plain["known"], int), positions, checked(plain.get("marks", {}), dict))
+        rows = plain.get("rows")
+        known, marks = checked(plain["known"], int), checked(plain.get("marks", {}), dict)
+        return cls(known, positions, marks, None if rows is None else checked(rows, int))
 
 
 @dataclass(frozen=True)

@@ -87,9 +87,9 @@ class Tally:
 
     def _absorb_rows(
         self, table: str, tx: int, seq: int | None, place: Place, low: int, high: int, anew: bool, had: bool,
-        orders: list[int], places: list[int],
+        orders: list[int], places: list[int], ops: str,
     ) -> None:
-        keep = partial(self._rows.keep, table, tx, seq, place, (low, high), orders, places)
+        keep = partial(self._rows.keep, table, tx, seq, place, (low, high), orders, places, ops)
         if not self._engine.rows(table, tx, seq, place, max(orders), keep, numbers_anew=anew, had=had):
             self._repeats += len(orders)
 

@@ -57,6 +57,10 @@ class BoundTables:
         """The first and the last time at which each log has updates; None: it has none."""
         return dict(self._logs.spans)
 
+    def rows(self) -> dict[str, tuple[int, int]]:
+        """Of each log that begins with the history how many rows its table has, and at which time."""
+        return self._logs.rows()
+
     def cover(self, uncovered: Collection[str], begins: Mapping[str, int], partial: Iterable[str] = ()) -> None:
         """Have the logs state which tables are not covered, and where those begin that are from now on."""
         self._logs.cover(uncovered, begins, partial)
