@@ -134,6 +134,8 @@ class MaterializationPlan:
         if folder is not None and "manifest" in found.state:
             # And behind them: what they name was put before them.
             folder.demand_there(folder.last()[0], found.state)
+        if folder is not None:
+            folder.demand_files()
         return found.checkpoint
 
     def _holdings(self) -> list[Holding]:

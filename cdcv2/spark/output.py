@@ -113,7 +113,7 @@ class OutputFolder:
         if _FOLDER in tables:
             raise UsageError(f"a table called {_FOLDER} cannot be replayed: the output has its own files there")
         histories = {name: tables[name] for name in sorted(tables)}
-        self._cleaned = False
+        self._cleaned = self._begun = False
         self._number, found = self._lake.last()
         if found is not None:
             self._check(found, histories, start)
@@ -122,10 +122,14 @@ class OutputFolder:
         self._manifest = LakeManifest(REPLAY, start, {}, histories=histories, coverage=covered)
 
     def begin(self) -> None:
-        """See :class:`Target`. Raises OutputError when the folder cannot be written."""
+        """See :class:`Target`. Raises OutputError when nothing can be written, RefusedError when it lost files."""
+        if self._begun:
+            return
         if self._number < 0:
             self._lake.append(0, None, self._manifest)
             self._number = 0
+        self._lake.demand_files()
+        self._begun = True
 
     @property
     def upper(self) -> Antichain:

@@ -374,7 +374,7 @@ SPOILED: dict[Callable[[Place], Iterator[None]], tuple[str, type[Cdcv2Error], st
         "CREATE TABLE was AS TABLE cdcv2_checkpoints; UPDATE cdcv2_checkpoints SET checkpoint = 'what is this?'",
         "DELETE FROM cdcv2_checkpoints; INSERT INTO cdcv2_checkpoints TABLE was",
     ): ("postgres", Cdcv2Error, "'what is this\\?' is no checkpoint of version 1"),
-    lost_file: ("lake", OutputError, r"\.parquet cannot be read: .*restore the file"),
+    lost_file: ("lake", RefusedError, r"has lost files: .*\.parquet, which is not there .*Restore the folder"),
     torn_file: ("lake", OutputError, r"\.parquet cannot be read: .*restore the file"),
     emptied_lake: ("lake", RefusedError, "has lost commits: .*Restore the folder"),
     no_folder: ("lake", OutputError, "Not a directory"),

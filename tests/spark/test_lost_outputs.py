@@ -113,6 +113,17 @@ def test_another_output_does_not_go_with_the_state(spark: SparkSession, tmp_path
     refused(spark, replace(wanted, output=tmp_path / "other"), f"{tmp_path / 'other'} has it only up to 0")
 
 
+def test_an_output_that_lost_a_file_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    """With the state or without: what the file had is not written again, as the manifests have it."""
+    wanted = begun(spark, tmp_path)
+    assert wanted.output is not None
+    next((wanted.output / "things").rglob("*.parquet")).unlink()
+
+    refused(spark, wanted, f"the lake in {wanted.output} has lost files", "remove it, and the reader's state")
+    shutil.rmtree(wanted.state)
+    refused(spark, wanted, "1 of 2 are missing")
+
+
 class Meddling(ProgressLines):
     """Does something to the output behind each batch that is reported."""
 

@@ -191,6 +191,9 @@ class Manifests(ABC, Generic[S]):
                 "empty recovery log"
             )
 
+    def demand_files(self) -> None:
+        """Raise RefusedError where a file is missing that the last manifest names: by default, nothing is looked at."""
+
     def demand_same(self, manifest: S, message: Open) -> None:
         """Raise ForeignStateError or RefusedError unless what is opened continues what is there."""
         self.demand_own(manifest, message.materialization, message.tables)

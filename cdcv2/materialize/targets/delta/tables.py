@@ -96,13 +96,14 @@ def make(folder: DeltaFolder, table: Table, materialization: str) -> TableVersio
 
 
 def demand(folder: DeltaFolder, manifest: DeltaManifest, table: Table) -> None:
-    """Raise RefusedError if the table has lost commits, or has other columns than the binding."""
+    """Raise RefusedError if the table has lost commits or files, or has other columns than the binding."""
     place, mark = folder.table(table.name), manifest.marks[table.name]
     if not delta().DeltaTable.is_deltatable(str(place)):
         raise _lost(place, "nothing", mark)
     found = opened(place)
     if found.version() < mark.version:
         raise _lost(place, f"version {found.version()}", mark)
+    _demand_files(found, place)
     _demand_columns(found, place, table)
 
 
@@ -111,6 +112,20 @@ def _lost(place: Path, found: str, mark: TableVersion) -> RefusedError:
         f"the Delta table in {place} has lost commits: there is {found}, and version {mark.version} was there. Restore "
         "the folder, or start over with an empty folder and an empty recovery log"
     )
+
+
+def _demand_files(found: Any, place: Path) -> None:
+    with delta_errors(place, "read"):
+        paths = arrow().table(found.get_add_actions())["path"].to_pylist()
+    # Of another place where the table is a clone: then the path is a whole one.
+    files = [place / unquote(path) for path in paths if "://" not in path]
+    lost = [file for file in files if not file.exists()]
+    if lost:
+        raise RefusedError(
+            f"the Delta table in {place} has lost files: its last version names {lost[0]}, which is not there "
+            f"({len(lost)} of {len(paths)} are missing). Restore the folder; or remove it, and the recovery log, to "
+            "start over"
+        )
 
 
 def schema_of(table: Table) -> Any:

@@ -73,6 +73,7 @@ class LakeDriver(StagedDriver):
         self._message, self._pending = message, dict(state.get("staged", {}))
         found = self._folder.change(lambda before: self._manifest_with_tables(before, message))
         self._folder.demand_there(found, state)
+        self._folder.demand_files()
         self._message = self._view().manifest.stored(message)
         # A multiset that an earlier release started goes on as it was: a Load and a Store for each row.
         both = zip(message.tables, self._message.tables)

@@ -181,6 +181,22 @@ class LakeFolder(Manifests[LakeManifest]):
         """The files that any manifest names."""
         return {self._path(table, name) for table, name in self._named(*self._numbered.numbers())}
 
+    def demand_files(self) -> None:
+        """See :class:`Manifests`. Nothing that a table lacks would ever be written again. Cost: one stat per file."""
+        number, manifest = self.last()
+        names = () if manifest is None else [(table, one) for table, parts in manifest.parts.items() for one in parts]
+        lost = [self.file(table, part) for table, part in names if not self.file(table, part).exists()]
+        if manifest is None or not lost:
+            return
+        if self._numbered.newest(self.manifest)[0] != number:
+            # Others have merged it with other files, and removed it.
+            return self.demand_files()
+        other = "the reader's state and checkpoint" if manifest.histories else "the recovery log"
+        raise RefusedError(
+            f"the {manifest.WHAT} in {self.path} has lost files: its last manifest names {lost[0]}, which is not there "
+            f"({len(lost)} of {len(names)} are missing). Restore the folder; or remove it, and {other}, to start over"
+        )
+
     def orphans(self) -> list[Path]:
         """See :class:`Manifests`."""
         _, manifest = self.last()
