@@ -10,12 +10,11 @@ import base64
 import binascii
 import math
 from collections.abc import Callable, Mapping
-from decimal import Decimal, InvalidOperation
 from typing import Any, TypeAlias
 
 from cdcv2.errors import MalformedError
 from cdcv2.rows.schema import Shape
-from cdcv2.rows.values import decimal_text, shown
+from cdcv2.rows.values import decimal_from_text, decimal_text, shown
 
 #: Integers up to here, either way, are the same number in every JSON tool.
 SAFE = 2**53 - 1
@@ -128,7 +127,7 @@ def _object(parts: dict[str, Convert], place: str, plain: Any) -> Any:
 def _decimal(place: str, text: Any) -> Any:
     if not isinstance(text, str):
         return text
-    try:
-        return Decimal(text)
-    except InvalidOperation:
-        raise MalformedError(f"{place}: {shown(text)} is no decimal number") from None
+    number = decimal_from_text(text)
+    if number is None:
+        raise MalformedError(f"{place}: {shown(text)} is no decimal number")
+    return number

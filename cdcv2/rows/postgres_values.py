@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 from cdcv2.errors import MalformedError
 from cdcv2.rows.source_types import SourceType
+from cdcv2.rows.values import decimal_from_text
 
 #: From a value, not null, to another.
 Convert: TypeAlias = Callable[[Any], Any]
@@ -37,17 +38,25 @@ NO_NUMBERS = {"NAN": "NaN", "POSITIVE_INFINITY": "Infinity", "NEGATIVE_INFINITY"
 
 EXACT = Context(prec=20_000, traps=[Inexact])
 DAY = 86_400_000_000
+_AT_FAULT = "The connector is at fault, or another writer: capture the table again with that mended"
 _NUMBER = re.compile(r"-?\d+", re.ASCII)
 _PLAIN = re.compile(r"-?\d+(?:\.(\d+))?", re.ASCII)
 _ISO = re.compile(
-    r"(?:([+-]?\d{4,})-(\d\d)-(\d\d)T)?(\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?(Z|[+-]\d\d(?::?\d\d)?)", re.ASCII
+    r"(?:([+-]?\d{4,})-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])T)?"
+    r"([01]\d|2[0-4]):([0-5]\d)(?::([0-5]\d)(?:\.(\d{1,9}))?)?(Z|[+-](?:0\d|1[0-5])(?::?[0-5]\d)?)", re.ASCII
 )
+#: What the connector writes of the years 0001 to 9999; a day may still be one that its month does not have.
+_USUAL = re.compile(
+    r"\d{4}-(?:0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d+)?Z", re.ASCII
+)
+_IN_FEBRUARY = 28
 
 
 def normal(source: SourceType) -> Convert | None:
     """What makes a value of the log, not null, the spelling that PostgreSQL's own type gives back; None: it is already.
 
-    A value that the type does not hold exactly is given back as it is: see :func:`holds`.
+    A value that the type does not hold exactly is given back as it is: see :func:`holds`. MalformedError is raised for
+    text that is no number, moment or time at all.
 
     >>> normal(SourceType("numeric", precision=5, scale=-2))("12300.000")
     '12300'
@@ -70,6 +79,8 @@ def normal(source: SourceType) -> Convert | None:
 def holds(source: SourceType) -> Callable[[Any], bool] | None:
     """Whether the type holds a value of the log, not null, as it is; None: it does, or refuses it itself.
 
+    It raises MalformedError for a number that is no time of a day.
+
     >>> holds(SourceType("numeric", precision=12, scale=2))("1.505"), holds(SourceType("varchar", length=3))("abc ")
     (False, False)
     """
@@ -79,7 +90,9 @@ def holds(source: SourceType) -> Callable[[Any], bool] | None:
     digits = source.precision if source.precision is not None else 6
     if source.type in ("numeric", "money") and (source.type == "money" or source.precision is not None):
         return partial(_has_digits, 2 if source.type == "money" else source.scale or 0)
-    if source.type in ("time", "timestamp") and digits not in (3, 6):
+    if source.type == "time":
+        return lambda value: not time_of_day(value, 1000 if digits <= 3 else 1) % 10 ** (6 - digits)
+    if source.type == "timestamp" and digits not in (3, 6):
         unit = 10 ** ((3 if digits < 3 else 6) - digits)
         return lambda value: value in TIMESTAMPS or not value % unit
     if source.type == "timestamptz" and digits < 6:
@@ -104,9 +117,8 @@ def number_text(value: str) -> str:
     >>> number_text("1.50"), number_text("-0.0"), number_text("NAN")
     ('1.5', '0', 'NaN')
     """
-    try:
-        number = Decimal(NO_NUMBERS.get(value, value))
-    except InvalidOperation:
+    number = decimal_from_text(NO_NUMBERS.get(value, value))
+    if number is None:
         # None of PostgreSQL's: it will differ, and be shown.
         return value
     if not number.is_finite():
@@ -127,23 +139,47 @@ def moment_text(unit: int, value: int) -> str:
 def micros(value: str) -> int:
     """ISO text as microseconds: since 1970, or of the day where it has no date.
 
-    Raises MalformedError for other text, and for what is finer than a microsecond, which PostgreSQL never writes.
+    Raises MalformedError for other text, for days and times that no calendar and clock have, and for what is finer than
+    a microsecond, which PostgreSQL never writes. A time may be 24:00:00, as PostgreSQL has it.
 
     >>> micros("2024-02-29T10:34:56.123456Z"), micros("01:00:00.5+02:00")
     (1709202896123456, -3599500000)
     """
     found = _ISO.fullmatch(value)
     if found is None:
-        raise MalformedError(f"{value!r} is no moment in ISO text: the connector is at fault, or another writer")
+        raise MalformedError(f"{value!r} is no moment in ISO text that a calendar and a clock have. {_AT_FAULT}")
     year, month, day, hour, minute, second, broken, zone = found.groups()
     if (broken or "")[6:].strip("0"):
         raise MalformedError(f"{value!r} is finer than a microsecond, which is the most that a column of moments holds")
+    _demand_possible(value, year, month, day, (hour, minute, second, broken))
     total = ((int(hour) * 60 + int(minute)) * 60 + int(second or 0)) * 1_000_000
     total += int((broken or "0").ljust(6, "0")[:6])
     if zone != "Z":
         away = int(zone[1:3]) * 60 + int(zone[3:].lstrip(":") or 0)
         total -= (away if zone[0] == "+" else -away) * 60_000_000
     return total if year is None else days(int(year), int(month), int(day)) * DAY + total
+
+
+def _demand_possible(
+    value: str, year: str | None, month: str, day: str, clock: tuple[str | None, ...]
+) -> None:
+    """Raise MalformedError for a day that its month does not have, and for what comes behind 24:00:00."""
+    if year is not None and int(day) > _IN_FEBRUARY and date_of(days(int(year), int(month), int(day)))[2] != int(day):
+        raise MalformedError(f"{value!r} is no moment: its month has no day {day}. {_AT_FAULT}")
+    hour, *rest = clock
+    if hour == "24" and any((one or "").strip("0") for one in rest):
+        raise MalformedError(f"{value!r} is no moment: a day ends at 24:00:00. {_AT_FAULT}")
+
+
+def time_of_day(value: int, unit: int) -> int:
+    """The microseconds of a time that the log counts in units of so many. Raises MalformedError for what is none.
+
+    >>> time_of_day(86400000, 1000)
+    86400000000
+    """
+    if not 0 <= value * unit <= DAY:
+        raise MalformedError(f"{value} is no time: a day begins at 0 and ends at {DAY // unit}. {_AT_FAULT}")
+    return value * unit
 
 
 def zoned_text(value: str) -> str:
@@ -240,10 +276,7 @@ def _number(scale: int | None, value: str) -> str:
     found = _PLAIN.fullmatch(value)
     if found is not None and (scale is None or len(found[1] or "") == scale):
         return value
-    try:
-        number = Decimal(NO_NUMBERS.get(value, value))
-    except InvalidOperation:
-        return value
+    number = decimal_of(value)
     if not number.is_finite():
         return str(number)
     if scale is not None:
@@ -265,13 +298,13 @@ def _moment_order(value: str) -> float | int:
 
 def decimal_of(value: str) -> Decimal:
     """The number of a text, also NaN and infinities as PostgreSQL names them. Raises MalformedError for other text."""
-    try:
-        return Decimal(NO_NUMBERS.get(value, value))
-    except InvalidOperation:
+    number = decimal_from_text(NO_NUMBERS.get(value, value))
+    if number is None:
         raise MalformedError(
             f"{value!r} is no number, and its column has numbers: the connector is at fault (it needs "
             "decimal.handling.mode=string), or another writer"
-        ) from None
+        )
+    return number
 
 
 def _has_length(length: int, value: str) -> bool:
@@ -301,19 +334,22 @@ def _in_millis(value: int) -> int:
 
 
 def _zoned(digits: int, value: str) -> str:
-    if value[-1:] == "Z" and value[:1].isdigit() and len(value) == 20 + (digits and digits + 1):
+    if value in ("infinity", "-infinity"):
         return value
-    try:
-        total = micros(value)
-    except MalformedError:
+    usual = _USUAL.fullmatch(value) if len(value) == 20 + (digits and digits + 1) else None
+    if usual is not None and int(usual[1]) <= _IN_FEBRUARY:
         return value
+    if "T" not in value:
+        raise MalformedError(f"{value!r} is no moment: it has no date. {_AT_FAULT}")
+    total = micros(value)
     return value if total % 10 ** (6 - digits) else iso_text(total, digits)
 
 
 def _zoned_time(value: str) -> str:
     found = _ISO.fullmatch(value)
     if found is None or found[1] is not None:
-        return value
+        raise MalformedError(f"{value!r} is no time with a zone in ISO text. {_AT_FAULT}")
+    micros(value)
     _, _, _, hour, minute, second, broken, zone = found.groups()
     broken = (broken or "").rstrip("0")
     return f"{hour}:{minute}:{second or '00'}{f'.{broken}' if broken else ''}{'Z' if zone == '+00' else zone}"

@@ -20,9 +20,10 @@ A float is rounded to single precision, as the column will hold it.
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Callable, Mapping
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from functools import partial
 from typing import Any, NoReturn, TypeAlias
 
@@ -99,6 +100,24 @@ def decimal_text(raw: bytes, scale: int) -> str:
         return str(number)
     digits = str(abs(number)).rjust(scale + 1, "0")
     return f"{'-' if number < 0 else ''}{digits[:-scale]}.{digits[-scale:]}"
+
+
+_NUMERAL = re.compile(r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|(?i:nan|inf|infinity))", re.ASCII)
+
+
+def decimal_from_text(text: str) -> Decimal | None:
+    """The number that a text spells, also NaN and infinities; None for text that is none, though Python takes it.
+
+    >>> decimal_from_text("12.50"), decimal_from_text("0E-10"), decimal_from_text("1_000"), decimal_from_text(" 1")
+    (Decimal('12.50'), Decimal('0E-10'), None, None)
+    """
+    if _NUMERAL.fullmatch(text) is None:
+        return None
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        # Its exponent has more digits than any system reads.
+        return None
 
 
 def decimal_bytes(shape: Shape, number: Decimal) -> bytes:

@@ -15,7 +15,7 @@ from typing import Any
 from cdcv2.errors import MalformedError
 from cdcv2.materialize.protocol.messages import Field
 from cdcv2.rows.plain import bytes_from_plain, float_from_plain, int_from_plain, plain_bytes, plain_float, plain_int
-from cdcv2.rows.postgres_values import DATES, TIMESTAMPS, decimal_of, iso_text, micros, time_text
+from cdcv2.rows.postgres_values import DATES, TIMESTAMPS, decimal_of, iso_text, micros, time_of_day, time_text
 from cdcv2.rows.source_types import SourceType
 from cdcv2.views.source_columns import Convert, kind_of
 
@@ -63,8 +63,9 @@ def _column(source: SourceType) -> ArrowColumn | None:
         return ArrowColumn(lambda pa: pa.date32(), _day, _same, lambda pa: pa.int32())
     if source.type == "time":
         return ArrowColumn(
-            lambda pa: pa.string(), lambda value: time_text(value * unit), lambda text: micros(f"{text}Z") // unit
-        )
+            lambda pa: pa.string(), lambda value: time_text(time_of_day(value, unit)),
+            lambda text: micros(f"{text}Z") // unit,
+        )  # fmt: skip
     if source.type == "timestamp":
         return ArrowColumn(
             lambda pa: pa.timestamp("us"), partial(_timestamp, unit), lambda number: number // unit,

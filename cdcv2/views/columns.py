@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from cdcv2.errors import UsageError
+from cdcv2.errors import MalformedError, UsageError
 from cdcv2.materialize.protocol.messages import Field
 from cdcv2.rows.columns import column_values
 from cdcv2.rows.plain import SAFE, from_plain, to_plain
@@ -44,6 +44,8 @@ class ViewColumn:
     _plain: Callable[[Any], Any]
     _from_plain: Callable[[Any], Any]
     _normal: Callable[[Any], Any] | None = None
+    #: the table whose column it is, for errors
+    table: str = ""
 
     def value(self, row: Any) -> Any:
         """What stands in the table for this column of the row, in the spelling that every target gives back."""
@@ -51,7 +53,13 @@ class ViewColumn:
         if value is None:
             return None
         value = value if self._outward is None else self._outward(value)
-        return value if self._normal is None else self._normal(value)
+        try:
+            return value if self._normal is None else self._normal(value)
+        except MalformedError as cause:
+            raise self._named(cause) from None
+
+    def _named(self, cause: MalformedError) -> MalformedError:
+        return MalformedError(f"{f'{self.table}: ' if self.table else ''}in the column {self.field.name!r}, {cause}")
 
     def array(self, row_type: RowType, given: pa.ChunkedArray) -> pa.Array:
         """The same of a whole column of a batch (:mod:`cdcv2.rows.columns`), in the type of :func:`arrow_of`."""
@@ -70,7 +78,10 @@ class ViewColumn:
         self, row_type: RowType, given: pa.ChunkedArray, outward: Callable[[Any], Any], normal: Callable[[Any], Any]
     ) -> list[Any]:
         values = column_values(row_type.shape.columns[self.index].shape, given)
-        return [None if value is None else normal(outward(value)) for value in values]
+        try:
+            return [None if value is None else normal(outward(value)) for value in values]
+        except MalformedError as cause:
+            raise self._named(cause) from None
 
     @property
     def order(self) -> Callable[[Any], Any] | None:
@@ -93,7 +104,7 @@ class ViewColumn:
         if value is None:
             return None
         if self._normal is not None and self._outward is None:
-            value = self._normal(value)
+            value = self.value(row)
         return json.dumps(self._plain(value), ensure_ascii=False, sort_keys=True)
 
     def from_text(self, text: str) -> Any:
@@ -125,8 +136,8 @@ def _itself(value: Any) -> Any:
     return value
 
 
-def column_of(row_type: RowType, name: str) -> ViewColumn:
-    """The column of this name. Raises UsageError when there is none, or when no table could hold it."""
+def column_of(row_type: RowType, name: str, table: str = "") -> ViewColumn:
+    """The column of this name, for a table. Raises UsageError when there is none, or when no table could hold it."""
     if name not in row_type.columns:
         raise UsageError(f"there is no column {name!r}: the log's rows have {', '.join(row_type.columns)}")
     index = row_type.columns.index(name)
@@ -134,12 +145,12 @@ def column_of(row_type: RowType, name: str) -> ViewColumn:
     nullable = shape.kind == "optional"
     made = _column(name, index, shape.item if nullable else shape, nullable)
     typed = replace(made.field, source=row_type.sources[index])
-    return replace(made, field=typed, _normal=normal_of(typed))
+    return replace(made, field=typed, _normal=normal_of(typed), table=table)
 
 
-def columns_of(row_type: RowType) -> tuple[ViewColumn, ...]:
+def columns_of(row_type: RowType, table: str = "") -> tuple[ViewColumn, ...]:
     """All columns, in order. Raises UsageError as :func:`column_of`."""
-    return tuple(column_of(row_type, name) for name in row_type.columns)
+    return tuple(column_of(row_type, name, table) for name in row_type.columns)
 
 
 def _column(name: str, index: int, shape: Shape, nullable: bool) -> ViewColumn:

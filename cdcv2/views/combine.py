@@ -120,7 +120,7 @@ class View(Protocol):
 
 
 def _key_columns(binding: ViewBinding) -> tuple[ViewColumn, ...]:
-    columns = tuple(column_of(binding.row_type, name) for name in binding.key)
+    columns = tuple(column_of(binding.row_type, name, binding.target) for name in binding.key)
     for column in columns:
         if column.field.kind in _NO_KEYS:
             raise UsageError(
@@ -156,7 +156,7 @@ class _Rows:
     def __init__(self, binding: ViewBinding) -> None:
         self._binding, self._row_type = binding, binding.row_type
         self._key_columns = _key_columns(binding)
-        self._columns = columns_of(binding.row_type)
+        self._columns = columns_of(binding.row_type, binding.target)
         self._others = tuple(one for one in self._columns if one.field.name not in binding.key)
         self._spelled = any(one.has_spellings for one in self._columns)
         self._soft = binding.marked
@@ -256,7 +256,7 @@ class _Multiset:
 
     def __init__(self, binding: ViewBinding) -> None:
         self._binding = binding
-        self._columns = columns_of(binding.row_type)
+        self._columns = columns_of(binding.row_type, binding.target)
         count, soft = Field(COUNT, "long"), binding.deletes == "soft"
         fields = (*(column.field for column in self._columns), count)
         self.changes: NetCounts | None = None

@@ -1,9 +1,9 @@
 """Which column a target makes of a column whose type in the source is known, and its values there and back.
 
 Between runtime and driver, values are those of the log, as ever: a timestamp is a long. A driver whose system has the
-source's type, or one that is as exact, keeps the column in it. This is the only place that says which that is: for
 source's type, or one that is as exact, keeps the column in it. This is the only place that decides which that is: for
-A column that is kept as the log has it (:data:`None`) needs neither.
+PostgreSQL here, for files in :mod:`.arrow_columns`. A column that is kept as the log has it (:data:`None`) needs
+neither.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ def has_wider_equality(source: SourceType | None) -> bool:
 
 
 def demand_held(field: Field, value: Any, table: str) -> None:
-    """Raises MalformedError for a value that the source's type would round or cut."""
+    """Raises MalformedError for a value that the source's type would round or cut, or that is no time."""
     source = field.source
     if source is None or value is None:
         return
@@ -178,8 +178,14 @@ def demand_held(field: Field, value: Any, table: str) -> None:
     if check is None:
         return
     values = [value] if source.items is None else json.loads(value)
-    for one in values:
-        if one is not None and not check(one):
+    # A long in JSON may be text.
+    longs = source.items is not None and kind_of(source.items) == "long"
+    for one in map(int_from_plain, values) if longs else values:
+        try:
+            held = one is None or check(one)
+        except MalformedError as cause:
+            raise MalformedError(f"{table}: in the column {field.name!r}, {cause}") from None
+        if not held:
             kind = printed(source)
             raise MalformedError(
                 f"{table}: {one!r} of the column {field.name!r} is not held exactly by {kind}: the column was altered "
