@@ -389,10 +389,11 @@ def bound(request: pytest.FixtureRequest, run: Run, tmp_path: Path) -> Captures:
     return OnRemap(run, tmp_path, str(request.param))
 
 
-#: A remap is begun with topics that are there: with the first record of that of the transactions.
-BEGINS = record("p.transaction", 0, 0, {
-    "status": "BEGIN", "id": "5:1", "event_count": None, "data_collections": None
-})  # fmt: skip
+def first_begin(plain: list[Any]) -> str:
+    """A remap is begun with topics that are there: with a BEGIN, of the transaction whose END is to come first."""
+    ids = [json.loads(one["value"])["id"] for one in plain if one["topic"] == "p.transaction"]
+    value = {"status": "BEGIN", "id": ids[0] if ids else "5:1", "event_count": None, "data_collections": None}
+    return record("p.transaction", 0, 0, value)
 
 
 class OnRemap(Captures):
@@ -411,7 +412,7 @@ class OnRemap(Captures):
         """The dump, with the topic of the transactions."""
         plain = [json.loads(line) for line in dump]
         later = [{**one, "offset": one["offset"] + (one["topic"] == "p.transaction")} for one in plain]
-        return [BEGINS, *map(json.dumps, later)]
+        return [first_begin(plain), *map(json.dumps, later)]
 
 
 def statements(capture: Captures, table: str) -> list[Progress]:
