@@ -105,6 +105,30 @@ def test_an_option_that_would_be_ignored_is_refused(program: str, way: str) -> N
             parser.parse_args([*BASE, *CHOOSE[way], *given])
 
 
+@pytest.mark.parametrize("program", ["capture", "capture.py"])
+@pytest.mark.parametrize("way", CHOOSE)
+@pytest.mark.parametrize("option", capture_ways.KAFKA)
+def test_an_option_about_kafka_goes_with_what_is_there(program: str, way: str, option: str) -> None:
+    """Dumps, logs and a remap that are files need no broker; one of them in Kafka does."""
+    parser = parser_of("capture") if program == "capture" else JOBS["capture"]()
+    if option not in parser._option_string_actions:
+        return
+    files = ["--rows", "r", *CHOOSE[way]]
+    for given in ([f"{option}=1"], [option, "1"]):
+        for source in (["d.jsonl"], ["d", "e.jsonl"]):
+            with pytest.raises(UsageError, match=f"^{option} goes with .*, and dumps, logs and remap are files here"):
+                parser.parse_args([*source, *files, "--into", "l", *given])
+            parser.parse_args([*source, *files, "--into", "kafka:l.{table}", *given])
+        if way == capture_ways.REMAP:
+            parser.parse_args(["d.jsonl", "--rows", "r", "--remap", "kafka:m", "--into", "l", *given])
+        for source in (["kafka"], []):
+            if option == "--log-bootstrap":
+                with pytest.raises(UsageError, match="--log-bootstrap goes with logs or a remap in Kafka"):
+                    parser.parse_args([*source, *files, "--into", "l", *given])
+            else:
+                parser.parse_args([*source, *files, "--into", "l", *given])
+
+
 def test_every_option_of_a_remap_and_of_streams_is_known() -> None:
     """One that is new cannot be forgotten."""
     groups = {group.title: group for group in parser_of("capture")._action_groups}

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from cdcv2.cli.options.capture_ways import check_ways
+from cdcv2.cli.options.capture_ways import check_kafka, check_ways
 from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.words import declare
 from cdcv2.connectors.debezium.envelope import FROM_ENVELOPE, FROM_STATE, Recipe
@@ -29,7 +29,7 @@ ONE_SOURCE = (
 
 def add_capture_options(parser: OptionParser) -> None:
     """Declare what is captured, and where it goes."""
-    parser.check_together = check_ways
+    parser.check_together = _check_together
     what = parser.add_argument_group("what is captured, and where it goes")
     what.add_argument(
         "source", nargs="*", metavar="FROM",
@@ -69,6 +69,14 @@ def add_capture_options(parser: OptionParser) -> None:
              "second snapshot. It becomes the difference to what the logs hold. Name all of them, in every run. Needs "
              "--before from-state and --notifications",
     )
+
+
+def _check_together(given: Collection[str], args: argparse.Namespace) -> None:
+    check_ways(given)
+    written = [place for place in (args.into, args.remap) if place is not None]
+    # Without a source it is Kafka, or an error of its own.
+    reads = not args.source or "kafka" in args.source
+    check_kafka(given, reads=reads, writes=any(place.is_topic for place in written))
 
 
 def from_kafka(args: argparse.Namespace) -> bool:

@@ -41,6 +41,33 @@ WAYS = {
 }
 
 
+#: Options about Kafka -> what of a capture has to be there: what it reads, or what it writes (logs, a remap).
+KAFKA = {
+    **dict.fromkeys(["--bootstrap", "--kafka-config", "--patience"], {"reads", "writes"}),
+    "--log-bootstrap": {"writes"},
+}
+
+
+def check_kafka(given: Collection[str], *, reads: bool, writes: bool) -> None:
+    """Raise UsageError for an option about Kafka among those given of a capture that needs it for nothing.
+
+    ``reads``: its topics are in Kafka; ``writes``: its logs are, or its remap is.
+
+    >>> check_kafka(["--bootstrap", "--remap"], reads=False, writes=True)
+    >>> check_kafka(["--log-bootstrap"], reads=True, writes=False)
+    Traceback (most recent call last):
+    cdcv2.errors.UsageError: --log-bootstrap goes with logs or a remap in Kafka, and these are files here: leave it out
+    """
+    there = {what for what, is_there in (("reads", reads), ("writes", writes)) if is_there}
+    wrong = next((option for option in sorted(given) if option in KAFKA and not there & KAFKA[option]), None)
+    if wrong is None:
+        return
+    where, what = "Kafka", "dumps, logs and remap are files here"
+    if reads:
+        where, what = "logs or a remap in Kafka", "these are files here"
+    raise UsageError(f"{wrong} goes with {where}, and {what}: leave it out")
+
+
 def check_ways(given: Collection[str]) -> None:
     """Raise UsageError for an option among those given that does not go with what is captured.
 

@@ -29,8 +29,8 @@ class OptionParser(argparse.ArgumentParser):
         )
         #: The options of before, which no help shows.
         self.old: dict[str, OldOption] = {}
-        #: Raises UsageError for options, among all that are given, that do not go together.
-        self.check_together: Callable[[frozenset[str]], object] = lambda given: None
+        #: Raises UsageError for options, among all that are given, that do not go together, or not with the arguments.
+        self.check_together: Callable[[frozenset[str], argparse.Namespace], object] = lambda given, parsed: None
 
     def formerly(self, old: str, new: str, meant: Callable[[str], bool] | None = None) -> None:
         """Accept an option of before. ``new`` is another word for it (``--into``), or what it stood for
@@ -44,7 +44,7 @@ class OptionParser(argparse.ArgumentParser):
             print(f"{self.prog}: {'; '.join(f'{old} is {new} now' for old, new in changed)}", file=sys.stderr)
         parsed = super().parse_args(words, namespace)
         own = words[:words.index("--")] if "--" in words else words
-        self.check_together(frozenset(word.partition("=")[0] for word in own if word.startswith("--")))
+        self.check_together(frozenset(word.partition("=")[0] for word in own if word.startswith("--")), parsed)
         return parsed
 
     def error(self, message: str) -> NoReturn:
