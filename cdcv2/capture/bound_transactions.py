@@ -444,11 +444,13 @@ class BoundTransactions:
             covered = (table for table in self.tables if table not in self._uncovered.tables)
             self._counted.begin({table: opened.seen.get(table, 0) for table in covered})
             return None
-        effects = dict[str, TableEffect]()
+        more, had = dict.fromkeys(opened.seen, 0), set[str]()
         for row in opened.rows.values():
-            more, had = effects.get(row.table, (0, False))
-            more += sum([diff for _, diff in row.changes])
-            effects[row.table] = TableEffect(more, had or (self._had is not None and self._had(row)))
+            for _, diff in row.changes:
+                more[row.table] += diff
+            if self._had is not None and row.table not in had and self._had(row):
+                had.add(row.table)
+        effects = {table: TableEffect(number, table in had) for table, number in more.items()}
         table = self._counted.take(time, effects)
         return None if table is None else rules.lacks_rows(tx, table, self._counted.rows(table))
 
