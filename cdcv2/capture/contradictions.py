@@ -11,8 +11,8 @@ from typing import Generic, NamedTuple, TypeVar
 T = TypeVar("T")
 
 _ANEW = (
-    "begin anew with a new snapshot (new topics, new slot, new logs), and with cleanup.policy=delete and no retention "
-    "on that topic"
+    "begin anew with a new snapshot (new topics, new slot, new logs, and another remap if there is one), and with "
+    "cleanup.policy=delete and no retention on that topic"
 )
 #: The connector that does not renumber a transaction.
 _UPGRADE = "use Debezium 3.7.0 or later, and begin anew with a new snapshot: new topics, new slot, new logs"
@@ -27,7 +27,8 @@ NEW_SOURCE = (
 )
 LOST = (
     "The transaction topic lacks a record: was it compacted or trimmed, or not dumped whole? If it can be had again, "
-    f"remove the memory of this capture, and it is read from its start. If it is gone, {_ANEW}"
+    "remove the memory of this capture, and it is read from its start; on a remap, capture it with another remap and "
+    f"other logs. If it is gone, {_ANEW}"
 )
 SPOILT = f"The transaction topic lacks a record: was it compacted or trimmed? Even if it can be had again, {_ANEW}"
 UNKNOWN = (

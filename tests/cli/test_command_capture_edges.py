@@ -416,7 +416,7 @@ def test_more_rows_of_a_snapshot_than_were_scanned_stop_it(capture: Captures, tm
     said = capture(dump, *NOTIFIED, *(("--remap", str(tmp_path / "remap")) if remap else ()))
 
     assert (4, []) == (said.code, capture.held())
-    assert "there are 2 snapshot rows of public.t, but its notification says 1. A snapshot that was begun" in said.err
+    assert "there are 2 snapshot rows of public.t, but its notification says 1. The topics hold rows of" in said.err
 
 
 @pytest.mark.parametrize("remap", [False, True])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from cdcv2.capture.snapshot.rules import ANEW
+from cdcv2.capture.snapshot.rules import TWO
 
 
 def undeclared(declared: Collection[int], seen: Collection[int], through: int | None) -> list[int]:
@@ -31,7 +31,7 @@ def remedy(declared: Collection[int], seen: Collection[int], through: int | None
     >>> "go on with --snapshot-again 90,120 and" in remedy([90], [10, 90, 120], 95)
     True
     """
-    anew, untold = f"Otherwise: {ANEW[0].lower()}{ANEW[1:]}", undeclared(declared, seen, through)
+    anew, untold = f"Otherwise: {TWO[0].lower()}{TWO[1:]}", undeclared(declared, seen, through)
     stated = late(declared, seen, through)
     if stated and not untold:
         said = ",".join(map(str, sorted({*stated, *declared})))

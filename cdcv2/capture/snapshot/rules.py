@@ -12,11 +12,21 @@ from collections.abc import Collection, Iterable, Mapping
 from cdcv2.capture.contradictions import Contradiction
 from cdcv2.capture.snapshot.runs import SnapshotRun
 
-#: What to do about a snapshot whose seam with the stream is not exact.
-ANEW = (
-    "A snapshot that was begun twice cannot be joined to the stream exactly: stop the connector, drop its replication "
-    "slot and its topics, remove the output and the memory of this capture, and begin anew"
+_BEGIN_ANEW = (
+    "stop the connector, drop its replication slot and its topics, remove the output and the memory of this capture "
+    "(on a remap, take another remap and other logs), and begin anew"
 )
+#: What to do about a snapshot whose seam with the stream is not exact, by what shows that.
+BEGUN_TWICE = f"A snapshot that was begun twice cannot be joined to the stream exactly: {_BEGIN_ANEW}"
+BROKEN_OFF = f"A snapshot that was broken off is not whole, and the slot is there when it is tried again: {_BEGIN_ANEW}"
+TWO = f"The rows of two snapshots cannot be joined to one stream exactly: {_BEGIN_ANEW}"
+MORE = (
+    "The topics hold rows of a snapshot that was broken off, too, or the producer sent a row twice, and which are too "
+    f"many cannot be known: {_BEGIN_ANEW}"
+)
+EARLY = f"The slot was there before the snapshot, so the two cannot be joined exactly: {_BEGIN_ANEW}"
+TAKEN_ANEW = f"A snapshot that was taken anew cannot be carried over so: {_BEGIN_ANEW}"
+NO_PLACE = f"So it cannot be put into the history: {_BEGIN_ANEW}"
 #: What to do about a table that the connector never reported.
 UNKNOWN = (
     "If the connector does not capture this table, leave it out (--tables). If it was empty when the snapshot was "
@@ -117,7 +127,7 @@ def surplus(counts: Mapping[str, int], rows: Mapping[str, int]) -> Contradiction
         held = rows.get(table, 0)
         if held > count:
             reason = f"there are {held} snapshot rows of {table}, but its notification says {count}"
-            return Contradiction(reason, ANEW)
+            return Contradiction(reason, MORE)
     return None
 
 
@@ -136,12 +146,12 @@ def two_snapshots(lsns: Collection[int]) -> Contradiction | None:
     >>> two_snapshots({70}), two_snapshots({80, 70}).reason
     (None, 'there are rows of snapshots at [70, 80]')
     """
-    return Contradiction(f"there are rows of snapshots at {sorted(lsns)}", ANEW) if len(lsns) > 1 else None
+    return Contradiction(f"there are rows of snapshots at {sorted(lsns)}", TWO) if len(lsns) > 1 else None
 
 
 def two_marks(one: object, other: object, marker: str) -> Contradiction:
     """Two rows of a table are marked as its first row, or as its last: they are of two snapshots at one LSN."""
-    return Contradiction(f"the topics hold two snapshots: both {one} and {other} are marked {marker!r}", ANEW)
+    return Contradiction(f"the topics hold two snapshots: both {one} and {other} are marked {marker!r}", TWO)
 
 
 def early_end(tx: object, end: int, base: int, *, stated: bool = False) -> Contradiction | None:
@@ -156,7 +166,7 @@ def early_end(tx: object, end: int, base: int, *, stated: bool = False) -> Contr
         return None
     beyond = "; the logs are stated beyond it" if stated else ""
     reason = f"transaction {tx} was committed at {end}, not after the snapshot at {base}{beyond}"
-    return Contradiction(reason, ANEW, stated)
+    return Contradiction(reason, EARLY, stated)
 
 
 # -- after the release, or where no snapshot is requested
@@ -171,7 +181,7 @@ def second_snapshot(table: str, lsn: int, base: int | None, through: int) -> Con
     [True, False, True, False]
     """
     if lsn > through or (base is not None and lsn != base):
-        return Contradiction(f"there are rows of a second snapshot of {table}, at {lsn}", ANEW)
+        return Contradiction(f"there are rows of a second snapshot of {table}, at {lsn}", TWO)
     return None
 
 

@@ -71,8 +71,8 @@ class SnapshotRuns:
         self._allowed, self._empty = 1 + declared, frozenset(empty)
         #: Why no row of the next run can be released, or None.
         self.contradiction: str | None = None
-        #: Whether the reason is a snapshot that was not declared.
-        self.another = False
+        #: Whether the reason is a snapshot that was not declared; whether it is one that was broken off.
+        self.another = self.aborted = False
         #: How many runs are complete.
         self.completed = 0
         #: Whether a run has started and is not complete.
@@ -98,6 +98,7 @@ class SnapshotRuns:
         if kind == "STARTED":
             self._started(offset)
         elif kind == "ABORTED":
+            self.aborted |= self.contradiction is None
             self._contradict(f"the connector aborted its snapshot (notification ABORTED at offset {offset})")
         elif kind == "TABLE_SCAN_COMPLETED" and table is not None and self._expects:
             self.is_open = True

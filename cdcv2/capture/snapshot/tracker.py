@@ -14,7 +14,7 @@ from cdcv2.capture.coverage import indispensable, left_out, unknown, unnamed
 from cdcv2.capture.snapshot import rules
 from cdcv2.capture.snapshot.extent import SnapshotExtent
 from cdcv2.capture.snapshot.positions import SnapshotRows
-from cdcv2.capture.snapshot.rules import ANEW, WRONG_LSN
+from cdcv2.capture.snapshot.rules import WRONG_LSN
 from cdcv2.capture.snapshot.runs import SnapshotRuns
 from cdcv2.protocol.log import Place, Position
 
@@ -124,7 +124,7 @@ class SnapshotTracker:
         run = self._runs.run(number) if self._runs.completed > before else None
         if number and self.declared and run is not None and all(run.rows(table) == 0 for table in self._tables):
             reason = "the connector took a snapshot anew without a row, so nothing says where it belongs"
-            self._contradict(number, Contradiction(reason, ANEW))
+            self._contradict(number, Contradiction(reason, rules.NO_PLACE))
         if self.known_empty:
             self._learn(0)
         self._forget_runs()
@@ -225,7 +225,9 @@ class SnapshotTracker:
         if self._runs.contradiction is not None:
             # Declared resnapshots come after the first snapshot, which is sound.
             of_first = cap if self._runs.completed == 0 or not self.declared else None
-            found.append(SnapshotStop(Contradiction(self._runs.contradiction, ANEW), of_first, self._runs.another))
+            other = rules.BROKEN_OFF if self._runs.aborted else rules.BEGUN_TWICE
+            remedy = rules.TWO if self._runs.another else other
+            found.append(SnapshotStop(Contradiction(self._runs.contradiction, remedy), of_first, self._runs.another))
         if 1 in self._wrong:
             found.append(self._wrong[1])
         if 0 in self._wrong:
@@ -287,7 +289,7 @@ class SnapshotTracker:
         """What contradicts a resnapshot names it."""
         if not number or found is None:
             return found
-        return Contradiction(f"{found.reason}, of the snapshot at {self.pending}", ANEW)
+        return Contradiction(f"{found.reason}, of the snapshot at {self.pending}", rules.TAKEN_ANEW)
 
     def _is_counted(self, number: int, uncovered: Iterable[str] = ()) -> bool:
         """Whether there are as many rows as the run counts."""

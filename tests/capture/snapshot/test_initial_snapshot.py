@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from cdcv2.capture.commit_transactions import CommitTransactions
+from cdcv2.capture.contradictions import Contradiction
 from cdcv2.capture.release import Release
+from cdcv2.capture.snapshot import rules
 
 A, B = "public.a", "public.b"
 
@@ -115,6 +117,35 @@ def test_a_snapshot_that_was_begun_twice_stops_the_capture(
     assert commits.ready() is None
     stop = commits.stopped()
     assert stop is not None and text in stop.reason and "drop its replication slot" in stop.remedy
+
+
+@pytest.mark.parametrize("found, said", [
+    (rules.surplus({A: 1}, {A: 2}), "a snapshot that was broken off, too, or the producer sent a row twice"),
+    (rules.two_snapshots({70, 80}), "The rows of two snapshots"),
+    (rules.two_marks("one", "another", "last"), "The rows of two snapshots"),
+    (rules.second_snapshot(A, 80, 70, 90), "The rows of two snapshots"),
+    (rules.early_end(7, 70, 80), "The slot was there before the snapshot"),
+])  # fmt: skip
+def test_what_contradicts_a_snapshot_is_told_with_a_remedy_of_its_own(found: Contradiction, said: str) -> None:
+    """None of these shows that the connector began it twice; on a remap, other logs alone are not enough."""
+    assert said in found.remedy and "begun twice" not in found.remedy
+    assert "(on a remap, take another remap and other logs)" in found.remedy
+
+
+@pytest.mark.parametrize("notes, said", [
+    ([BEGUN, ("ABORTED", None, None), BEGUN], "broken off"),
+    ([BEGUN, BEGUN, ("ABORTED", None, None)], "begun twice"),
+    ([*run(1, 0), BEGUN], "two snapshots"),
+])  # fmt: skip
+def test_the_first_notification_that_is_wrong_has_the_remedy(
+    notes: list[tuple[str, str | None, int | None]], said: str
+) -> None:
+    """What follows it is of the same trouble."""
+    commits = CommitTransactions([A, B], notifications=True)
+    notified(commits, *notes)
+    (stop, *_) = commits.snapshots.stops()
+
+    assert said in stop.found.remedy
 
 
 def test_a_run_whose_completion_was_lost_with_a_crash_is_ended_by_the_next_start() -> None:
