@@ -61,6 +61,24 @@ def test_an_option_that_was_forgotten_may_be_given(run: Run, captured: Path, tmp
     assert (4, True) == (third.code, "holds another capture, with --tables" in third.err)
 
 
+def test_a_stop_does_not_go_away_with_the_option_that_shows_it(run: Run, captured: Path, tmp_path: Path) -> None:
+    """The connector began its snapshot twice, and only its notifications show that."""
+    rows, into, dump = captured / "rows", tmp_path / "logs", tmp_path / "twice.jsonl"
+    text = gzip.decompress((captured / "topics.jsonl.gz").read_bytes()).decode()
+    notes = [
+        json.dumps({"topic": "notes", "partition": 0, "offset": at, "key": None, "value": json.dumps({
+            "aggregate_type": "Initial Snapshot", "type": "STARTED", "additional_data": {}})}) for at in range(2)
+    ]
+    dump.write_text("\n".join([*notes, text]), "utf-8")
+    more = ["capture", dump, "--prefix", "clean_full", "--rows", rows, "--into", into]
+    stopped = run(*more, "--notifications", "notes")
+    left_out = run(*more)
+
+    assert 4 == stopped.code and "began its snapshot twice" in stopped.err
+    assert 4 == left_out.code and "with --notifications, and not without --notifications" in left_out.err
+    assert stopped == run(*more, "--notifications", "notes")
+
+
 def test_a_remap_is_not_begun_with_a_row_type_that_does_not_fit(run: Run, captured: Path, tmp_path: Path) -> None:
     """Nor are its logs; the corrected try takes the same places."""
     rows = wrong_rows(captured, tmp_path / "rows", "public.orders")

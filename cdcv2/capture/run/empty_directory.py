@@ -3,6 +3,9 @@
 A capture makes the descriptions of its logs before it writes into them, so that captures that start at once agree. If
 it then ends without a fact (a wrong row type, a forgotten option), the corrected capture finds descriptions that differ
 from its own. It removes them, but only while no other capture runs there, which may have just made them.
+
+A capture that leaves out the notifications corrects nothing: without them it does not see what may have stopped the
+first one, as a snapshot that was begun twice. It removes nothing, and is refused.
 """
 
 from __future__ import annotations
@@ -30,9 +33,9 @@ def clear_empty(used: FolderInUse, begun: Mapping[str, Any], rows: Mapping[str, 
     """Remove the descriptions of another capture that ended without a fact from a folder.
 
     ``begun`` is the part of our manifest that must be the same, ``rows`` our row types, by the folders of the logs.
-    Returns whether they were removed. If there is a fact, or a state that had one, or another capture runs, nothing is
-    touched. Raises OutputError if they cannot be removed. Cost: reads the descriptions; if they are of another capture,
-    lists every folder.
+    Returns whether they were removed. If there is a fact, or a state that had one, or another capture runs, or ours
+    leaves out the notifications, nothing is touched. Raises OutputError if they cannot be removed. Cost: reads the
+    descriptions; if they are of another capture, lists every folder.
     """
     folder = used.path
     if _is_same(folder, begun, rows) or _has_facts(folder):
@@ -61,16 +64,26 @@ def _clear(folder: Path) -> None:
 
 
 def _is_same(folder: Path, begun: Mapping[str, Any], rows: Mapping[str, RowType]) -> bool:
-    """Whether all descriptions that are there are those that we would make; also where one cannot be read."""
+    """Whether all descriptions that are there are those that we would make; also where none of them may be removed.
+
+    So where one cannot be read, or ours leaves out the notifications.
+    """
     try:
         note = parse_json((folder / CAPTURE_FILE).read_bytes()) if is_there(folder / CAPTURE_FILE) else begun
         if isinstance(note, dict) and any(note.get(name) != value for name, value in begun.items()):
-            return False
+            return _leaves_out(note, begun)
         return all(
             log_json.read(log).row_type == rows.get(str(log.relative_to(folder))) for log in _described(folder)
         )
     except (OSError, ValueError, Cdcv2Error):
         return True
+
+
+def _leaves_out(note: Mapping[str, Any], begun: Mapping[str, Any]) -> bool:
+    """Whether ours is the capture that is there without its notifications."""
+    wanted = {"snapshot": "initial", "snapshot_completeness": "known", "prefix": begun.get("prefix")}
+    is_there = all(note.get(name) == value for name, value in wanted.items())
+    return is_there and begun.get("snapshot") == "initial" and begun["snapshot_completeness"] != "known"
 
 
 def _has_facts(folder: Path) -> bool:
