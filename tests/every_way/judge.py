@@ -268,8 +268,9 @@ class Judge:
             yield from self._of_one(end, known, released)
         for tx in {one.tx for one in known.of("begin")} - {one.tx for one in [*ends, *known.of("row")]}:
             if any(one.commit > self.commits[tx] for one in ends):
-                # Where little is read again of the topic, a start may not know of the BEGIN.
-                yield Culprit("a lost END", self.commits[tx], self.world.known is None, tx)
+                # Where little is read again of the topic, or it loses its beginning, a start may not know of the BEGIN.
+                sure = self.world.known is None and not self.world.forgets
+                yield Culprit("a lost END", self.commits[tx], sure, tx)
         for tx in {one.tx for one in known.of("row")} - {one.tx for one in ends}:
             if any(one.commit > self.commits[tx] for one in ends):
                 yield Culprit("a lost END", self.commits[tx], True, tx)
