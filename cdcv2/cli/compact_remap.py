@@ -9,8 +9,8 @@ So you may run it at any moment, as often as you like, also twice at once,
 while captures run. New logs cannot begin from the start of a remap that was
 shortened: begin them before, and they hold it.
 
-Logs that are no longer written hold a remap for ever. --release releases
-them. After the remap was shortened, no capture can continue them.
+Logs that are no longer written hold a remap for ever. --release forgets their
+hold. After the remap was shortened beyond it, no capture can continue them.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--keep", type=float, default=24.0, metavar="HOURS",
                         help="how much is kept in any case, before the last time that is decided (default: 24)")
     parser.add_argument("--release", action="append", default=[], metavar="LOGS",
-                        help="let go of logs that are no longer written: their name, or the identity under which they "
-                             "hold the remap")
+                        help="forget the hold of logs that are no longer written: their name, or the identity under "
+                             "which they hold the remap")
     declare(parser, "--json", more="the result, one object")
     declare(parser, *KAFKA_WORDS)
 

@@ -38,9 +38,9 @@ from cdcv2.timeline.gauges import lsn_text
 from cdcv2.timeline.ordering import COMMIT_ORDER
 
 EXAMPLES = (
-    ("cdcv2 open-transactions temp", "at the last time that is finished"),
-    ("cdcv2 open-transactions temp --at 3000 --json", "at a time, one JSON object a line"),
-    ("cdcv2 open-transactions kafka:temp --bootstrap localhost:9092 --lsn", "from a topic; commits as LSNs"),
+    ("cdcv2 open-transactions logs/_temp/bank", "of one database, at the last time that is finished"),
+    ("cdcv2 open-transactions logs/_temp/bank --at 3000 --json", "at a time, one JSON object a line"),
+    ("cdcv2 open-transactions kafka:cdc._temp.bank --bootstrap localhost:9092 --lsn", "from a topic; commits as LSNs"),
 )
 
 

@@ -42,6 +42,7 @@ def folder(captured: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
     """The current folder, with all that the examples speak of; a copy, as some write into it."""
     shutil.copytree(captured, tmp_path, dirs_exist_ok=True)
     shutil.copytree(tmp_path / "logs", tmp_path / "copies")
+    shutil.copytree(tmp_path / "temp", tmp_path / "logs" / "_temp" / "bank")
     envelope = {**ENVELOPE, "payload": {"source": {"schema": "public", "table": "orders"}}}
     (tmp_path / "record.json").write_text(json.dumps(envelope), "utf-8")
     (tmp_path / "shop-lake.yaml").write_text(LAKE, "utf-8")
