@@ -41,7 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     declare(parser, "remap")
     parser.add_argument("--keep", type=float, default=24.0, metavar="HOURS",
-                        help="how much is kept in any case, before the last time that is decided (default: 24)")
+                        help="how much is kept in any case, before the last time that is bound (default: 24)")
     parser.add_argument("--release", action="append", default=[], metavar="LOGS",
                         help="forget the hold of logs that are no longer written: their name, or the identity under "
                              "which they hold the remap")

@@ -33,8 +33,8 @@ webhook, or a third-party connector.
   # Where the checkpoint is, for all drivers but postgres: a folder, or
   # {sqlite: FILE}
   recovery_log: shop-recovery
-  # A transaction is closed after the cut with which it has this many
-  # updates (a cut is never split)
+  # A target transaction takes whole cuts until it has this many updates
+  # (a cut is never split); the row types are below types
   rows: 100000
   # The time at which the logs begin
   start: 0

@@ -1,10 +1,11 @@
 """Print how far the sources of a timeline were at one of its times.
 
-It prints offsets, LSNs or lines. Everything before these positions is in by
-then, and nothing else. A source that is not named has not started.
+It prints offsets, LSNs or lines. At that time, everything before these
+positions is bound, and nothing else. A source that is not named has not
+started.
 
-Without --at it is the last decided time. Exit code 1: the time is not decided
-yet. Exit code 4: the remap has forgotten the time.
+Without --at it is the last time at which something is bound. Exit code 1:
+nothing is bound at the time yet. Exit code 4: the remap has forgotten the time.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from cdcv2.timeline.gauges import frontier_to_plain
 from cdcv2.timeline.questions import known, where
 
 EXAMPLES = (
-    ("cdcv2 where remap", "at the last time that is decided"),
+    ("cdcv2 where remap", "at the last time that is bound"),
     ("cdcv2 where remap --at 2000", "at a time"),
     ("cdcv2 where remap --at 2000 --json", "as JSON"),
     ("cdcv2 where kafka:remap --bootstrap localhost:9092 --lsn", "a remap in a topic, of a program that binds LSNs"),
@@ -30,7 +31,7 @@ EXAMPLES = (
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_remap_arguments(parser)
-    declare(parser, "--at", more="a time of the timeline (default: the last one that is decided)")
+    declare(parser, "--at", more="a time of the timeline (default: the last one that is bound)")
     declare(parser, "--json", more="one object")
     declare(parser, "--output", more=STANDARD_OUTPUT)
 
