@@ -45,9 +45,10 @@ _ISO = re.compile(
     r"(?:([+-]?\d{4,})-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])T)?"
     r"([01]\d|2[0-4]):([0-5]\d)(?::([0-5]\d)(?:\.(\d{1,9}))?)?(Z|[+-](?:0\d|1[0-5])(?::?[0-5]\d)?)", re.ASCII
 )
-#: What the connector writes of the years 0001 to 9999; a day may still be one that its month does not have.
+#: What the connector writes of the years 0001 to 9999, but for the leap day.
 _USUAL = re.compile(
-    r"\d{4}-(?:0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d+)?Z", re.ASCII
+    r"\d{4}-(?:(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])|(?:0[13-9]|1[0-2])-(?:29|30)|(?:0[13578]|1[02])-31)"
+    r"T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d+)?Z", re.ASCII
 )
 _IN_FEBRUARY = 28
 
@@ -336,8 +337,7 @@ def _in_millis(value: int) -> int:
 def _zoned(digits: int, value: str) -> str:
     if value in ("infinity", "-infinity"):
         return value
-    usual = _USUAL.fullmatch(value) if len(value) == 20 + (digits and digits + 1) else None
-    if usual is not None and int(usual[1]) <= _IN_FEBRUARY:
+    if len(value) == 20 + (digits and digits + 1) and _USUAL.fullmatch(value) is not None:
         return value
     if "T" not in value:
         raise MalformedError(f"{value!r} is no moment: it has no date. {_AT_FAULT}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +117,10 @@ def test_all_that_the_connector_writes_is_taken() -> None:
         number(one) for one in ("0E-10", "1E+3", "NAN", "POSITIVE_INFINITY", "+1", ".5")
     ]
     assert "2024-02-29T00:00:00.000000Z" == moment("2024-02-28T24:00:00Z")
+    first, days = date(2023, 1, 1), (date(2025, 1, 1) - date(2023, 1, 1)).days
+    for number in range(days):
+        text = f"{first + timedelta(number)}T00:00:00.000000Z"
+        assert text == moment(text)
     assert ["24:00:00Z", "24:00:00Z", "10:00:00.5+05:30"] == [
         clock(one) for one in ("24:00:00Z", "24:00:00.000+00", "10:00:00.50+05:30")
     ]
