@@ -29,13 +29,13 @@ from typing import Any
 from cdcv2.capture.begins import BeginRecords
 from cdcv2.capture.contradictions import LOST, Commit, Contradiction
 from cdcv2.capture.coverage import UncoveredTables
+from cdcv2.capture.memory import MEMORY_VERSION, check_memory
 from cdcv2.capture.release import Release, WaitReason, without_end
 from cdcv2.capture.released_ends import ReleasedEnds
 from cdcv2.capture.row_counts import RowCounts, TableEffect
 from cdcv2.capture.snapshot import declarations
 from cdcv2.capture.snapshot.rules import WRONG_LSN, lacks_rows
 from cdcv2.capture.snapshot.tracker import SnapshotStop, SnapshotTracker
-from cdcv2.capture.state_check import MEMORY_VERSION, check_memory
 from cdcv2.capture.transactions import OpenEnd, TransactionTracker
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import SourceStop, UsageError

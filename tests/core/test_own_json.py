@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from cdcv2.capture.commit_transactions import CommitTransactions
+from cdcv2.capture.memory import CaptureMemory
 from cdcv2.capture.run.state_file import StateFile
-from cdcv2.capture.state_check import demand_typed
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.own_json import with_digest
 from cdcv2.errors import Cdcv2Error, ForeignStateError, RefusedError
@@ -206,7 +206,7 @@ def test_an_older_memory_without_a_digest_never_ends_in_another_error(tmp_path: 
     def read() -> None:
         kept = StateFile(path).load()
         assert kept is not None
-        demand_typed(kept)
+        CaptureMemory.from_plain(kept)
         CommitTransactions.restore(kept["commits"], plain["commits"]["tables"], known=plain["commits"]["through"] + 1)
 
     assert any(said for _, said in outcomes(path, read))

@@ -25,12 +25,12 @@ from cdcv2.capture.engine import CaptureEngine
 from cdcv2.capture.facts import (
     Begin, End, Fact, IgnoredRecord, Notification, PartialChangeFact, Record, RowFact, SnapshotRow, Truncate, UnfitRow,
 )
+from cdcv2.capture.memory import CaptureMemory, declares_same, same_topics
 from cdcv2.capture.open_rows import OpenRows
 from cdcv2.capture.release import Release, WaitReason
 from cdcv2.capture.run.source_check import raise_stop
 from cdcv2.capture.run.state_file import StateStore
 from cdcv2.capture.run.table_writers import CoveredTableLogs, TableWriters
-from cdcv2.capture.state_check import declares_same, demand_typed, same_topics
 from cdcv2.capture.topics import Ranges
 from cdcv2.connectors.debezium.envelope import FROM_STATE, Recipe, classify
 from cdcv2.connectors.debezium.old_connector import OldConnector
@@ -98,18 +98,16 @@ class Capture:
         self._recipe, self._memory, self._told = recipe, memory, told
         remembered = self._restored()
         # Without a state, the log must be read from its start to find what it holds of the snapshot.
-        released = (remembered["commits"] or {}).get("snapshot", {}).get("released", False)
-        self._writers = TableWriters(logs, remembered["logs"] if released else {}, updates_per_message)
+        released = (remembered.commits or {}).get("snapshot", {}).get("released", False)
+        self._writers = TableWriters(logs, remembered.logs if released else {}, updates_per_message)
         self._held = OpenRows()
         self._engine = CaptureEngine.opened(
-            recipe, remembered["commits"], self._writers.stated(), self._held, Clock(times, logs.values()),
+            recipe, remembered.commits, self._writers.stated(), self._held, Clock(times, logs.values()),
             looked_up=recipe.before == FROM_STATE,
         )
         self._commits = self._engine.commits
-        self._next: dict[Place, int] = {
-            (topic, int(part)): offset for topic, at in remembered["positions"].items() for part, offset in at.items()
-        }
-        self._topics: dict[str, str] = dict(remembered.get("topics", {}))
+        self._next: dict[Place, int] = dict(remembered.positions)
+        self._topics: dict[str, str] = dict(remembered.topics)
         self._contents: Contents | None = None
         if recipe.before == FROM_STATE:
             known = min(self.log_frontiers().values(), default=0)
@@ -126,20 +124,20 @@ class Capture:
         self._old = OldConnector(recipe.prefix)
         self.counters = Counters()
 
-    def _restored(self) -> Mapping[str, Any]:
-        remembered = self._memory.load() if self._memory is not None else None
-        if remembered is None:
-            return {"commits": None, "positions": {}, "logs": {}}
-        if remembered.get("version") != VERSION or remembered.get("capture") != identity(self._recipe):
+    def _restored(self) -> CaptureMemory:
+        plain = self._memory.load() if self._memory is not None else None
+        if plain is None:
+            return CaptureMemory()
+        if plain.get("version") != VERSION or plain.get("capture") != identity(self._recipe):
             raise ForeignStateError(
-                f"the memory is of the capture {remembered.get('capture')}, this one is {identity(self._recipe)}: "
+                f"the memory is of the capture {plain.get('capture')}, this one is {identity(self._recipe)}: "
                 "give each capture a memory and logs of its own"
             )
-        demand_typed(remembered)
-        if not declares_same(remembered["commits"], self._recipe.resnapshots):
+        memory = CaptureMemory.from_plain(plain)
+        if not declares_same(memory, self._recipe.resnapshots):
             LOGGER.info("the topics are read from their start, as other snapshots are told of than before")
-            return {"commits": None, "positions": {}, "logs": {}, "topics": remembered.get("topics", {})}
-        return remembered
+            return CaptureMemory(topics=memory.topics)
+        return memory
 
     def reads(self, topics: Mapping[str, str]) -> None:
         """Take the identities of topics, which a recreated topic would not have; the state keeps them.
@@ -402,17 +400,8 @@ class Capture:
         """
         if self._memory is None or not self._engine.sure:
             return
-        positions: dict[str, dict[str, int]] = {}
-        for (topic, partition), offset in sorted(self.positions().items()):
-            positions.setdefault(topic, {})[str(partition)] = offset
-        self._memory.save({
-            "version": VERSION,
-            "capture": identity(self._recipe),
-            "topics": self._topics,
-            "commits": self._commits.export(),
-            "positions": positions,
-            "logs": self._writers.export(),
-        })
+        memory = CaptureMemory(self._commits.export(), self.positions(), self._topics, self._writers.export())
+        self._memory.save({"version": VERSION, "capture": identity(self._recipe), **memory.to_plain()})
 
     def close(self) -> None:
         """Release the logs. States nothing."""

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 from cdcv2.capture import log_set
 from cdcv2.capture.facts import Record
 from cdcv2.capture.log_set import Advance, WriterLogs
+from cdcv2.capture.memory import FORGET, same_topics
 from cdcv2.capture.run.held_digests import held_digests
 from cdcv2.capture.run.state_file import StateStore
 from cdcv2.capture.run.table_writers import TableWriters
-from cdcv2.capture.state_check import FORGET, same_topics
 from cdcv2.capture.stream_counts import StreamCounts, update_digest
 from cdcv2.capture.topics import Ranges, TopicExtents
 from cdcv2.connectors.stream import BoundRecord, StreamRecords, UpdateRecord, several_partitions

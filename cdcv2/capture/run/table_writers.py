@@ -8,8 +8,8 @@ from typing import Any, Protocol
 
 from cdcv2.capture.engine import LogsState
 from cdcv2.capture.log_set import Advance, WriterLogs
+from cdcv2.capture.memory import FORGET
 from cdcv2.capture.run.log_starts import LogStarts
-from cdcv2.capture.state_check import FORGET
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Time
 from cdcv2.errors import ForeignStateError, MalformedError, UsageError

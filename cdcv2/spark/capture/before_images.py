@@ -12,6 +12,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias, Union
@@ -21,6 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from cdcv2 import failpoints
 from cdcv2.capture.facts import Fact, Record
+from cdcv2.capture.memory import CaptureMemory
 from cdcv2.capture.release import WaitReason
 from cdcv2.capture.run import commit_times as capture
 from cdcv2.capture.run.commit_times import ReleaseReport
@@ -37,7 +39,7 @@ from cdcv2.spark.capture.classify import RECORD_COLUMNS, unpickled
 from cdcv2.spark.capture.commit_times import BEGUN, COUNTED
 from cdcv2.spark.capture.query import CaptureQuery
 from cdcv2.spark.capture.report import CaptureReport
-from cdcv2.spark.capture.state_file import LogTail, SavedState, SparkStateFile
+from cdcv2.spark.capture.state_file import LogTail, SparkStateFile, plain_tails, tails_of
 from cdcv2.spark.capture.tails import LogSpec, marked, opened, recognized
 from cdcv2.spark.capture.topics import SparkTopics
 from cdcv2.spark.session import tune
@@ -64,7 +66,7 @@ class KeyedCapture(CaptureQuery):
         if recipe.before != FROM_STATE:
             raise UsageError(f"this capture takes old rows {FROM_STATE}; with {recipe.before} it is a Capture")
         super().__init__(recipe, topics, specs, state, spark, report, begin)
-        tails = self._remembered.tails if self._remembered else {}
+        tails = tails_of(self._remembered)
         with ExitStack() as failing:
             logs = opened(specs, tails)
             for log in logs.values():
@@ -163,32 +165,26 @@ class _StateAdapter:
     """
 
     def __init__(
-        self, memory: SparkStateFile, remembered: SavedState | None, recipe: Recipe, specs: Mapping[str, LogSpec],
+        self, memory: SparkStateFile, remembered: CaptureMemory | None, recipe: Recipe, specs: Mapping[str, LogSpec],
         logs: Mapping[str, Log], knowns: Callable[[], Mapping[str, int]],
     ) -> None:
         self._memory, self._remembered, self._recipe = memory, remembered, recipe
         self._specs, self._logs, self._knowns = specs, logs, knowns
-        self._marks = recognized(specs, logs, remembered.tails if remembered else {})
+        self._marks = recognized(specs, logs, tails_of(remembered))
 
     def load(self) -> dict[str, Any] | None:
         """The state that was saved last, without what only a reader of the logs' tails needs."""
         if self._remembered is None:
             return None
-        positions: dict[str, dict[str, int]] = {}
-        for (topic, part), offset in self._remembered.positions.items():
-            positions.setdefault(topic, {})[str(part)] = offset
         return {
             "version": capture.VERSION, "capture": capture.identity(self._recipe),
-            "commits": self._remembered.commits, "positions": positions, "topics": self._remembered.identities,
-            "logs": {},
+            **replace(self._remembered, logs={}).to_plain(),
         }
 
     def save(self, plain: Mapping[str, Any]) -> None:
         """Keep it. Raises as :meth:`SparkStateFile.save` does."""
-        positions = {
-            (topic, int(part)): offset for topic, parts in plain["positions"].items() for part, offset in parts.items()
-        }
-        self._memory.save(SavedState(plain["commits"], positions, self._tails(plain["logs"]), plain["topics"]))
+        memory = CaptureMemory.from_plain(plain)
+        self._memory.save(replace(memory, logs=plain_tails(self._tails(memory.logs))))
 
     def _tails(self, written: Mapping[str, Any]) -> dict[str, LogTail]:
         # Asked before the logs' ends: what is stated up to there may be more than is known of, and never less.

@@ -27,6 +27,7 @@ from cdcv2 import failpoints
 from cdcv2.capture import log_set
 from cdcv2.capture.contradictions import two_rows
 from cdcv2.capture.engine import CaptureEngine
+from cdcv2.capture.memory import CaptureMemory
 from cdcv2.capture.release import Release, WaitReason
 from cdcv2.capture.run.commit_times import coverage_of
 from cdcv2.capture.run.source_check import raise_stop
@@ -45,7 +46,7 @@ from cdcv2.spark.capture.logs import TableLogs, consolidated
 from cdcv2.spark.capture.query import CaptureQuery
 from cdcv2.spark.capture.report import CaptureReport
 from cdcv2.spark.capture.rows_store import CountedRows, ReadPlan
-from cdcv2.spark.capture.state_file import SavedState
+from cdcv2.spark.capture.state_file import plain_tails, tails_of
 from cdcv2.spark.capture.tails import LogSpec
 from cdcv2.spark.capture.tally import Tally
 from cdcv2.spark.capture.topics import SparkTopics
@@ -71,7 +72,7 @@ class SparkCapture(CaptureQuery):
             raise UsageError(f"this capture takes old rows {FROM_ENVELOPE}; with {recipe.before} it is a KeyedCapture")
         super().__init__(recipe, topics, specs, state, spark, report, begin)
         remembered = self._remembered
-        self.logs = TableLogs(specs, remembered.tails if remembered else None)
+        self.logs = TableLogs(specs, tails_of(remembered))
         self._counted = CountedRows(self.logs.tables)
         self.engine = CaptureEngine.opened(
             recipe, remembered.commits if remembered else None, self.logs.stated(), self._counted,
@@ -182,7 +183,9 @@ class SparkCapture(CaptureQuery):
             # A run with a saved state no longer checks whether the topics are those of the logs.
             return
         self._memory.save(
-            SavedState(self.commits.export(), self._tally.positions(), self.logs.tails(), self._identities)
+            CaptureMemory(
+                self.commits.export(), self._tally.positions(), self._identities, plain_tails(self.logs.tails())
+            )
         )
 
     def _rows(self, reading: ReadPlan, told: DataFrame, screen: Screen, spark: SparkSession) -> DataFrame:

@@ -15,10 +15,10 @@ from typing import Any, Protocol
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from cdcv2.capture.memory import declares_same, same_topics
 from cdcv2.capture.release import Release, WaitReason
 from cdcv2.capture.released_ends import ReleasedEnds
 from cdcv2.capture.run.log_types import kept_types
-from cdcv2.capture.state_check import declares_same, same_topics
 from cdcv2.connectors.debezium.envelope import Recipe
 from cdcv2.connectors.debezium.transaction_topic import TransactionTopic
 from cdcv2.core.antichain import Antichain
@@ -69,13 +69,13 @@ class CaptureQuery(ABC):
         self._report = report or CaptureReport()
         self._memory = SparkStateFile(state / "memory", _binding(recipe, topics, specs))
         self._remembered = self._memory.load()
-        if self._remembered is not None and not declares_same(self._remembered.commits, recipe.resnapshots):
+        if self._remembered is not None and not declares_same(self._remembered, recipe.resnapshots):
             # Its positions may be behind rows of newly declared resnapshots: read the topics from their start.
             self._remembered = None
         self.start = dict(self._remembered.positions) if self._remembered else {}
         # Asked before anything is written: a source that does not answer leaves nothing behind.
         self._identities = same_topics(
-            topics.check(spark, self.start), self._remembered.identities if self._remembered else {}
+            topics.check(spark, self.start), self._remembered.topics if self._remembered else {}
         )
         #: What is known of the timeline and the log set of the logs.
         self.stated = begin()

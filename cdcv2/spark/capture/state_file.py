@@ -1,13 +1,7 @@
-"""The saved state of a capture: a few positions, and nothing else.
+"""Where a capture on Spark keeps its memory (:mod:`cdcv2.capture.memory`): in a folder, each as a file of its own.
 
-Rows are never saved: they are in the source's topics, and are read again by range. So the state is small: what
-``CommitTransactions`` exports (up to which END all is released, and whether the snapshot is), from where each partition
-must be read again, and for each log how far it is stated and where its tail begins. It is written after the statements
-that it describes, as a file with the next number (:mod:`cdcv2.store.numbered`). So a crash leaves the old or the new
-state, and a second process with the same state is detected.
-
-It belongs to one source, the tables with their row types, and the logs. Losing it costs time, never facts: the topics
-are read from their start, and what the logs have already is found there.
+A file has the next number (:mod:`cdcv2.store.numbered`), so that a second process with the same state is detected. It
+belongs to one source, the tables with their row types, and the logs. Of each log it has a :class:`LogTail`.
 """
 
 from __future__ import annotations
@@ -17,9 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from cdcv2.capture.memory import CaptureMemory
 from cdcv2.core.own_json import checked, reading
 from cdcv2.errors import ForeignStateError
-from cdcv2.protocol.log import Place, Positions
+from cdcv2.protocol.log import Positions
 from cdcv2.store.numbered import NumberedFiles
 
 VERSION = 1
@@ -54,17 +49,14 @@ class LogTail:
         return cls(known, positions, marks, None if rows is None else checked(rows, int))
 
 
-@dataclass(frozen=True)
-class SavedState:
-    """One state: the result of ``CommitTransactions.export``, positions in the source, and the tails of logs by table.
+def tails_of(memory: CaptureMemory | None) -> dict[str, LogTail]:
+    """The tails of logs by table; a memory that is not there has none."""
+    return {table: LogTail.from_plain(tail) for table, tail in memory.logs.items()} if memory is not None else {}
 
-    ``identities`` are those of the source's topics, which other topics of the same names would not have.
-    """
 
-    commits: Mapping[str, Any]
-    positions: Mapping[Place, int]
-    tails: Mapping[str, LogTail]
-    identities: Mapping[str, str]
+def plain_tails(tails: Mapping[str, LogTail]) -> dict[str, Any]:
+    """What a memory has of these logs."""
+    return {table: tail.to_plain() for table, tail in tails.items()}
 
 
 class SparkStateFile:
@@ -79,7 +71,7 @@ class SparkStateFile:
         self._binding = dict(binding)
         self._number = 0
 
-    def load(self) -> SavedState | None:
+    def load(self) -> CaptureMemory | None:
         """What was saved last; None if nothing was. Raises ForeignStateError for the memory of another capture."""
         numbers = self._files.numbers()
         if not numbers:
@@ -93,26 +85,13 @@ class SparkStateFile:
             )
         with reading(self._folder, _FORGET):
             self._check_binding(plain["binding"])
-            positions = {
-                (topic, int(part)): checked(offset, int)
-                for topic, parts in plain["positions"].items() for part, offset in parts.items()
-            }
-            tails = {table: LogTail.from_plain(tail) for table, tail in plain["logs"].items()}
-            return SavedState(checked(plain["commits"], dict), positions, tails, checked(plain["topics"], dict))
+            memory = CaptureMemory.from_plain(plain, self._folder)
+            tails_of(memory)
+            return memory
 
-    def save(self, remembered: SavedState) -> None:
+    def save(self, memory: CaptureMemory) -> None:
         """Keep it, durably. Raises RefusedError when another process saved meanwhile, OutputError when it cannot."""
-        positions: dict[str, dict[str, int]] = {}
-        for (topic, part), offset in sorted(remembered.positions.items()):
-            positions.setdefault(topic, {})[str(part)] = offset
-        self._files.put(self._number + 1, {
-            "version": VERSION,
-            "binding": self._binding,
-            "commits": dict(remembered.commits),
-            "positions": positions,
-            "topics": dict(remembered.identities),
-            "logs": {table: tail.to_plain() for table, tail in sorted(remembered.tails.items())},
-        })
+        self._files.put(self._number + 1, {"version": VERSION, "binding": self._binding, **memory.to_plain()})
         self._number += 1
         self._files.prune(self._number - KEPT)
 

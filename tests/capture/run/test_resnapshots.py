@@ -15,9 +15,9 @@ from hypothesis import assume, example, given, settings, strategies as st
 
 from cdcv2 import failpoints
 from cdcv2.capture.commit_transactions import CommitTransactions
+from cdcv2.capture.memory import CaptureMemory, declares_same
 from cdcv2.capture.run.commit_times import Capture
 from cdcv2.capture.run.loop import run
-from cdcv2.capture.state_check import declares_same
 from cdcv2.connectors.debezium.envelope import Record
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import Cdcv2Error, RefusedError, SourceStop, UsageError
@@ -359,7 +359,7 @@ def test_the_first_transaction_of_a_new_slot_spoils_no_memory_for_what_is_told()
     assert commits.is_repeat(None, 7)
     assert commits.lost
     plain = json.loads(json.dumps(commits.export()))
-    assert declares_same(plain, ()) and not declares_same(plain, (90,))
+    assert declares_same(CaptureMemory(plain), ()) and not declares_same(CaptureMemory(plain), (90,))
     again = CommitTransactions.restore(plain, ["t"], notifications=True, known=21)
     assert again.ready() is None
     assert "the END of transaction 7 is missing" in str(again.stopped()) and "begin anew" in str(again.stopped())
