@@ -83,6 +83,15 @@ class World:
         """The ends of the topics."""
         return {place: len(found) for place, found in self.entries.items()}
 
+    @property
+    def shows_a_lost_end(self) -> bool:
+        """Whether only the BEGIN of a transaction is there, a later END is, and each capture reads both."""
+        sent = self.entries.get((TRANSACTIONS, 0), [])
+        ended = {one.tx for one in sent if one.what == "end"}
+        lost = [one.commit for one in self.transactions if one.tx not in ended]
+        is_lost = LOST_TRANSACTION in self.mishaps and any(one.commit > min(lost) for one in sent if one.what == "end")
+        return is_lost and self.known is None
+
     def described(self) -> str:
         """For people: what happened, and what is where."""
         lines = [f"seed {self.seed}: snapshot {self.snapshot} {self.database.snapshot}, {self.connector.version}, "

@@ -28,3 +28,16 @@ def test_every_way_says_what_happened(number: int, spark: SparkSession, tmp_path
     came = on_spark.check(road, world, spark, tmp_path)
 
     assert came.lives
+
+
+@pytest.mark.parametrize("number", range(len(on_spark.ROADS)))
+def test_a_transaction_of_which_only_a_begin_is_left_is_passed_by_in_no_way(
+    number: int, spark: SparkSession, tmp_path: Path
+) -> None:
+    """Its END and all its rows are lost: the next END shows it."""
+    road = on_spark.ROADS[number]
+    worlds = (drawn(seed, FEATURES) for seed in range(700, 900))
+    world = next(one for one in worlds if one.shows_a_lost_end and on_spark.can(one) and road.takes(one))
+    stop = on_spark.check(road, world, spark, tmp_path).stop
+
+    assert stop is not None and "is missing: it comes" in stop
