@@ -40,22 +40,22 @@ class Case:
             f"  the logs, up to {self.came.upper}:\n{found}\n  lives:\n{lives}"
         )
 
-    def _is_forgettable(self, cut: Cut, stop: str) -> bool:
-        """Whether all that showed the stop may be a BEGIN, which the topic has lost."""
-        known = Known(self.world, cut)
+    def _may_be_forgotten(self, cut: Cut, stop: str, upper: int) -> bool:
+        """Whether all that showed it, at the cut or the time, may be a BEGIN, which the topic has lost since."""
+        known = Known(self.world, self.came.cuts.get(upper, cut))
         shown = {one.tx for one in known.of("begin")} - {one.tx for one in known.of("row")}
         return self.came.forgot and any(stop.startswith(f"the END of transaction {tx} is missing") for tx in shown)
 
     def check_lives(self) -> None:
         """A stop is one in every later life."""
-        stopped, first = False, ""
+        stopped = False
         for cut, stop, upper in self.came.lives:
-            first = first or stop or ""
             if stop is not None and stop.startswith(UNWANTED) and not self._is_known_as_foreign(cut, stop, upper):
                 raise self.fail(stop)
-            if stopped and stop is None and not self._is_forgettable(cut, first):
+            if stopped and stop is None:
                 raise self.fail("a stop is forgotten")
-            stopped |= stop is not None and self.is_lasting(cut, upper, stop) and not self._may_be_mended(cut, stop)
+            if stop is not None and not self._may_be_forgotten(cut, stop, upper):
+                stopped |= self.is_lasting(cut, upper, stop) and not self._may_be_mended(cut, stop)
 
     def _check_without_memory(self) -> None:
         """What the logs are stated beyond is kept in them by each run without its memory that finds it.
@@ -322,11 +322,11 @@ class Case:
 
     def _check_stops(self) -> None:
         """They are at one time; but what a topic has lost, and when, may show more or less to each life."""
-        stops = [(cut, stop, upper) for cut, stop, upper in self.came.lives if stop is not None]
-        uppers = {
-            upper for cut, stop, upper in stops
-            if not (self.came.forgot and "cannot be known" in stop or self._is_forgettable(cut, stop))
-        }
+        stops = [
+            (stop, upper) for cut, stop, upper in self.came.lives
+            if stop is not None and not self._may_be_forgotten(cut, stop, upper)
+        ]
+        uppers = {upper for stop, upper in stops if not (self.came.forgot and "cannot be known" in stop)}
         if len(uppers) > 1:
             raise self.fail(f"it stops at different times: {sorted(uppers)}")
 
