@@ -8,13 +8,13 @@ A row that was deleted softly counts as gone.
 
 With --source, it also compares the tables that the logs were captured from
 with the logs, at a snapshot of the source. The logs must be by commit times:
-the times of a remap or of a stream are no positions of the source. The
-database computes fingerprints, and moves rows only where they differ. The logs
-must be complete through the snapshot. --wait gives them time. --marker commits
-an empty transaction: without it, the log of an idle source never passes its
-last change. Instead of the YAML file you may give logs: source and logs are
-compared. With --without-log, source and target are compared, where the views
-are rows by key or multisets.
+the times of a remap or of a stream are no positions of the source, and those
+of a remap are refused. The database computes fingerprints, and moves rows only
+where they differ. The logs must be complete through the snapshot. --wait gives
+them time. --marker commits an empty transaction: without it, the log of an
+idle source never passes its last change. Instead of the YAML file you may give
+logs: source and logs are compared. With --without-log, source and target are
+compared, where the views are rows by key or multisets.
 
 Where the source is, and its password: --source env (CDCV2_POSTGRES, a
 connection string; or libpq's own PGHOST, PGDATABASE, PGPASSWORD, ...),

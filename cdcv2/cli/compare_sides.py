@@ -18,7 +18,8 @@ from cdcv2.completeness import through_text
 from cdcv2.core.order import Time
 from cdcv2.errors import IncompleteError, UsageError
 from cdcv2.exits import Exit
-from cdcv2.logs.opening import CoveredLogs
+from cdcv2.logs.description import description_of
+from cdcv2.logs.opening import CoveredLogs, NamedLog
 from cdcv2.logs.quarantine import Quarantine
 from cdcv2.materialize.protocol.messages import DELETED, Key, Table, Values
 from cdcv2.materialize.texts import texts
@@ -102,8 +103,7 @@ def with_logs(source: SourceSnapshot, covered: CoveredLogs, start: int, wanted: 
     logs = [named for named in covered.logs if named.table not in covered.starts]
     if not logs:
         raise IncompleteError("; ".join(covered.of.texts()))
-    if any(named.times != "int" for named in logs):
-        raise UsageError("the times of these logs are no positions of a source: they were reclocked, or made otherwise")
+    _demand_positions(logs)
     tables = tables_of(source, {named.table: named.row_type for named in logs}, wanted.called, wanted.without)
     through = _through(source, wanted.marker)
     read = LogHistory(
@@ -118,6 +118,19 @@ def with_logs(source: SourceSnapshot, covered: CoveredLogs, start: int, wanted: 
     far = through_text(read.frontier)
     behind = f"of the logs {far} only" + (f" ({read.lacking()})" if read.lacking() else "")
     return _part(source, found, ("log", "the log says"), None if complete else behind, f"log {far}")
+
+
+def _demand_positions(logs: Iterable[NamedLog]) -> None:
+    """Raise UsageError where times are no positions of a source: those of a remap are milliseconds."""
+    for named in logs:
+        stated = description_of(named.log)
+        # By commit times the log set stands for the timeline.
+        on_remap = None not in (stated.timeline, stated.log_set) and stated.timeline != stated.log_set
+        if named.times != "int" or on_remap:
+            raise UsageError(
+                f"the times of the log {named.log.name} are no positions of a source: they come from a remap, or from "
+                "elsewhere. Compare source and target, with --without-log"
+            )
 
 
 def _demand_still(source: SourceSnapshot, read: LogHistory, at: int | None) -> None:

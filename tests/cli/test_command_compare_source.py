@@ -17,6 +17,7 @@ from cdcv2.cli.compare_sides import _part
 from cdcv2.cli.compare_source import LogHistory, SourceComparison, SourceSnapshot, compare_log
 from cdcv2.cli.source_address import source_address
 from cdcv2.connectors.debezium.postgres import row_type_from_postgres
+from cdcv2.logs.description import LogDescription
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.opening import NamedLog
 from cdcv2.protocol.messages import Progress, Updates
@@ -319,6 +320,20 @@ def test_a_log_that_is_not_there_yet_is_1_until_it_is(database: Any, tmp_path: P
     reading.join()
 
     assert 0 == said.code, said.out
+
+
+def test_the_times_of_a_remap_are_no_positions_of_the_source(database: Any, tmp_path: Path, run: Run) -> None:
+    """They are milliseconds, beyond every LSN: an empty table would be equal to a log with rows."""
+    database.execute("CREATE TABLE orders (id int PRIMARY KEY, item text)")
+    folder = log(tmp_path, "public.orders", ORDER, ([1, "ape"], LATE - 2, 1)) / "public.orders"
+    alone = DirectoryLog(folder)
+    alone.describe(LogDescription(timeline="a remap", log_set="its logs"))
+    alone.close()
+
+    said = run("compare", folder, "--source", "env")
+
+    assert 2 == said.code
+    assert f"the times of the log {folder} are no positions of a source" in said.err and "--without-log" in said.err
 
 
 def test_what_is_equal_is_so_although_the_log_is_not_there_yet(database: Any, tmp_path: Path, run: Run) -> None:
