@@ -17,9 +17,9 @@ from cdcv2.materialize.protocol.messages import (
     Acknowledge, Acknowledged, Flush, Flushed, Key, Load, Loaded, Open, Opened, StartCommit, StartedCommit, Store,
     Values,
 )
+from cdcv2.rows.postgres_values import EXACT
 from cdcv2.testing import Subject
 from cdcv2.views.combine import COUNT
-from cdcv2.views.reductions import EXACT
 
 Rows = dict[str, dict[Key, Values]]
 

@@ -58,8 +58,8 @@ class CaptureMemory:
         """
         with reading(place, FORGET):
             for log in plain["logs"].values():
-                for part, offset in (log["positions"] if log else {}).items():
-                    int(part), checked(offset, int)
+                if checked(log, dict, type(None)) is not None:
+                    _check_log(log)
             if plain["commits"] is not None:
                 _check_commits(plain["commits"])
             positions = {
@@ -82,6 +82,14 @@ def same_topics(found: Mapping[str, str], remembered: Mapping[str, str]) -> dict
                 "over with it: no memory, and other logs"
             )
     return {**remembered, **found}
+
+
+def _check_log(log: Mapping[str, Any]) -> None:
+    for part, offset in log["positions"].items():
+        int(part), checked(offset, int)
+    checked(log.get("rows"), int, type(None))
+    checked(log.get("marks", {}), dict)
+    checked(log.get("reader", {}), dict)
 
 
 def _check_commits(commits: Mapping[str, Any]) -> None:

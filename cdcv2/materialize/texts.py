@@ -19,9 +19,8 @@ from cdcv2.materialize.protocol.messages import Field, Table
 from cdcv2.rows.fingerprint import Texts
 from cdcv2.rows.plain import plain_bytes, plain_float, plain_int
 from cdcv2.rows.postgres_texts import PostgresRows, TextColumn
-from cdcv2.rows.postgres_values import shown_text
+from cdcv2.rows.postgres_values import EXACT, shown_text
 from cdcv2.rows.source_types import SourceType
-from cdcv2.views.reductions import EXACT
 from cdcv2.views.source_columns import SourceColumn, source_column
 
 _FORMS = {"float": ">f", "double": ">d"}
@@ -43,7 +42,7 @@ def texts(fields: Iterable[Field], values: Iterable[Any]) -> Texts:
     """A row, or a part of one.
 
     >>> texts([Field("n", "decimal"), Field("j", "json")], [Decimal("1.50"), '{"b": 1.0, "a": null}'])
-    ('1.5', '{"a": null, "b": "1"}')
+    ('1.5', '{"a": null, "b": 1}')
     """
     return tuple([None if value is None else _text_of(one)(value) for one, value in zip(fields, values)])
 
@@ -104,10 +103,19 @@ def _text(kind: str, value: Any) -> str:
     if kind == "bytes":
         return bytes(value).hex()
     if kind == "json":
-        return json.dumps(
-            json.loads(value, parse_int=_number, parse_float=_number), ensure_ascii=False, sort_keys=True
-        )
+        return _json_text(json.loads(value, parse_int=Decimal, parse_float=Decimal))
     return str(value)
+
+
+def _json_text(value: Any) -> str:
+    """One text per JSON value, whatever the order of its keys and the spelling of its numbers."""
+    if isinstance(value, Decimal):
+        return _number(str(value))
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_json_text, value)) + "]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_json_text(key)}: {_json_text(value[key])}" for key in sorted(value)) + "}"
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _number(digits: str) -> str:

@@ -76,7 +76,10 @@ _SQL: dict[str, LiteralString] = {
     "time": _MICROS,
     "timestamp": "CASE WHEN isfinite({x}) THEN " + _MICROS + " ELSE ({x})::text END",
     "timestamptz": "CASE WHEN isfinite({x}) THEN " + _MICROS + " ELSE ({x})::text END",
-    "timetz": "(extract(epoch FROM ((({x}) AT TIME ZONE 'UTC')::time)) * 1000000)::bigint::text",
+    "timetz": (
+        "CASE WHEN ({x}) = timetz '24:00:00+00' THEN '86400000000' "
+        "ELSE (extract(epoch FROM ((({x}) AT TIME ZONE 'UTC')::time)) * 1000000)::bigint::text END"
+    ),
     "interval": "((extract(year FROM ({x})) * 12 + extract(month FROM ({x}))) * 2629800000000"
                 " + extract(day FROM ({x})) * 86400000000 + extract(hour FROM ({x})) * 3600000000"
                 " + extract(minute FROM ({x})) * 60000000 + extract(microseconds FROM ({x})))::bigint::text",

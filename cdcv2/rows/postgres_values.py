@@ -36,7 +36,9 @@ _MILLIS = {2**63 - 1: 9223372036825200000, -(2**63): -9223372036832400000}
 #: How the connector spells what is no number.
 NO_NUMBERS = {"NAN": "NaN", "POSITIVE_INFINITY": "Infinity", "NEGATIVE_INFINITY": "-Infinity"}
 
-EXACT = Context(prec=20_000, traps=[Inexact])
+#: Python's decimals otherwise round to 28 digits, silently. A numeric has up to 131,072 digits before the point and
+#: 16,383 behind it.
+EXACT = Context(prec=150_000, traps=[Inexact])
 DAY = 86_400_000_000
 _AT_FAULT = "The connector is at fault, or another writer: capture the table again with that mended"
 _NUMBER = re.compile(r"-?\d+", re.ASCII)
@@ -186,11 +188,17 @@ def time_of_day(value: int, unit: int) -> int:
 def zoned_text(value: str) -> str:
     """ISO text by which equal moments are found: microseconds, of the day in UTC where it has no date; or as it is.
 
+    The end of a day in UTC is not its begin, as PostgreSQL has it.
+
     >>> zoned_text("2024-02-29T10:34:56.123456Z"), zoned_text("01:00:00.5+02:00"), zoned_text("infinity")
     ('1709202896123456', '82800500000', 'infinity')
+    >>> zoned_text("24:00:00Z"), zoned_text("00:00:00Z")
+    ('86400000000', '0')
     """
     try:
-        return str(micros(value) if "T" in value else micros(value) % DAY)
+        total = micros(value)
+        whole = "T" in value or (total == DAY and value.startswith("24:"))
+        return str(total if whole else total % DAY)
     except MalformedError:
         return value
 

@@ -13,7 +13,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from decimal import Context, Decimal, Inexact
+from decimal import Decimal
 from typing import Any, ClassVar, NamedTuple, cast
 
 from cdcv2.core.order import Time
@@ -21,13 +21,10 @@ from cdcv2.errors import MalformedError, RefusedError, UsageError
 from cdcv2.materialize.protocol.deltas import plain_value, value_from_plain
 from cdcv2.materialize.protocol.messages import Field, Values
 from cdcv2.rows.plain import bytes_from_plain, int_from_plain, plain_int
+from cdcv2.rows.postgres_values import EXACT
 from cdcv2.rows.row_type import RowType
 from cdcv2.rows.source_types import SourceType
 from cdcv2.views.columns import ViewColumn, column_of
-
-
-#: Python's decimals otherwise round to 28 digits, silently.
-EXACT = Context(prec=5000, traps=[Inexact])
 
 
 class Reduction(ABC):

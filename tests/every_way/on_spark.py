@@ -158,6 +158,7 @@ def bound(world: World, way: Way, seed: int, spark: SparkSession, folder: Path) 
         (folder / "rows" / f"{table}.avsc").write_text(json.dumps(ROWS.schema), "utf-8")
     words = ["--prefix", PREFIX, "--rows", str(folder / "rows"), "--full-identity", ",".join(sorted(world.full))]
     words += ["--notifications", NOTIFICATIONS] if world.snapshot == "notified" else ["--snapshot", "none"]
+    words += ["--empty", str(world.declared_empty)] if world.unnamed else []
     words += ["--before", "from-state"] if way.state else []
     words += ["--ordering", "complete"] if way.ordering == "complete" else []
     run, size = Bound(folder, folder / "topics", words), str(chance.choice((3, 7, 20, 1000)))

@@ -12,6 +12,7 @@ from cdcv2.materialize.protocol.messages import Field, Table
 from cdcv2.materialize.targets.postgres.tables import type_of
 from cdcv2.materialize.texts import plain, side, texts
 from cdcv2.rows.fingerprint import LocalRows, compare
+from cdcv2.rows.postgres_values import number_text
 from cdcv2.rows.source_types import SourceType
 from cdcv2.views.source_columns import kind_of
 
@@ -75,6 +76,29 @@ def test_json_is_not_left_to_the_database() -> None:
 def test_spellings_of_a_value_are_one_text(kind: str, one: Any, other: Any) -> None:
     """A system may spell as it likes."""
     assert texts([Field("v", kind)], [one]) == texts([Field("v", kind)], [other])
+
+
+@pytest.mark.parametrize(
+    ("kind", "one", "other"),
+    [
+        ("json", '["7", "x"]', '[7, "x"]'),
+        ("json", '{"a": "1"}', '{"a": 1.0}'),
+        ("json", "[true]", '["true"]'),
+        ("json", "[null]", '["null"]'),
+        ("json", '["a, b"]', '["a", "b"]'),
+    ],
+)
+def test_other_values_have_other_texts(kind: str, one: Any, other: Any) -> None:
+    """A number is not the text that spells it."""
+    assert texts([Field("v", kind)], [one]) != texts([Field("v", kind)], [other])
+
+
+def test_a_number_has_as_many_digits_as_postgresql_allows() -> None:
+    """131,072 before the point, and 16,383 behind it."""
+    longest = "9" * 131_072 + "." + "1" * 16_383
+
+    assert (longest,) == texts([Field("v", "decimal")], [Decimal(longest)])
+    assert longest == number_text(longest)
 
 
 @pytest.mark.parametrize("kind", VALUES)
