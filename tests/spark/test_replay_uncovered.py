@@ -26,8 +26,8 @@ from cdcv2.spark.sources import LogPlace
 from tests.cli.conftest import runs
 from tests.cli.test_command_capture_edges import BEGUN, NOTIFIED, Captures
 from tests.cli.test_uncovered import ALONE, FIRST_OF_T, NAMED, SAID, VIEWS, WHOLE
+from tests.spark.materializing import materialized
 from tests.spark.replaying import plan, replay, run, told
-from tests.spark.test_materialize_job import run as materialized
 
 pytestmark = pytest.mark.spark
 
