@@ -268,6 +268,23 @@ def test_a_hold_keeps_a_time_and_can_be_lifted() -> None:
     assert not ledger.missing()
 
 
+def test_times_that_other_readings_have_in_dispute_are_withheld() -> None:
+    """Whether they are counted, not yet covered, or have nothing here; and no more once the dispute is over."""
+    late = Ledger([0], on_error="quarantine")
+    late.withhold([5, 7])
+    late.state([(Progress([0], [10]), None)])
+    assert Antichain([5]) == late.settle() and (5, 7) == late.missing().contested
+    late.withhold([7])
+    assert Antichain([7]) == late.settle() and (7,) == late.missing().contested
+    late.withhold([])
+    assert Antichain([10]) == late.settle() and not late.missing()
+
+    early = ledger_of(Progress([0], [10], {3: 1}))
+    early.withhold([5])
+    early.arrived({3: 1})
+    assert Antichain([5]) == early.settle()
+
+
 def test_only_a_count_can_be_ruled() -> None:
     """Negative ones and other types are refused; zero is a count."""
     ledger = Ledger([0], on_error="quarantine")

@@ -143,6 +143,21 @@ def test_it_resumes_at_what_is_known() -> None:
     assert ({("a", 4): 1, ("b", 6): 1}, Antichain([8])) == replay(log.durable)
 
 
+def test_the_sum_of_diffs_is_known_where_all_that_is_counted_is_there() -> None:
+    """It is kept with the state, which spares the next writer reading; an older state does not have it."""
+    updates = Updates([("a", 1, 5), ("b", 3, -2)])
+    writer = Writer(RecordingLog([updates, Progress([0], [5], {1: 1, 3: 1})]))
+    assert (3, Antichain([5])) == (writer.rows, writer.read_to)
+
+    state = writer.export_state()
+    log = RecordingLog([updates, Progress([0], [5], {1: 1, 3: 1}), Updates([("c", 6, 9)]), Progress([5], [8], {6: 1})])
+    assert 12 == Writer(log, state=state).rows and 3 == state["rows"]
+    assert Writer(log, state={name: value for name, value in state.items() if name != "rows"}).rows is None
+
+    lacking = Writer(RecordingLog([updates, Progress([0], [5], {1: 1, 3: 2})]))
+    assert (None, Antichain([5])) == (lacking.rows, lacking.read_to)
+
+
 def test_the_state_knows_each_part_of_the_log() -> None:
     """The next position of each, also when a source gives an old message again."""
     class Parts(RecordingLog):
