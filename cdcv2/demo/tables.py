@@ -44,11 +44,11 @@ def manifests(output: Path) -> list[dict[str, Any]]:
 
 def read(output: Path) -> TableChecks:
     """Fold everything that the output's manifests name, in order of time."""
-    seen = TableChecks()
+    seen = TableChecks(uppers=uppers(output))
     named: dict[str, str] = {}
     for manifest in manifests(output):
-        seen.uppers += [upper for upper in manifest["upper"] if upper not in seen.uppers]
-        named.update((path, table) for table, paths, *_ in manifest["files"] for path in paths)
+        for table, files in manifest["files"].items():
+            named.update((f"{table}/{name}.parquet", table) for name, *_ in files)
     changes: dict[int, list[tuple[str, Row, int]]] = {}
     identities: set[tuple[str, Row, int]] = set()
     for path, table in sorted(named.items()):
@@ -88,5 +88,5 @@ def _fold(changes: dict[int, list[tuple[str, Row, int]]], seen: TableChecks) -> 
 
 def uppers(output: Path) -> list[int]:
     """The finished frontiers that replay has given out so far, one time each; none while there is no output."""
-    moves = [manifest for manifest in manifests(output) if manifest["lower"] != manifest["upper"]]
-    return [time for manifest in moves for time in manifest["upper"]]
+    given_out = [upper for manifest in manifests(output) for *_, upper in manifest["applied"]]
+    return list(dict.fromkeys(time for upper in given_out for time in upper))

@@ -2,36 +2,41 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 pyarrow = pytest.importorskip("pyarrow")
 import pyarrow.parquet as parquet  # noqa: E402
 
-from cdcv2 import Progress, Updates  # noqa: E402
+from cdcv2 import Antichain, Progress, Updates  # noqa: E402
 from cdcv2.demo import damage, tables  # noqa: E402
 from cdcv2.demo.bank import row_types  # noqa: E402
 from cdcv2.demo.story import FailedCheck, Story  # noqa: E402
+from cdcv2.materialize.protocol.fence import Range  # noqa: E402
+from cdcv2.materialize.targets.lake.manifest import LakeFolder, LakeManifest  # noqa: E402
+from cdcv2.materialize.targets.manifests import TableFile  # noqa: E402
 
 ACCOUNT = {"id": 1, "branch": 1, "holder": "h", "balance": 70, "rate": None, "vip": True, "opened": 3, "note": None}
 BRANCH = {"id": 1, "city": "Delft", "balance": 30}
 
 
 def an_output(folder, accounts, branches):
-    """A replay output of one manifest that names a file per table."""
-    files = []
+    """A replay output of two manifests, as replay writes them; the second names a file per table."""
+    types = {table: row_type for table, row_type in row_types().items() if table in tables.MONEY}
+    first = LakeManifest("replay", Antichain([0]), {}, histories=types)
+    files = {}
     for table, updates in (("public.accounts", accounts), ("public.branches", branches)):
-        path = folder / table / "part.parquet"
+        path = folder / table / "batch" / "part.parquet"
         path.parent.mkdir(parents=True)
         columns = {
             "data": [row for row, _, _ in updates], "time": [time for _, time, _ in updates],
             "diff": [diff for _, _, diff in updates],
         }
         parquet.write_table(pyarrow.table(columns), path)
-        files.append([table, [str(path.relative_to(folder))], [0], [9], len(updates)])
-    (folder / "_manifests").mkdir()
-    (folder / "_manifests" / "1.json").write_text(json.dumps({"lower": [0], "upper": [9], "files": files}))
+        files[table] = [TableFile("batch/part", len(updates), 0)]
+    lake = LakeFolder(folder)
+    lake.append(0, None, first)
+    lake.append(1, first, first.with_transaction(Range(), Antichain([9]), files))
+    assert [9] == tables.uppers(folder)
     return folder
 
 
