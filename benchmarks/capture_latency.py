@@ -28,10 +28,11 @@ from typing import Any
 from confluent_kafka import Consumer, TopicPartition
 
 from benchmarks.harness import Case, Question
+from cdcv2.connectors.debezium.config import debezium_config
 from cdcv2.logs.kafka import KafkaLog
 from cdcv2.protocol.resolver import Resolver
 from cdcv2.rows.row_type import RowType
-from cdcv2.servers.connect import Connect, debezium_config
+from cdcv2.servers.connect import Connect
 from cdcv2.servers.kafka import KafkaBroker
 from cdcv2.servers.postgres import Postgres
 from cdcv2.servers.processes import Child

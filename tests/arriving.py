@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cdcv2.servers.connect import Connect, debezium_config
+from cdcv2.connectors.debezium.config import debezium_config
+from cdcv2.servers.connect import Connect
 from cdcv2.servers.kafka import KafkaBroker
 from cdcv2.servers.postgres import Postgres
 from tests import every_type

@@ -42,7 +42,7 @@ IMPORTS = {
     ),
     "servers": "",
     "testing": "core protocol rows views materialize.protocol materialize",
-    "demo": "core protocol rows timeline logs capture materialize.targets servers",
+    "demo": "core protocol rows timeline logs capture connectors materialize.targets servers",
     "cli": (
         "core protocol store rows timeline logs capture connectors capture.run views "
         "materialize.protocol materialize materialize.targets cli.options demo"

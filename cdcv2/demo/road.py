@@ -9,13 +9,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from cdcv2.connectors.debezium.config import debezium_config
 from cdcv2.core.antichain import Antichain
 from cdcv2.demo.bank import TABLES, Bank, Clients, row_types
 from cdcv2.demo.story import Story
 from cdcv2.demo.watch import LogWatch, topics_of
 from cdcv2.errors import UnavailableError
 from cdcv2.servers import jars
-from cdcv2.servers.connect import Connect, debezium_config
+from cdcv2.servers.connect import Connect
 from cdcv2.servers.kafka import KafkaBroker
 from cdcv2.servers.postgres import Postgres
 from cdcv2.servers.processes import Child, poll_until

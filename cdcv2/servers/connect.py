@@ -1,25 +1,14 @@
 """Kafka Connect with Debezium's PostgreSQL connector, in one process: changes of tables become records in topics.
 
-:func:`debezium_config` is the part to take home: a connector that capture can rely on. What is not a default in it,
-and why:
-
-- ``provide.transaction.metadata``: a transaction is complete when its END says so and all that END counts is there;
-- one partition for the transaction topic, as its order is the order of commits; as many as one likes for tables;
-- ``skipped.operations=none``: by default TRUNCATE is left out, and every copy is silently wrong from there on;
-- notifications: only they state how many rows a snapshot has;
-- idempotent producers: a repeated snapshot row has no identity of its own;
-- ``retention.ms=-1``: a topic that forgets is no log.
-
-The tables need ``REPLICA IDENTITY FULL``, or updates and deletes come without their old rows.
+The connector's configuration is given: ``cdcv2.connectors.debezium.config`` makes one that capture can rely on.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,82 +20,12 @@ from cdcv2.servers.kafka import LOG4J
 from cdcv2.servers.processes import Child, Server, free_port, poll_until
 
 
-def debezium_config(
-    prefix: str,
-    tables: Sequence[str],
-    *,
-    host: str,
-    port: int,
-    database: str,
-    user: str,
-    partitions: int = 1,
-    snapshot: str = "initial",
-    heartbeat_ms: int = 1000,
-    more: Mapping[str, str] | None = None,
-) -> dict[str, str]:
-    """The connector's configuration for ``tables`` (each ``schema.table``), as Connect takes it.
-
-    Topics are ``prefix.schema.table``, ``prefix.transaction`` and ``prefix.notifications``. ``snapshot`` is
-    Debezium's ``snapshot.mode``, ``heartbeat_ms`` 0 switches heartbeats off, and ``more`` adds or replaces settings.
-    The password is no part of it: Connect takes it from its own environment variable PGPASSWORD. It is one long table
-    of settings, each with its reason beside it.
-
-    >>> debezium_config("bank", ["public.accounts"], host="db", port=5432, database="bank", user="me")["slot.name"]
-    'bank'
-    """
-    slot = re.sub(r"[^a-z0-9_]", "_", prefix.lower())
-    ones = [f"{prefix}.transaction", f"{prefix}.notifications", f"__debezium-heartbeat.{prefix}"]
-    return {
-        "name": prefix,
-        "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
-        "tasks.max": "1",
-        "plugin.name": "pgoutput",
-        "database.hostname": host,
-        "database.port": str(port),
-        "database.dbname": database,
-        "database.user": user,
-        "database.password": "${env:PGPASSWORD}",
-        "topic.prefix": prefix,
-        "slot.name": slot,
-        "slot.drop.on.stop": "false",
-        # After a kill the server may believe for a moment that the slot is still in use.
-        "slot.max.retries": "60",
-        "slot.retry.delay.ms": "500",
-        "retriable.restart.connector.wait.ms": "500",
-        "publication.name": slot,
-        "publication.autocreate.mode": "filtered",
-        "table.include.list": ",".join(re.escape(table) for table in tables),
-        "snapshot.mode": snapshot,
-        "skipped.operations": "none",
-        "provide.transaction.metadata": "true",
-        "decimal.handling.mode": "string",
-        # Where records carry schemas, these state the types that columns have in the database.
-        "datatype.propagate.source.type": ".+",
-        "heartbeat.interval.ms": str(heartbeat_ms),
-        "notification.enabled.channels": "sink",
-        "notification.sink.topic.name": f"{prefix}.notifications",
-        "producer.override.enable.idempotence": "true",
-        "producer.override.acks": "all",
-        "topic.creation.groups": "ordered",
-        "topic.creation.ordered.include": "|".join(re.escape(topic) for topic in ones),
-        "topic.creation.ordered.partitions": "1",
-        "topic.creation.ordered.replication.factor": "1",
-        "topic.creation.ordered.cleanup.policy": "delete",
-        "topic.creation.ordered.retention.ms": "-1",
-        "topic.creation.default.partitions": str(partitions),
-        "topic.creation.default.replication.factor": "1",
-        "topic.creation.default.cleanup.policy": "delete",
-        "topic.creation.default.retention.ms": "-1",
-        **(more or {}),
-    }
-
-
 class Connect(Server):
     """A standalone Connect with one connector. Entered, its REST interface answers; see :meth:`wait_streaming`.
 
     Args:
         bootstrap: the Kafka broker.
-        connector: the connector's configuration, as of :func:`debezium_config`.
+        connector: the connector's configuration, as ``debezium_config`` makes it.
         environment: what the process finds in its environment, PGPASSWORD above all; adds to ours.
         schemas: whether each record carries its schema (four times the bytes).
         folder: positions and log; None: a temporary folder, removed in the end.

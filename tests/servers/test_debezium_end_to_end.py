@@ -16,9 +16,10 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from cdcv2.connectors.debezium.config import debezium_config
 from cdcv2.demo.bank import TABLES, Bank, in_order, row_types
 from cdcv2.errors import UnavailableError
-from cdcv2.servers.connect import Connect, debezium_config
+from cdcv2.servers.connect import Connect
 from cdcv2.servers.kafka import KafkaBroker
 from cdcv2.servers.postgres import Postgres
 from cdcv2.servers.processes import poll_until

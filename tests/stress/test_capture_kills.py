@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from cdcv2.connectors.debezium.config import debezium_config
 from cdcv2.demo.bank import TABLES, Bank, in_order, row_types
 from cdcv2.demo.watch import LogWatch, topics_of
 from cdcv2.logs.kafka import KafkaLog
 from cdcv2.protocol import Resolver
-from cdcv2.servers.connect import Connect, debezium_config
+from cdcv2.servers.connect import Connect
 from cdcv2.servers.kafka import KafkaBroker
 from cdcv2.servers.postgres import Postgres
 from cdcv2.servers.processes import Child, poll_until

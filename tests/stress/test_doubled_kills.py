@@ -16,13 +16,14 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from cdcv2.capture.open_record_codec import TEMP
+from cdcv2.connectors.debezium.config import debezium_config
 from cdcv2.core.antichain import Antichain
 from cdcv2.demo.bank import TABLES, Bank, in_order, row_types
 from cdcv2.demo.watch import LogWatch, topics_of
 from cdcv2.logs.kafka import KafkaLog
 from cdcv2.protocol import Resolver
 from cdcv2.rows.row_type import RowType
-from cdcv2.servers.connect import Connect, debezium_config
+from cdcv2.servers.connect import Connect
 from cdcv2.servers.kafka import KafkaBroker
 from cdcv2.servers.postgres import Postgres
 from cdcv2.servers.processes import Child, poll_until

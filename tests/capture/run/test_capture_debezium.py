@@ -17,6 +17,7 @@ from cdcv2.capture.run.commit_times import Capture, ReleaseReport
 from cdcv2.capture.run.loop import run
 from cdcv2.cli.main import main
 from cdcv2.connectors.debezium import postgres
+from cdcv2.connectors.debezium.config import debezium_config
 from cdcv2.connectors.debezium.envelope import Recipe
 from cdcv2.connectors.kafka_topics import KafkaTopics
 from cdcv2.core.antichain import Antichain
@@ -69,7 +70,7 @@ def servers(broker: KafkaBroker) -> Iterator[Servers]:
 @contextmanager
 def connector(servers: Servers, prefix: str, tables: tuple[str, ...]) -> Iterator[Any]:
     """Connect with the connector of these tables, running; a failure beside it is shown with the end of its log."""
-    from cdcv2.servers.connect import Connect, debezium_config
+    from cdcv2.servers.connect import Connect
 
     database = servers.database
     config = debezium_config(

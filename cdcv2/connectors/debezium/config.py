@@ -1,0 +1,125 @@
+"""The configuration of Debezium's PostgreSQL connector that a capture can rely on.
+
+What is not a default in it, and why:
+
+- ``provide.transaction.metadata``: a transaction is complete when its END is there and all that END counts is there;
+- one partition for the transaction topic, as its order is the order of commits; as many as one likes for tables;
+- ``skipped.operations=none``: by default TRUNCATE is left out, and every copy is silently wrong from there on;
+- notifications: only they state how many rows a snapshot has;
+- idempotent producers: a repeated snapshot row has no identity of its own;
+- ``retention.ms=-1``: a topic that forgets is no log.
+
+The tables need ``REPLICA IDENTITY FULL``, or updates and deletes come without their old rows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from cdcv2.errors import UsageError
+
+#: The default of ``password``: Connect takes it from its own environment, as its worker allows.
+FROM_ENVIRONMENT = "${env:PGPASSWORD}"
+#: What a capture reads, whatever the worker's own converters are.
+JSON_CONVERTERS = {
+    "key.converter": "org.apache.kafka.connect.json.JsonConverter",
+    "key.converter.schemas.enable": "false",
+    "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+    "value.converter.schemas.enable": "false",
+}
+#: What Connect puts a value in the place of: ``${PROVIDER:KEY}`` or ``${PROVIDER:PATH:KEY}``.
+_REFERENCE = re.compile(r"\$\{[^${}:]+:[^${}]+\}")
+
+
+def debezium_config(
+    prefix: str,
+    tables: Sequence[str],
+    *,
+    host: str,
+    port: int,
+    database: str,
+    user: str,
+    password: str = FROM_ENVIRONMENT,
+    partitions: int = 1,
+    replication: int = 1,
+    publication: str = "filtered",
+    snapshot: str = "initial",
+    heartbeat_ms: int = 1000,
+    more: Mapping[str, str] | None = None,
+) -> dict[str, str]:
+    """The connector's configuration for ``tables`` (each ``schema.table``), as Connect takes it.
+
+    Topics are ``prefix.schema.table``, ``prefix.transaction`` and ``prefix.notifications``. ``partitions`` are those of
+    the topic of a table, ``replication`` is the replication factor of all topics (-1: the cluster's own).
+    ``publication`` is Debezium's ``publication.autocreate.mode``, ``snapshot`` its ``snapshot.mode``; ``heartbeat_ms``
+    0 switches heartbeats off, and ``more`` adds or replaces settings. It is one long table of settings, each with its
+    reason beside it.
+
+    The ``password`` is a reference that Connect resolves, as ``${env:NAME}`` or ``${file:PATH:KEY}``. Raises UsageError
+    for a password itself: everybody who may ask Connect would read it.
+
+    >>> debezium_config("bank", ["public.accounts"], host="db", port=5432, database="bank", user="me")["slot.name"]
+    'bank'
+    """
+    if not _REFERENCE.fullmatch(password):
+        raise UsageError(
+            "the connector's password is written out, and Connect's REST interface shows it to everybody: give a "
+            "reference to it, as ${env:PGPASSWORD} or ${file:/etc/connect/db.properties:password}"
+        )
+    if replication < 1 and replication != -1:
+        raise UsageError(f"the replication factor {replication} is none: give 1 or more, or -1 for the cluster's own")
+    slot = slot_name(prefix)
+    ones = [f"{prefix}.transaction", f"{prefix}.notifications", f"__debezium-heartbeat.{prefix}"]
+    return {
+        "name": prefix,
+        "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+        "tasks.max": "1",
+        "plugin.name": "pgoutput",
+        "database.hostname": host,
+        "database.port": str(port),
+        "database.dbname": database,
+        "database.user": user,
+        "database.password": password,
+        "topic.prefix": prefix,
+        "slot.name": slot,
+        "slot.drop.on.stop": "false",
+        # After a kill the server may believe for a moment that the slot is still in use.
+        "slot.max.retries": "60",
+        "slot.retry.delay.ms": "500",
+        "retriable.restart.connector.wait.ms": "500",
+        "publication.name": slot,
+        "publication.autocreate.mode": publication,
+        "table.include.list": ",".join(re.escape(table) for table in tables),
+        "snapshot.mode": snapshot,
+        "skipped.operations": "none",
+        "provide.transaction.metadata": "true",
+        "decimal.handling.mode": "string",
+        # Where records carry schemas, these state the types that columns have in the database.
+        "datatype.propagate.source.type": ".+",
+        "heartbeat.interval.ms": str(heartbeat_ms),
+        "notification.enabled.channels": "sink",
+        "notification.sink.topic.name": f"{prefix}.notifications",
+        "producer.override.enable.idempotence": "true",
+        "producer.override.acks": "all",
+        "topic.creation.groups": "ordered",
+        "topic.creation.ordered.include": "|".join(re.escape(topic) for topic in ones),
+        "topic.creation.ordered.partitions": "1",
+        "topic.creation.ordered.replication.factor": str(replication),
+        "topic.creation.ordered.cleanup.policy": "delete",
+        "topic.creation.ordered.retention.ms": "-1",
+        "topic.creation.default.partitions": str(partitions),
+        "topic.creation.default.replication.factor": str(replication),
+        "topic.creation.default.cleanup.policy": "delete",
+        "topic.creation.default.retention.ms": "-1",
+        **(more or {}),
+    }
+
+
+def slot_name(prefix: str) -> str:
+    """The name of a connector's slot and publication: of its prefix, in the letters that PostgreSQL allows.
+
+    >>> slot_name("Shop-2")
+    'shop_2'
+    """
+    return re.sub(r"[^a-z0-9_]", "_", prefix.lower())
