@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import fnmatch
 import json
-import os
 import uuid
 from collections.abc import Mapping
 from dataclasses import replace
@@ -28,7 +27,7 @@ from cdcv2.logs.description import LogDescription
 from cdcv2.rows.row_type import RowType
 from cdcv2.rows.times import Times, check_times
 from cdcv2.store.file_system import in_words, is_there, names_in
-from cdcv2.store.put_if_absent import link, sync_folder, write_temporary
+from cdcv2.store.put_if_absent import link, replace_file, sync_folder, write_temporary
 
 #: The version of the format; any other is refused.
 VERSION = 1
@@ -110,8 +109,7 @@ def describe(path: Path, description: LogDescription) -> LogDescription:
         return stated
     try:
         # Another process that adds to it now adds the same.
-        os.replace(write_temporary(path, _text({**plain, **wanted.to_plain()})), path / LOG_FILE)
-        sync_folder(path)
+        replace_file(path / LOG_FILE, _text({**plain, **wanted.to_plain()}))
     except OSError as cause:
         raise OutputError(f"the description of the log {path} cannot be written: {in_words(cause)}") from cause
     return wanted

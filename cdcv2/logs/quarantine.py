@@ -42,7 +42,7 @@ from cdcv2.protocol.resolver import Resolver
 from cdcv2.rows.plain import int_from_plain, plain_int
 from cdcv2.rows.row_type import RowType
 from cdcv2.store.file_system import in_words, is_there, matching, names_in, text_of
-from cdcv2.store.put_if_absent import link, sync_folder, write_temporary
+from cdcv2.store.put_if_absent import link, replace_file, sync_folder, write_temporary
 
 #: The version of the files.
 VERSION = 1
@@ -225,7 +225,7 @@ class Quarantine:
     def keep(self, plain: Mapping[str, Any]) -> str:
         """Keep the evidence of a case, in place of what was kept of it before; its name."""
         name = self.name_of(plain)
-        self._write(f"{name}.json", plain, replace=True)
+        self._write(f"{name}.json", plain, over=True)
         return name
 
     def name_of(self, plain: Mapping[str, Any]) -> str:
@@ -252,7 +252,7 @@ class Quarantine:
         plain["time"] = None if decision.time is None else plain_time(decision.time)
         plain["count"], plain["diff"] = (None if n is None else plain_int(n) for n in (decision.count, decision.diff))
         path = self.folder / f"{decision.about[:12]}.decided"
-        if not self._write(path.name, plain, replace=False):
+        if not self._write(path.name, plain, over=False):
             self._demand_same(path, self._decision(path), decision)
 
     def _demand_same(self, path: Path, one: Decision, other: Decision) -> None:
@@ -294,17 +294,16 @@ class Quarantine:
                 raise RefusedError(f"{path} has the version {plain['version']}: this release reads {VERSION}")
             return plain
 
-    def _write(self, name: str, plain: Mapping[str, Any], *, replace: bool) -> bool:
+    def _write(self, name: str, plain: Mapping[str, Any], *, over: bool) -> bool:
         content = json.dumps(with_digest(plain), indent=1).encode()
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
+            if over:
+                replace_file(self.folder / name, content)
+                return True
             temporary = write_temporary(self.folder, content)
-            if replace:
-                os.replace(temporary, self.folder / name)
-                written = True
-            else:
-                written = link(temporary, self.folder / name)
-                temporary.unlink()
+            written = link(temporary, self.folder / name)
+            temporary.unlink()
             sync_folder(self.folder)
         except OSError as cause:
             raise OutputError(f"the quarantine {self.folder} cannot be written: {in_words(cause)}") from cause

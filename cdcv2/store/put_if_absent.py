@@ -1,7 +1,8 @@
-"""Putting a file under a name unless the name is taken: whole or not at all, durable, and never in place of another.
+"""Putting a file under a name: whole or not at all, durable, and in place of another only where that is requested.
 
-The file is written under a temporary name, which starts with a dot, made durable, and linked to its own name. A crash
-leaves at most the temporary one. The file system must have hard links; a rename would replace what is there.
+The file is written under a temporary name, which starts with a dot, made durable, and given its own name. A crash
+leaves at most the temporary one. :func:`link` never takes the place of another file: the file system must have hard
+links for it, as a rename would. :func:`replace_file` is that rename, for files that one process at a time writes.
 """
 
 from __future__ import annotations
@@ -35,6 +36,12 @@ def link(temporary: Path, target: Path) -> bool:
         temporary.unlink(missing_ok=True)
         raise
     return True
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Have the file hold this content, durably; a crash leaves the old content or the new. Raises OSError."""
+    os.replace(write_temporary(path.parent, content), path)
+    sync_folder(path.parent)
 
 
 def sync_folder(folder: Path) -> None:

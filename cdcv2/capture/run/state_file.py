@@ -15,6 +15,7 @@ from cdcv2.core.json_text import parse_json
 from cdcv2.core.own_json import with_digest, without_digest
 from cdcv2.errors import ForeignStateError, OutputError
 from cdcv2.store.file_system import in_words
+from cdcv2.store.put_if_absent import replace_file
 
 #: Where a capture without Spark keeps from where to read its topics again, beside its logs.
 MEMORY_FILE = "_memory.json"
@@ -62,14 +63,9 @@ class StateFile:
 
     def save(self, plain: Mapping[str, Any]) -> None:
         """Write beside, then put in place: a crash leaves the old or the new."""
-        beside = self.path.with_name(f".{self.path.name}.{os.getpid()}")
         kept = plain if self._logs is None else {**plain, "of": self._logs}
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with open(beside, "w", encoding="utf-8") as file:
-                json.dump(with_digest(kept), file, sort_keys=True)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(beside, self.path)
+            replace_file(self.path, json.dumps(with_digest(kept), sort_keys=True).encode())
         except OSError as error:
             raise OutputError(f"the capture's memory {self.path} cannot be written: {in_words(error)}") from error
