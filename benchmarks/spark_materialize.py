@@ -25,7 +25,7 @@ from pyspark.sql.avro.functions import from_avro
 from benchmarks.harness import Case, Question
 from benchmarks.shop import ORDERS, Shop
 from benchmarks.stage import Stage
-from cdcv2.cli.materialization_file import read_plan
+from cdcv2.control.materialization_file import read_plan
 from cdcv2.logs.avro import MessageCodec
 from cdcv2.materialize.distributed import DistributedRuntime
 from cdcv2.protocol.messages import Message, Progress, Updates

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from cdcv2.cli.materialization_file import read_plan
+from cdcv2.control.materialization_file import read_plan
 from cdcv2.spark.materialize import main
 
 if __name__ == "__main__":

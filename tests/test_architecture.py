@@ -43,9 +43,10 @@ IMPORTS = {
     "servers": "",
     "testing": "core protocol rows views materialize.protocol materialize",
     "demo": "core protocol rows timeline logs capture connectors materialize.targets servers",
+    "control": "core protocol store rows logs materialize.protocol views materialize materialize.targets",
     "cli": (
         "core protocol store rows timeline logs capture connectors capture.run views "
-        "materialize.protocol materialize materialize.targets cli.options demo"
+        "materialize.protocol materialize materialize.targets cli.options control demo"
     ),
 }
 # What everybody may import: errors and exit codes, how far something is complete in words, named crash points, words

@@ -45,21 +45,21 @@ from cdcv2.cli.compare_source import SourceSnapshot
 from cdcv2.cli.console import ResultOutput
 from cdcv2.cli.coverage import remark_logs
 from cdcv2.cli.disputes import add_quarantine_argument, quarantine_of, remark_disputes
-from cdcv2.cli.logs import KAFKA_WORDS, ROW_WORDS, bar_of, demand_ordered, open_logs
+from cdcv2.cli.logs import KAFKA_WORDS, ROW_WORDS, bar_of, open_logs
 from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.words import declare, log_to_read
 from cdcv2.cli.source_address import source_address
 
-from cdcv2.cli.materialization_file import read_plan
 from cdcv2.cli.options.times import start_of
-from cdcv2.cli.plan import MaterializationPlan, TargetContent
 from cdcv2.completeness import through_text
+from cdcv2.control.materialization_file import read_plan
+from cdcv2.control.plan import MaterializationPlan, TargetContent
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Time
 from cdcv2.errors import IncompleteError, UsageError
 from cdcv2.exits import Exit
 from cdcv2.logs.jsonlines import plain_frontier
-from cdcv2.logs.opening import CoveredLogs, some_covered
+from cdcv2.logs.opening import CoveredLogs, demand_ordered, some_covered
 from cdcv2.logs.quarantine import Quarantine
 from cdcv2.logs.read import LogReader
 from cdcv2.materialize.protocol.messages import Field, Key, Table, Values

@@ -13,8 +13,8 @@ from typing import Any
 
 from cdcv2.cli.compare_source import PAUSE, LogHistory, SourceComparison, SourceSnapshot, compare_log, tables_of
 from cdcv2.cli.disputes import quarantine_of, remark_disputes
-from cdcv2.cli.plan import MaterializationPlan, TargetContent
 from cdcv2.completeness import through_text
+from cdcv2.control.plan import MaterializationPlan, TargetContent
 from cdcv2.core.order import Time
 from cdcv2.errors import IncompleteError, UsageError
 from cdcv2.exits import Exit

@@ -38,7 +38,6 @@ from cdcv2.rows.row_type import RowType
 from cdcv2.rows.times import Times
 from cdcv2.store.file_system import is_there
 from cdcv2.suggestions import meant
-from cdcv2.timeline.ordering import check_ordered
 
 #: The words for how to reach Kafka.
 KAFKA_WORDS = ("--bootstrap", "--kafka-config", "--patience")
@@ -140,15 +139,6 @@ def _remarks(args: argparse.Namespace) -> list[dict[str, Any]]:
     # The note stands beside the logs: a log that is given alone has it above.
     around = [path.absolute().parent if is_there(path / LOG_FILE) else path for path in _directories(args)]
     return [manifest_of(path) for path in around]
-
-
-def demand_ordered(logs: Iterable[NamedLog], purpose: str) -> None:
-    """Raise RefusedError unless all have transactions in commit order, for a purpose that needs it (``a view of``).
-
-    The error names purpose and table. Raises also what reading the logs raises.
-    """
-    for named in logs:
-        check_ordered(description_of(named.log).ordering, f"{purpose} {named.table}")
 
 
 class ProgressObserver(NullObserver):

@@ -81,12 +81,12 @@ from cdcv2.cli.console import ResultOutput, remark
 from cdcv2.cli.coverage import StopRemarks, remark_coverage
 from cdcv2.cli.display import json_line
 from cdcv2.cli.disputes import add_quarantine_argument, quarantine_of, remark_disputes
-from cdcv2.cli.materialization_file import read_plan
 from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.words import declare, declare_follow
-from cdcv2.cli.plan import MaterializationPlan
 from cdcv2.cli.stop_signals import stop_signals
 from cdcv2.completeness import through_text
+from cdcv2.control.materialization_file import read_plan
+from cdcv2.control.plan import MaterializationPlan
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit

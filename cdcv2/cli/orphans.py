@@ -23,9 +23,9 @@ from typing import Any
 
 from cdcv2.cli.console import ResultOutput
 from cdcv2.cli.display import json_line
-from cdcv2.cli.materialization_file import read_plan
 from cdcv2.cli.options.words import declare
-from cdcv2.cli.plan import MaterializationPlan
+from cdcv2.control.materialization_file import read_plan
+from cdcv2.control.plan import MaterializationPlan
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
 from cdcv2.materialize import Runtime

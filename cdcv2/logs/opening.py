@@ -24,6 +24,7 @@ from cdcv2.protocol.log import Log, LogAddress
 from cdcv2.rows.row_type import RowType
 from cdcv2.rows.times import Times
 from cdcv2.store.file_system import is_there, names_in
+from cdcv2.timeline.ordering import check_ordered
 
 
 @dataclass(frozen=True)
@@ -174,3 +175,12 @@ def some_covered(logs: Sequence[NamedLog]) -> CoveredLogs:
     if not found.logs:
         found.of.demand(found.of.uncovered)
     return found
+
+
+def demand_ordered(logs: Iterable[NamedLog], purpose: str) -> None:
+    """Raise RefusedError unless all have transactions in commit order, for a purpose that needs it (``a view of``).
+
+    The error names purpose and table. Raises also what reading the logs raises.
+    """
+    for named in logs:
+        check_ordered(description_of(named.log).ordering, f"{purpose} {named.table}")

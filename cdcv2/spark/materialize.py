@@ -65,7 +65,7 @@ EXAMPLES = (
 
 
 class MaterializationSpec(Protocol):
-    """The content of a materialization's file (``cdcv2.cli.materialization_file.MaterializationPlan``)."""
+    """The content of a materialization's file (``cdcv2.control.materialization_file.MaterializationPlan``)."""
 
     @property
     def name(self) -> str:

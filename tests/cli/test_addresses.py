@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from cdcv2.cli.materialization_file import read_plan
-from cdcv2.cli.materialization_logs import FileLogs
+from cdcv2.control.materialization_file import read_plan
+from cdcv2.control.materialization_logs import FileLogs
 from cdcv2.logs.log_names import named_after
 from cdcv2.logs.memory import MemoryLog
 from cdcv2.rows.row_type import RowType

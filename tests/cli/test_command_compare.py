@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cdcv2.cli.materialization_file import read_plan
+from cdcv2.control.materialization_file import read_plan
 from cdcv2.core.antichain import Antichain
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.release_times import ReleaseTime, ReleaseTimes

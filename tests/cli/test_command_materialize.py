@@ -18,8 +18,8 @@ import pytest
 
 from cdcv2 import failpoints
 from cdcv2.cli import coverage, materialize
-from cdcv2.cli.materialization_file import DRIVERS, read_plan
 from cdcv2.cli.materialize import _Source
+from cdcv2.control.materialization_file import DRIVERS, read_plan
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import OutputError, RefusedError
 from cdcv2.logs.description import LogDescription
@@ -340,7 +340,7 @@ def test_secrets_come_from_the_environment_and_go_nowhere_else(
     assert (4, True, False) == (refused.code, "403 Forbidden" in refused.err, "hush" in refused.err)
     assert ("Bearer hush-hush", "${TOKEN}") == (headers["Authorization"], headers["X-Literal"])
     assert 0 == taken.code, taken.err
-    from cdcv2.cli.materialization_file import read_plan
+    from cdcv2.control.materialization_file import read_plan
 
     subscriber = Subscriber(read_plan(str(path)).bindings)
     for message in receiver.messages():

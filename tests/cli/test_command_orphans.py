@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cdcv2 import failpoints
-from cdcv2.cli.materialization_file import read_plan
+from cdcv2.control.materialization_file import read_plan
 from cdcv2.errors import FencedError
 from cdcv2.materialize import Checkpoint, Runtime
 from cdcv2.materialize.protocol.messages import StartCommit

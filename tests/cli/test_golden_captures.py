@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cdcv2.cli.materialization_file import read_plan
+from cdcv2.control.materialization_file import read_plan
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import RefusedError
 from cdcv2.logs.capture_manifest import CAPTURE_FILE

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cdcv2.cli.materialization_file import read_plan
+from cdcv2.control.materialization_file import read_plan
 from cdcv2.materialize.targets.webhook.driver import WebhookDriver
 from cdcv2.servers.postgres import Postgres
 from tests.cli.conftest import Run

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from cdcv2.cli.main import COMMANDS, parser_of
-from cdcv2.cli.materialization_file import read_plan
+from cdcv2.control.materialization_file import read_plan
 from cdcv2.errors import MissingExtraError
 from cdcv2.exits import Exit, exit_of
 from tests.cli.conftest import Run

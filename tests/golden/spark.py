@@ -17,7 +17,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from cdcv2.cli.materialization_file import read_plan
+from cdcv2.control.materialization_file import read_plan
 from cdcv2.materialize.distributed import DistributedRuntime
 from cdcv2.spark import materialize, replay as replaying
 from cdcv2.spark.capture import job as capture_job

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from cdcv2 import failpoints
 from cdcv2.cli.main import main as command
-from cdcv2.cli.materialization_file import read_plan
+from cdcv2.control.materialization_file import read_plan
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ForeignStateError, IncompleteError, MalformedError, RefusedError, UsageError, ViewError
 from cdcv2.exits import Exit

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from cdcv2.cli.yaml_lines import YamlNode
+from cdcv2.control.yaml_lines import YamlNode
 from cdcv2.errors import MissingLogError
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.log_names import named_after

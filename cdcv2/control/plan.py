@@ -9,15 +9,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol
 
-from cdcv2.cli.logs import demand_ordered
-from cdcv2.cli.yaml_lines import YamlNode
 from cdcv2.completeness import through_text
+from cdcv2.control.yaml_lines import YamlNode
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import IncompleteError, UsageError
 from cdcv2.logs.description import description_of
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.log_set import FIELD
-from cdcv2.logs.opening import NamedLog, check_timeline
+from cdcv2.logs.opening import NamedLog, check_timeline, demand_ordered
 from cdcv2.materialize import Driver, RecoveryLog, ViewBinding
 from cdcv2.materialize.protocol.fence import Holding, Range
 from cdcv2.materialize.protocol.messages import Checkpoint, Key, Open, Table, Values

@@ -28,15 +28,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from cdcv2.cli.logs import demand_ordered
-from cdcv2.cli.materialization_logs import FileLogs
-from cdcv2.cli.plan import MaterializationPlan, TargetContent
-from cdcv2.cli.yaml_lines import YamlNode, load
+from cdcv2.control.materialization_logs import FileLogs
+from cdcv2.control.plan import MaterializationPlan, TargetContent
+from cdcv2.control.yaml_lines import YamlNode, load
 from cdcv2.core.antichain import Antichain
 from cdcv2.logs.capture_manifest import manifest_of
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.log_set import FIELD
-from cdcv2.logs.opening import NamedLog, check_timeline
+from cdcv2.logs.opening import NamedLog, check_timeline, demand_ordered
 from cdcv2.materialize import (
     Count, Driver, FileRecoveryLog, Last, Max, Min, RecoveryLog, SqliteRecoveryLog, Sum, ViewBinding,
 )

@@ -1,0 +1,1 @@
+"""What should exist, as files state it: a materialization, a whole pipeline."""
