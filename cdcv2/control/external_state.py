@@ -1,0 +1,310 @@
+"""What to do next about a piece of external state: one function of its entry and of what a look found.
+
+It has no clock and no connection, so that a test can try every case. Its caller keeps one order:
+
+1. write the entry of the step durably: it is the intent;
+2. do the act of the step;
+3. look again, and decide again. An act that failed is a look without an answer.
+
+So a crash between any two of these leaves an entry from which the next controller goes on. Nothing is recorded as
+there because an act returned, and nothing as missing because one failed: only looks are believed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from cdcv2.control.entries import Answer, Debt, CatalogueEntry, ExternalObject, Look, Reason, EntryState
+
+#: How long, in seconds, an act that got no answer may still come to pass in its server.
+DOUBT = 60.0
+
+
+class Condition(StrEnum):
+    """What a look found, for an entry."""
+
+    ABSENT = "absent"
+    OURS = "ours"
+    FITTING = "empty and fitting"
+    FOREIGN = "another's"
+    DRIFTED = "drifted"
+    BUSY = "busy"
+    UNREACHABLE = "unreachable"
+    DENIED = "denied"
+    INVALIDATED = "invalidated"
+    MOVED = "moved"
+
+
+class Act(StrEnum):
+    """What is to be done in the other system. ``AWAIT``: its maker may make it now, and a later look will find it."""
+
+    NOTHING = "nothing"
+    MAKE = "make"
+    ALTER = "alter"
+    DESTROY = "destroy"
+    AWAIT = "await"
+
+
+@dataclass(frozen=True)
+class Step:
+    """What comes next: the entry as it is to be written first, then the act, and what people are shown."""
+
+    entry: CatalogueEntry
+    act: Act
+    condition: Condition
+
+    @property
+    def shown(self) -> str:
+        """What hinders it, in a sentence; empty: nothing."""
+        return self.entry.debt.text if self.entry.debt else ""
+
+
+def condition_of(entry: CatalogueEntry, look: Look) -> Condition:
+    """What was found, as seen by the entry. Cost: the settings of both.
+
+    >>> from cdcv2.control.entries import Kind
+    >>> entry = CatalogueEntry("7f", Kind.PUBLICATION, "shop", "PostgreSQL db/shop", {}, True, ("shop",))
+    >>> condition_of(entry, Answer("730", None)).value
+    'absent'
+    >>> condition_of(entry, Answer("730", ExternalObject(mark="7f"))).value
+    'ours'
+    >>> condition_of(entry, Answer("730", ExternalObject(mark="81"))).value
+    "another's"
+    """
+    if not isinstance(look, Answer):
+        return Condition(look.reason.value)
+    if entry.server is not None and entry.server != look.server:
+        return Condition.MOVED
+    thing = look.thing
+    if thing is None:
+        return Condition.ABSENT
+    if not _is_ours(entry, thing):
+        takes = entry.rules.takes_empty and entry.identity is None and thing.mark is None and not _too_early(entry)
+        return Condition.FITTING if takes and thing.empty and not misfits(entry, thing) else Condition.FOREIGN
+    if entry.state is EntryState.UNWANTED and thing.holder:
+        return Condition.BUSY
+    if thing.invalid:
+        return Condition.INVALIDATED
+    return Condition.DRIFTED if misfits(entry, thing) else Condition.OURS
+
+
+def _is_ours(entry: CatalogueEntry, thing: ExternalObject) -> bool:
+    """Whether it is what the entry means: by its mark, or its identity, or the nonce in its name."""
+    if not entry.owned:
+        return entry.identity in (None, thing.identity)
+    if entry.rules.marked and thing.mark is not None:
+        return thing.mark == entry.nonce
+    if entry.identity is not None:
+        return entry.identity == thing.identity
+    if entry.attempted is None or entry.rules.marked:
+        return False
+    return entry.maker is not None or entry.nonce in entry.name
+
+
+def _too_early(entry: CatalogueEntry) -> bool:
+    """Whether its maker cannot have made it, as it was not started yet."""
+    return entry.maker is not None and entry.attempted is None
+
+
+def misfits(entry: CatalogueEntry, thing: ExternalObject) -> list[str]:
+    """The names of the settings that are not as the entry has them, sorted."""
+    return _differences(entry.settings, thing.settings, entry.rules.exact)
+
+
+def _differences(meant: Mapping[str, Any], found: Mapping[str, Any], exact: bool) -> list[str]:
+    names = {*meant, *found} if exact else {*meant}
+    return sorted(name for name in names if meant.get(name) != found.get(name))
+
+
+def decide(entry: CatalogueEntry, look: Look, now: float) -> Step:
+    """The next step. ``now``: epoch seconds. Cost: the settings of both."""
+    found = condition_of(entry, look)
+    if entry.state is EntryState.GONE:
+        return Step(entry, Act.NOTHING, found)
+    if entry.state is EntryState.UNWANTED:
+        return _removal(entry, look, found, now)
+    if entry.state is EntryState.LOST:
+        return Step(entry, Act.NOTHING, found)
+    hindrance = _hindrance(entry, look, found)
+    if hindrance is not None:
+        return _owed(entry, *hindrance, found, now)
+    if entry.server is None and isinstance(look, Answer):
+        entry = replace(entry, server=look.server)
+    if entry.state is EntryState.WANTED:
+        return _making(entry, look, found, now)
+    return _keeping(entry, look, found, now)
+
+
+def _hindrance(entry: CatalogueEntry, look: Look, found: Condition) -> tuple[Reason, str] | None:
+    """Why nothing is known of it, or nothing can be done, and in words."""
+    if not isinstance(look, Answer):
+        return look.reason, look.text
+    if found is Condition.MOVED:
+        return Reason.MOVED, (
+            f"{entry.address} is another server now ({look.server}, where {entry.shown} was first seen on "
+            f"{entry.server}): bring that one back, or name where it is now. Nothing is done to this one"
+        )
+    if found is Condition.BUSY and look.thing is not None:
+        return Reason.BUSY, f"{entry.shown} cannot be removed while {look.thing.holder} uses it: end that"
+    return None
+
+
+def _making(entry: CatalogueEntry, look: Look, found: Condition, now: float) -> Step:
+    """The step for what should exist, and is not recorded as there."""
+    thing = look.thing if isinstance(look, Answer) else None
+    if thing is None:
+        if not entry.owned:
+            text = f"{entry.shown} is missing, and it is not ours to make: its owner must make it"
+            return _owed(entry, Reason.MISSING, text, found, now)
+        attempted = replace(entry, attempted=now, identity=None)
+        if entry.maker is None:
+            return Step(attempted, Act.MAKE, found)
+        first = attempted if entry.attempted is None else entry
+        text = f"{entry.shown} is made by its connector at its first start: that is waited for"
+        return replace(_owed(first, Reason.AWAITED, text, found, now), act=Act.AWAIT)
+    if found is Condition.FOREIGN:
+        return _owed(entry, Reason.REFUSED, _refusal(entry, thing), found, now)
+    if found is Condition.INVALIDATED:
+        return _lost(entry, _useless(entry, thing), found, now)
+    there = _recorded(entry, thing)
+    return _compared(_became(there, EntryState.MADE, now), thing, found, now)
+
+
+def _keeping(entry: CatalogueEntry, look: Look, found: Condition, now: float) -> Step:
+    """The step for what was recorded as there."""
+    thing = look.thing if isinstance(look, Answer) else None
+    holds = entry.state is EntryState.IN_USE and not entry.rules.remade
+    if found in (Condition.ABSENT, Condition.FOREIGN):
+        if holds or (entry.maker is not None and entry.owned):
+            text = _replaced(entry, thing) if thing is not None else _dropped(entry)
+            return _lost(entry, text, found, now)
+        again = replace(entry, identity=None, applied=None)
+        if thing is not None:
+            again = replace(again, attempted=None)
+        return _making(_became(again, EntryState.WANTED, now), look, condition_of(again, look), now)
+    if thing is not None and found is Condition.INVALIDATED:
+        return _lost(entry, _useless(entry, thing), found, now)
+    return Step(entry, Act.NOTHING, found) if thing is None else _compared(_recorded(entry, thing), thing, found, now)
+
+
+def _compared(entry: CatalogueEntry, thing: ExternalObject, found: Condition, now: float) -> Step:
+    """The step for what is there: as it should be, or changed by us in the file, or by others in their system."""
+    wrong = misfits(entry, thing)
+    if not wrong:
+        fits = entry.settings if entry.owned else None
+        return Step(replace(entry, applied=fits, debt=None), Act.NOTHING, found)
+    changed = _differences(entry.applied, thing.settings, entry.rules.exact) if entry.applied is not None else []
+    by_hand = [name for name in wrong if name in changed]
+    if not entry.owned:
+        text = f"{entry.shown} does not fit: {_compare(entry, thing, wrong)}. It is not ours: its owner must mend it"
+    elif by_hand:
+        text = (
+            f"{entry.shown} was changed by others: {_compare(entry, thing, by_hand)}. Nothing is done to it: change it "
+            "back, or change the file"
+        )
+    elif not entry.rules.altered:
+        text = (
+            f"{entry.shown} cannot be changed in place: {_compare(entry, thing, wrong)}. Change the file back, or give "
+            "it another name there"
+        )
+    else:
+        return Step(replace(entry, debt=None), Act.ALTER, found)
+    return _owed(entry, Reason.DRIFT, text, found, now)
+
+
+def _removal(entry: CatalogueEntry, look: Look, found: Condition, now: float) -> Step:
+    """The step for what no job needs."""
+    if not entry.owned or (entry.attempted is None and entry.identity is None):
+        # Nothing of ours was ever there, so it does not matter what is there now, or whether that can be known.
+        return _ended(entry, found, now)
+    hindrance = _hindrance(entry, look, found)
+    if hindrance is not None:
+        return _owed(entry, *hindrance, found, now)
+    if found in (Condition.ABSENT, Condition.FOREIGN):
+        if entry.identity is None and now < (entry.attempted or 0.0) + DOUBT:
+            text = (
+                f"{entry.shown} may have been requested a moment ago, without an answer; it is missing now, and is "
+                "looked at again"
+            )
+            return _owed(entry, Reason.AWAITED, text, found, now)
+        return _ended(entry, found, now)
+    thing = look.thing if isinstance(look, Answer) else None
+    identity = entry.identity if thing is None or thing.identity is None else thing.identity
+    return Step(replace(entry, identity=identity), Act.DESTROY, found)
+
+
+def _recorded(entry: CatalogueEntry, thing: ExternalObject) -> CatalogueEntry:
+    """The entry, with what is known of the thing now; settings that were never applied are as they are found."""
+    applied = entry.applied if entry.applied is not None or not entry.owned else dict(thing.settings)
+    return replace(entry, identity=thing.identity or entry.identity, applied=applied)
+
+
+def _became(entry: CatalogueEntry, state: EntryState, now: float) -> CatalogueEntry:
+    return entry if entry.state is state else replace(entry, state=state, since=now)
+
+
+def _owed(entry: CatalogueEntry, reason: Reason, text: str, found: Condition, now: float) -> Step:
+    """A step that waits; the debt is as old as its reason."""
+    before = entry.debt
+    same = before is not None and before.reason is reason
+    debt = Debt(reason, text, before.since if before and same else now, before.tries + 1 if before and same else 1)
+    return Step(replace(entry, debt=debt), Act.NOTHING, found)
+
+
+def _lost(entry: CatalogueEntry, text: str, found: Condition, now: float) -> Step:
+    return Step(replace(_became(entry, EntryState.LOST, now), debt=Debt(Reason.LOST, text, now, 1)), Act.NOTHING, found)
+
+
+def _ended(entry: CatalogueEntry, found: Condition, now: float) -> Step:
+    return Step(replace(_became(entry, EntryState.GONE, now), debt=None), Act.NOTHING, found)
+
+
+def _refusal(entry: CatalogueEntry, thing: ExternalObject) -> str:
+    if _too_early(entry):
+        return (
+            f"{entry.shown} is there before the first start of its connector, so the snapshot would begin at another "
+            "moment than the changes. Drop it, if no other consumer reads it; or name another slot; or take no snapshot"
+        )
+    return (
+        f"{entry.shown} is not ours: {_whose(thing)}, and this entry is {entry.nonce}. Name another in the file; or "
+        "declare it with owned: no, if it is meant to be used as it is; or remove it"
+    )
+
+
+def _whose(thing: ExternalObject) -> str:
+    """Whose it is, as far as that can be known."""
+    if thing.mark is not None:
+        return f"its mark is that of {thing.mark}{thing.owner and f' of {thing.owner}'}"
+    where = f", {thing.place}" if thing.place else ""
+    identity = f"its identity is {thing.identity}" if thing.identity else "it has no mark of ours"
+    return f"{identity}{where}"
+
+
+def _replaced(entry: CatalogueEntry, thing: ExternalObject) -> str:
+    return (
+        f"{entry.shown} is another one than we use: {_whose(thing)}, and ours has the identity {entry.identity}. "
+        f"{_what_is_lost(entry)}"
+    )
+
+
+def _dropped(entry: CatalogueEntry) -> str:
+    return f"{entry.shown} was removed by others while a job used it. {_what_is_lost(entry)}"
+
+
+def _useless(entry: CatalogueEntry, thing: ExternalObject) -> str:
+    return f"{entry.shown} was invalidated by its server ({thing.invalid}). {_what_is_lost(entry)}"
+
+
+def _what_is_lost(entry: CatalogueEntry) -> str:
+    return (
+        f"Lost with it: {entry.rules.holds}. It is not made again by itself: "
+        "decide whether to start over (docs/operations/start-over.md)"
+    )
+
+
+def _compare(entry: CatalogueEntry, thing: ExternalObject, names: list[str]) -> str:
+    """The settings of these names, as they are and as they should be."""
+    return ", ".join(f"{name} is {thing.settings.get(name)!r}, not {entry.settings.get(name)!r}" for name in names)

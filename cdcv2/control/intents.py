@@ -1,0 +1,150 @@
+"""What is desired, compared with the catalogue: which entries are new, changed, or needed by no job any more.
+
+A drop is committed when its entry is written as ``unwanted``. It is never taken back: what is desired again afterwards
+is a new entry with a nonce of its own, which waits until the old one is `gone`. So a removal that is half done cannot
+meet a job that has just started to write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from cdcv2.control.entries import CatalogueEntry, Kind, EntryState
+from cdcv2.errors import UsageError
+
+
+@dataclass(frozen=True)
+class DesiredState:
+    """One piece of external state that a job needs.
+
+    Args:
+        kind, name, address, settings, owned: see :class:`cdcv2.control.entries.CatalogueEntry`. ``{nonce}`` in a name
+            becomes the nonce of the entry: so what carries no mark is known to be ours.
+        user: the job that needs it.
+        needs: what must be there first, by kind, address and name.
+        maker: the connector that makes it at its first start, by kind, address and name; None: we do.
+    """
+
+    kind: Kind
+    name: str
+    address: str
+    settings: Mapping[str, Any]
+    owned: bool
+    user: str
+    needs: tuple[tuple[Kind, str, str], ...] = ()
+    maker: tuple[Kind, str, str] | None = None
+
+    @property
+    def key(self) -> tuple[Kind, str, str]:
+        """As the entry's, with ``{nonce}`` as it is written."""
+        return self.kind, self.address, self.name
+
+
+def planned(
+    entries: Iterable[CatalogueEntry], desired: Iterable[DesiredState], now: float, nonce: Callable[[], str]
+) -> list[CatalogueEntry]:
+    """The entries that are new or differ, so that the catalogue has what is desired. ``nonce`` draws a new one.
+
+    Raises UsageError where two jobs want one thing with other settings, or a need that is not desired itself.
+    """
+    live = [entry for entry in entries if entry.is_live]
+    merged = _merged(desired)
+    matched = {key: _matching(live, wishes[0]) or _drawn(wishes[0], now, nonce()) for key, wishes in merged.items()}
+    after = [_updated(matched[key], wishes, matched, now) for key, wishes in merged.items()]
+    kept = {entry.nonce for entry in after}
+    before = {entry.nonce: entry for entry in live}
+    changed = [entry for entry in after if before.get(entry.nonce) != entry]
+    return [*(released(entry, now) for entry in live if entry.nonce not in kept), *changed]
+
+
+def released(entry: CatalogueEntry, now: float) -> CatalogueEntry:
+    """The entry, when no job needs it any more."""
+    return replace(entry, users=(), state=EntryState.UNWANTED, since=now, debt=None)
+
+
+def renewed(entry: CatalogueEntry, now: float, nonce: str) -> tuple[CatalogueEntry, CatalogueEntry]:
+    """What replaces a lost entry: the same to be removed, and a new one to be made when it is `gone`."""
+    name = entry.name.replace(entry.nonce, nonce)
+    fresh = CatalogueEntry(
+        nonce, entry.kind, name, entry.address, entry.settings, entry.owned, entry.users, entry.needs, entry.maker,
+        since=now,
+    )  # fmt: skip
+    return released(entry, now), fresh
+
+
+def used(entry: CatalogueEntry, now: float) -> CatalogueEntry:
+    """The entry, when a job that needs it is about to start. Raises UsageError unless it is there."""
+    if not entry.is_there:
+        raise UsageError(f"{entry.shown} is {entry.state}, so no job that needs it can start: cdcv2 external shows why")
+    return entry if entry.state is EntryState.IN_USE else replace(entry, state=EntryState.IN_USE, since=now)
+
+
+def blocked_by(entry: CatalogueEntry, entries: Iterable[CatalogueEntry]) -> list[CatalogueEntry]:
+    """The entries that come first: needs before what needs them, and in the other order when they are removed.
+
+    An entry that is to be made also waits for one of the same name that is still to be removed.
+    """
+    others = [one for one in entries if one.nonce != entry.nonce and one.state is not EntryState.GONE]
+    if entry.state is EntryState.UNWANTED:
+        return [one for one in others if entry.nonce in one.needs and one.owned]
+    if entry.state is not EntryState.WANTED:
+        return []
+    old = [one for one in others if one.state is EntryState.UNWANTED and one.key == entry.key and one.owned]
+    return old + [one for one in others if one.nonce in entry.needs and not _allows(one)]
+
+
+def _allows(need: CatalogueEntry) -> bool:
+    """Whether what needs it may be made: it is there, or its maker may make it."""
+    return need.is_there or (need.maker is not None and need.attempted is not None and need.state is EntryState.WANTED)
+
+
+def _matching(live: list[CatalogueEntry], one: DesiredState) -> CatalogueEntry | None:
+    """The entry that is meant, if there is one."""
+    named = ((entry, (one.kind, one.address, one.name.replace("{nonce}", entry.nonce))) for entry in live)
+    return next((entry for entry, key in named if entry.key == key), None)
+
+
+def _drawn(one: DesiredState, now: float, nonce: str) -> CatalogueEntry:
+    name = one.name.replace("{nonce}", nonce)
+    return CatalogueEntry(nonce, one.kind, name, one.address, one.settings, one.owned, (), since=now)
+
+
+def _updated(
+    entry: CatalogueEntry,
+    wishes: list[DesiredState],
+    matched: Mapping[tuple[Kind, str, str], CatalogueEntry],
+    now: float,
+) -> CatalogueEntry:
+    """The entry, as it is desired now."""
+    one = wishes[0]
+    unknown = [key for key in (*one.needs, *((one.maker,) if one.maker else ())) if key not in matched]
+    if unknown:
+        raise UsageError(f"{entry.shown} needs {' '.join(unknown[0])}, which is not declared: declare it")
+    if one.owned and not entry.owned:
+        # It was of others until now: it is judged again, from nothing.
+        entry = replace(entry, state=EntryState.WANTED, since=now, attempted=None, identity=None)
+        entry = replace(entry, applied=None, debt=None)
+    return replace(
+        entry,
+        settings=one.settings,
+        owned=one.owned,
+        users=tuple(sorted({wish.user for wish in wishes})),
+        needs=tuple(sorted(matched[key].nonce for key in one.needs)),
+        maker=None if one.maker is None else matched[one.maker].nonce,
+    )
+
+
+def _merged(desired: Iterable[DesiredState]) -> dict[tuple[Kind, str, str], list[DesiredState]]:
+    """By key, all that want the same; they agree."""
+    merged: dict[tuple[Kind, str, str], list[DesiredState]] = {}
+    for one in desired:
+        others = merged.setdefault(one.key, [])
+        if others and replace(others[0], user=one.user) != one:
+            raise UsageError(
+                f"{others[0].user} and {one.user} both use {one.kind} {one.name!r} ({one.address}), each with settings "
+                "of its own: give both the same, or one of them another name"
+            )
+        others.append(one)
+    return merged

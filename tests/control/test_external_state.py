@@ -1,0 +1,279 @@
+"""The decision about external state: every state of an entry against everything that a look can find, as one table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from cdcv2.control.entries import (
+    KINDS,
+    Answer,
+    CatalogueEntry,
+    Debt,
+    EntryState,
+    ExternalObject,
+    Kind,
+    Look,
+    NoAnswer,
+    Reason,
+)
+from cdcv2.control.external_state import DOUBT, Act, Condition, Step, condition_of, decide
+
+NOW = 1_000_000.0
+#: found -> for each state of an entry that we own, and that was recorded where it can be: the act, the state
+#: afterwards, and why something is owed. The order: wanted, made, in use, unwanted. "keep" is the state that it had.
+TABLE: dict[str, tuple[str, str, str, str]] = {
+    "absent": ("make wanted -", "make wanted -", "nothing lost lost", "nothing gone -"),
+    "ours": ("nothing made -", "nothing made -", "nothing in-use -", "destroy unwanted -"),
+    "another's": ("nothing wanted refused", "nothing wanted refused", "nothing lost lost", "nothing gone -"),
+    "changed by hand": ("alter made -", "nothing made drift", "nothing in-use drift", "destroy unwanted -"),
+    "file changed": ("alter made -", "alter made -", "alter in-use -", "destroy unwanted -"),
+    "busy": ("nothing made -", "nothing made -", "nothing in-use -", "nothing unwanted busy"),
+    "unreachable": ("nothing wanted unreachable", "nothing made unreachable", "nothing in-use unreachable",
+                    "nothing unwanted unreachable"),
+    "denied": ("nothing wanted denied", "nothing made denied", "nothing in-use denied", "nothing unwanted denied"),
+    "act is busy": ("nothing wanted busy", "nothing made busy", "nothing in-use busy", "nothing unwanted busy"),
+    "invalidated": ("nothing lost lost", "nothing lost lost", "nothing lost lost", "destroy unwanted -"),
+    "moved": ("nothing wanted moved", "nothing made moved", "nothing in-use moved", "nothing unwanted moved"),
+}  # fmt: skip
+STATES = (EntryState.WANTED, EntryState.MADE, EntryState.IN_USE, EntryState.UNWANTED)
+CHANGED = {"changed by hand", "file changed"}
+
+
+def entry_of(kind: Kind, state: EntryState, *, owned: bool = True) -> CatalogueEntry:
+    """An entry as it is when it has come to this state in the ordinary way."""
+    known = state is not EntryState.WANTED
+    return CatalogueEntry(
+        "7f", kind, "shop_7f", "a server", {"size": 1, "form": "x"}, owned,
+        () if state is EntryState.UNWANTED else ("job",),
+        state=state, since=NOW - 900, attempted=NOW - 900 if owned else None, server="s1",
+        identity="id-1" if known else None,
+        applied={"size": 1, "form": "x"} if known and owned else None,
+    )  # fmt: skip
+
+
+def look_of(found: str, entry: CatalogueEntry) -> Look:
+    """What a look gives in this situation."""
+    ours = ExternalObject("id-1", "7f" if entry.rules.marked else None, settings=dict(entry.settings), empty=False)
+    things = {
+        "absent": None,
+        "ours": ours,
+        "another's": ExternalObject("id-2", "99" if entry.rules.marked else None, "lab", settings={}, empty=False),
+        "changed by hand": replace(ours, settings={**entry.settings, "size": 7}),
+        "file changed": replace(ours, settings={**entry.settings, "form": "old"}),
+        "busy": replace(ours, holder="a session of lab"),
+        "invalidated": replace(ours, invalid="wal_removed"),
+    }
+    if found in things:
+        return Answer("s1", things[found])
+    if found == "moved":
+        return Answer("s2", ours)
+    reason = {"unreachable": Reason.UNREACHABLE, "denied": Reason.DENIED, "act is busy": Reason.BUSY}[found]
+    return NoAnswer(reason, "as the server has it")
+
+
+def outcome(step: Step) -> str:
+    """In the form of the table."""
+    debt = step.entry.debt
+    return f"{step.act} {step.entry.state.replace(' ', '-')} {debt.reason if debt else '-'}"
+
+
+def expected_of(kind: Kind, found: str, state: EntryState) -> str:
+    """The table's cell, with what is so for some kinds only."""
+    rules = KINDS[kind]
+    cell = TABLE[found][STATES.index(state)]
+    if found == "absent" and state is EntryState.IN_USE and rules.remade:
+        return "make wanted -"
+    if found == "another's" and state is EntryState.IN_USE and rules.remade:
+        return "nothing wanted refused"
+    if found == "another's" and state is EntryState.WANTED and not rules.marked:
+        # Only its name is known before it is recorded, and the nonce is in that.
+        return "alter made -" if rules.altered else "nothing made drift"
+    if found in CHANGED and cell.startswith("alter") and not rules.altered:
+        return f"nothing {cell.split()[1]} drift"
+    return cell
+
+
+CASES = [(kind, found, state) for kind in Kind for found in TABLE for state in STATES]
+
+
+@pytest.mark.parametrize(("kind", "found", "state"), CASES, ids=lambda one: str(one))
+def test_every_kind_in_every_state_meets_everything(kind: Kind, found: str, state: EntryState) -> None:
+    """The whole of what we own: 8 kinds, 11 situations, 4 states."""
+    entry = entry_of(kind, state)
+    if found == "file changed" and state is not EntryState.WANTED:
+        entry = replace(entry, applied={"size": 1, "form": "old"})
+
+    assert expected_of(kind, found, state) == outcome(decide(entry, look_of(found, entry), NOW))
+
+
+#: found -> the same for what somebody else owns. There is never an act.
+THEIRS: dict[str, tuple[str, str, str, str]] = {
+    "absent": ("wanted missing", "wanted missing", "lost lost", "gone -"),
+    "ours": ("made -", "made -", "in-use -", "gone -"),
+    "another's": ("made drift", "wanted refused", "lost lost", "gone -"),
+    "changed by hand": ("made drift", "made drift", "in-use drift", "gone -"),
+    "busy": ("made -", "made -", "in-use -", "gone -"),
+    "unreachable": ("wanted unreachable", "made unreachable", "in-use unreachable", "gone -"),
+    "denied": ("wanted denied", "made denied", "in-use denied", "gone -"),
+    "invalidated": ("lost lost", "lost lost", "lost lost", "gone -"),
+    "moved": ("wanted moved", "made moved", "in-use moved", "gone -"),
+}
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+@pytest.mark.parametrize("found", list(THEIRS))
+@pytest.mark.parametrize("state", STATES)
+def test_what_is_not_ours_is_checked_and_never_touched(kind: Kind, found: str, state: EntryState) -> None:
+    """`owned: no`: settings, identity and presence are judged, and there is no act in any case."""
+    entry = entry_of(kind, state, owned=False)
+    expected = THEIRS[found][STATES.index(state)]
+    if state is EntryState.IN_USE and KINDS[kind].remade:
+        expected = {"absent": "wanted missing", "another's": "wanted refused"}.get(found, expected)
+    if found == "another's" and state is not EntryState.WANTED and "refused" in expected:
+        # It is looked at as for the first time: another one under that name, which has other settings.
+        expected = "made drift"
+
+    assert f"nothing {expected}" == outcome(decide(entry, look_of(found, entry), NOW))
+
+
+def test_what_is_gone_stays_so_and_what_is_lost_too() -> None:
+    """Whatever is found: a new entry is needed, which a person decides."""
+    for state in (EntryState.GONE, EntryState.LOST):
+        for found in TABLE:
+            entry = entry_of(Kind.SLOT, state)
+            step = decide(entry, look_of(found, entry), NOW)
+
+            assert (entry, Act.NOTHING) == (step.entry, step.act)
+
+
+@pytest.mark.parametrize("kind", [kind for kind, rules in KINDS.items() if rules.takes_empty])
+def test_what_cannot_be_known_is_taken_over_only_if_it_is_empty_and_fits(kind: Kind) -> None:
+    """Under a name that a user chose, what has no mark may be ours or another's."""
+    entry = replace(entry_of(kind, EntryState.WANTED), name="shop")
+    fits = ExternalObject("id-1", settings=dict(entry.settings), empty=True)
+    others = [replace(fits, empty=False), replace(fits, empty=None), replace(fits, settings={"size": 3})]
+
+    assert "nothing made -" == outcome(decide(entry, Answer("s1", fits), NOW))
+    assert ["nothing wanted refused"] * 3 == [outcome(decide(entry, Answer("s1", one), NOW)) for one in others]
+
+
+@pytest.mark.parametrize("kind", [kind for kind, rules in KINDS.items() if not rules.takes_empty])
+def test_what_can_carry_a_mark_and_has_none_is_of_others(kind: Kind) -> None:
+    """Empty and fitting or not: one of ours would have the mark, as it is made with it."""
+    entry = replace(entry_of(kind, EntryState.WANTED), name="shop")
+    fits = ExternalObject("id-1", settings=dict(entry.settings), empty=True)
+
+    assert "nothing wanted refused" == outcome(decide(entry, Answer("s1", fits), NOW))
+
+
+def test_a_refusal_names_both() -> None:
+    """Ours, and whose it is; and three ways out."""
+    entry = entry_of(Kind.PUBLICATION, EntryState.WANTED)
+    text = decide(entry, look_of("another's", entry), NOW).shown
+
+    assert (
+        "the publication 'shop_7f' (a server) is not ours: its mark is that of 99 of lab, and this entry is 7f. Name "
+        "another in the file; or declare it with owned: no, if it is meant to be used as it is; or remove it"
+    ) == text
+
+
+def slot(**changes: object) -> CatalogueEntry:
+    """The slot of an initial snapshot, which the connector makes."""
+    plain = CatalogueEntry("7f", Kind.SLOT, "shop", "db", {"plugin": "pgoutput"}, True, ("shop",), maker="c1")
+    return replace(plain, **changes)  # type: ignore[arg-type]
+
+
+THERE = Answer("730", ExternalObject("shop", settings={"plugin": "pgoutput"}, empty=False))
+
+
+def test_the_slot_of_a_snapshot_is_waited_for_and_recorded() -> None:
+    """Its connector may start once it is known to be absent; that is the intent, and it comes first."""
+    step = decide(slot(), Answer("730", None), NOW)
+    assert ("await wanted awaited", NOW, "730") == (outcome(step), step.entry.attempted, step.entry.server)
+
+    still = decide(step.entry, Answer("730", None), NOW + 5)
+    debt = still.entry.debt
+    assert ("await wanted awaited", NOW, 2) == (outcome(still), still.entry.attempted, debt.tries if debt else 0)
+
+    made = decide(still.entry, THERE, NOW + 9)
+    assert ("nothing made -", "shop") == (outcome(made), made.entry.identity)
+
+
+def test_a_slot_from_before_the_first_start_is_refused() -> None:
+    """Its snapshot would begin at another moment than its changes: rows would be there twice."""
+    step = decide(slot(), THERE, NOW)
+
+    assert "nothing wanted refused" == outcome(step)
+    assert "before the first start of its connector" in step.shown
+
+
+def test_a_slot_for_a_connector_without_a_snapshot_may_be_there() -> None:
+    """Then it is an ordinary one: taken over if no one reads it and it fits."""
+    unread = Answer("730", ExternalObject("shop", settings={"plugin": "pgoutput"}, empty=True))
+
+    assert "nothing made -" == outcome(decide(slot(maker=None), unread, NOW))
+    assert "nothing wanted refused" == outcome(decide(slot(maker=None), THERE, NOW))
+
+
+def test_a_slot_that_is_missing_later_is_lost() -> None:
+    """Nothing makes it again: the connector would leave out all changes since its position without an error."""
+    for state in (EntryState.MADE, EntryState.IN_USE):
+        entry = slot(state=state, identity="shop", attempted=NOW, server="730")
+
+        assert "nothing lost lost" == outcome(decide(entry, Answer("730", None), NOW))
+
+
+def test_what_was_requested_a_moment_ago_may_still_come() -> None:
+    """A request that got no answer may be carried out later: what is missing then is not `gone`."""
+    entry = replace(entry_of(Kind.TOPIC, EntryState.UNWANTED), identity=None, applied=None, attempted=NOW)
+
+    assert "nothing unwanted awaited" == outcome(decide(entry, Answer("s1", None), NOW + DOUBT - 1))
+    assert "nothing gone -" == outcome(decide(entry, Answer("s1", None), NOW + DOUBT))
+
+
+def test_what_was_never_tried_needs_no_server_to_be_removed() -> None:
+    """Nothing of ours can be there, so `down` does not wait for a server that is away, and touches nothing."""
+    entry = replace(entry_of(Kind.TOPIC, EntryState.UNWANTED), identity=None, applied=None, attempted=None)
+
+    for found in TABLE:
+        assert "nothing gone -" == outcome(decide(entry, look_of(found, entry), NOW))
+
+
+def test_a_debt_is_as_old_as_its_reason() -> None:
+    """Each try is counted; another reason begins again; and what is done is owed no more."""
+    entry = entry_of(Kind.TOPIC, EntryState.IN_USE)
+    first = decide(entry, look_of("unreachable", entry), NOW).entry
+    second = decide(first, look_of("unreachable", entry), NOW + 1).entry
+    denied = decide(second, look_of("denied", entry), NOW + 2).entry
+
+    assert Debt(Reason.UNREACHABLE, "as the server has it", NOW, 2) == second.debt
+    assert Debt(Reason.DENIED, "as the server has it", NOW + 2, 1) == denied.debt
+    assert decide(denied, look_of("ours", entry), NOW + 3).entry.debt is None
+
+
+def test_an_entry_is_read_as_it_was_written() -> None:
+    """Whatever it has; anything else is an error."""
+    for entry in some():
+        assert entry == CatalogueEntry.from_plain(entry.to_plain())
+        for name in entry.to_plain():
+            with pytest.raises((TypeError, ValueError, KeyError)):
+                CatalogueEntry.from_plain({**entry.to_plain(), name: b"?"})
+
+
+def some() -> Iterator[CatalogueEntry]:
+    """Entries of every kind and state."""
+    for kind in Kind:
+        for state in EntryState:
+            yield entry_of(kind, state)
+    entry = slot(needs=("p1",), attempted=NOW)
+    yield decide(entry, look_of("denied", entry), NOW).entry
+
+
+def test_every_condition_is_met() -> None:
+    """The table leaves none out; what is empty and fits has tests of its own."""
+    met = {condition_of(entry_of(kind, state), look_of(found, entry_of(kind, state))) for kind, found, state in CASES}
+
+    assert set(Condition) - {Condition.FITTING} == met

@@ -1,0 +1,140 @@
+"""What is desired becomes entries: new ones, changed ones, and those that no job needs any more."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import count
+
+import pytest
+
+from cdcv2.control.entries import CatalogueEntry, Kind, EntryState
+from cdcv2.control.intents import DesiredState, blocked_by, planned, released, renewed, used
+from cdcv2.errors import UsageError
+
+NOW = 50.0
+SLOT, CONNECTOR, TOPIC = (Kind.SLOT, "db", "shop"), (Kind.CONNECTOR, "connect", "shop"), (Kind.TOPIC, "k", "t_{nonce}")
+
+
+def desired(key: tuple[Kind, str, str], user: str = "a", **more: object) -> DesiredState:
+    """One that a job needs."""
+    kind, address, name = key
+    plain = DesiredState(kind, name, address, {"size": 1}, True, user)
+    return replace(plain, **more)  # type: ignore[arg-type]
+
+
+class Drawn:
+    """Nonces n1, n2, ..., and a catalogue that is changed by plans."""
+
+    def __init__(self) -> None:
+        self.entries: dict[str, CatalogueEntry] = {}
+        self._numbers = count(1)
+
+    def plan(self, *wishes: DesiredState, now: float = NOW) -> list[str]:
+        """The nonces of the entries that are new or changed."""
+        changed = planned(self.entries.values(), wishes, now, lambda: f"n{next(self._numbers)}")
+        self.entries.update({entry.nonce: entry for entry in changed})
+        return [entry.nonce for entry in changed]
+
+
+def test_the_same_again_changes_nothing_and_less_releases() -> None:
+    """The nonce is in the name; a drop is committed by its entry alone."""
+    drawn = Drawn()
+    assert ["n1", "n2"] == drawn.plan(desired(TOPIC), desired(SLOT))
+    assert ("t_n1", EntryState.WANTED) == (drawn.entries["n1"].name, drawn.entries["n1"].state)
+    assert [] == drawn.plan(desired(TOPIC), desired(SLOT), now=NOW + 9)
+
+    assert ["n1"] == drawn.plan(desired(SLOT), now=NOW + 10)
+    assert (EntryState.UNWANTED, (), NOW + 10) == (
+        drawn.entries["n1"].state, drawn.entries["n1"].users, drawn.entries["n1"].since
+    )
+    assert [] == drawn.plan(desired(SLOT), now=NOW + 11)
+
+
+def test_what_is_shared_lists_its_users_and_goes_with_the_last() -> None:
+    """One entry, whatever the order."""
+    drawn = Drawn()
+    drawn.plan(desired(CONNECTOR, "b"), desired(CONNECTOR, "a"))
+    assert ("a", "b") == drawn.entries["n1"].users
+
+    drawn.plan(desired(CONNECTOR, "b"))
+    assert (("b",), EntryState.WANTED) == (drawn.entries["n1"].users, drawn.entries["n1"].state)
+    drawn.plan()
+    assert EntryState.UNWANTED is drawn.entries["n1"].state
+
+
+def test_two_that_want_it_otherwise_are_refused() -> None:
+    """Neither can have what it wants."""
+    with pytest.raises(UsageError, match="a and b both use connector 'shop' .connect., each with settings of its own"):
+        Drawn().plan(desired(CONNECTOR), desired(CONNECTOR, "b", settings={"size": 2}))
+
+
+def test_what_is_dropped_is_not_taken_back() -> None:
+    """A new entry waits until the old one is `gone`: its removal may have begun."""
+    drawn = Drawn()
+    drawn.plan(desired(SLOT))
+    drawn.plan()
+    assert ["n2"] == drawn.plan(desired(SLOT))
+
+    old, fresh = drawn.entries["n1"], drawn.entries["n2"]
+    assert [old] == blocked_by(fresh, drawn.entries.values())
+    assert [] == blocked_by(fresh, [fresh, replace(old, state=EntryState.GONE)])
+    assert [] == blocked_by(old, [old, fresh])
+
+
+def test_needs_come_first_and_go_last() -> None:
+    """A connector after its slot's intent and its publication; the slot is removed behind the connector."""
+    drawn = Drawn()
+    publication = (Kind.PUBLICATION, "db", "shop")
+    drawn.plan(
+        desired(CONNECTOR, needs=(SLOT, publication)), desired(SLOT, maker=CONNECTOR), desired(publication)
+    )
+    connector, slot, table = (drawn.entries[one] for one in ("n1", "n2", "n3"))
+    assert (("n2", "n3"), "n1") == (connector.needs, slot.maker)
+
+    assert [slot, table] == blocked_by(connector, drawn.entries.values())
+    allowed, made = replace(slot, attempted=NOW), replace(table, state=EntryState.MADE)
+    assert [] == blocked_by(connector, [connector, allowed, made])
+
+    ended = [released(one, NOW) for one in (connector, allowed, made)]
+    assert [[], [ended[0]], [ended[0]]] == [blocked_by(one, ended) for one in ended]
+
+
+def test_a_need_that_is_not_declared_is_refused() -> None:
+    """No one would make it."""
+    with pytest.raises(UsageError, match="needs slot db shop, which is not declared"):
+        Drawn().plan(desired(CONNECTOR, needs=(SLOT,)))
+
+
+def test_what_becomes_ours_is_judged_from_nothing_and_what_becomes_theirs_stays() -> None:
+    """Nothing is removed because a word in the file changed, and nothing is taken over."""
+    drawn = Drawn()
+    drawn.plan(desired(CONNECTOR))
+    drawn.entries["n1"] = replace(drawn.entries["n1"], state=EntryState.IN_USE, identity="x", attempted=3.0, server="c")
+    drawn.plan(desired(CONNECTOR, owned=False))
+    assert (EntryState.IN_USE, "x", False) == (
+        drawn.entries["n1"].state, drawn.entries["n1"].identity, drawn.entries["n1"].owned
+    )
+
+    drawn.plan(desired(CONNECTOR))
+    entry = drawn.entries["n1"]
+    assert (EntryState.WANTED, None, None, "c") == (entry.state, entry.identity, entry.attempted, entry.server)
+
+
+def test_what_is_lost_is_replaced_by_a_new_entry() -> None:
+    """The old one is removed, the new one has a nonce and a name of its own."""
+    lost = CatalogueEntry("n1", Kind.SLOT, "shop_n1", "db", {}, True, ("a",), state=EntryState.LOST, identity="x")
+    old, fresh = renewed(lost, NOW, "n2")
+
+    assert (EntryState.UNWANTED, "x") == (old.state, old.identity)
+    assert ("n2", "shop_n2", EntryState.WANTED, None, ("a",)) == (
+        fresh.nonce, fresh.name, fresh.state, fresh.identity, fresh.users
+    )
+
+
+def test_only_what_is_there_can_be_used() -> None:
+    """A job is started when all that it needs is recorded."""
+    made = CatalogueEntry("n1", Kind.SLOT, "shop", "db", {}, True, ("a",), state=EntryState.MADE)
+
+    assert used(used(made, NOW), NOW + 1) == replace(made, state=EntryState.IN_USE, since=NOW)
+    with pytest.raises(UsageError, match="is wanted, so no job that needs it can start"):
+        used(replace(made, state=EntryState.WANTED), NOW)
