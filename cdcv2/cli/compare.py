@@ -24,9 +24,10 @@ connection string (file:FILE, if it is called env).
 Exit code 0: they are equal. Exit code 1: the logs are not complete up to
 where the target or the source is, and differ from it; or the target has
 nothing yet; or it has not reached --at (now: the last finished time of its
-logs). Exit code 2: the target has passed --at, and shows no past. Exit code 3:
-they differ, and where. If a history has ended, the target has everything at
-any time after its last one. Memory: the rows of the logs.
+logs); or the logs state nothing about one of the tables (the others are
+compared). Exit code 2: the target has passed --at, and shows no past. Exit
+code 3: they differ, and where. If a history has ended, the target has
+everything at any time after its last one. Memory: the rows of the logs.
 """
 
 from __future__ import annotations
@@ -40,7 +41,10 @@ from typing import Any, LiteralString
 
 from cdcv2.cli.at_option import TAKES, time_at
 from cdcv2.cli.collection import demand_history
-from cdcv2.cli.compare_sides import MOST_SHOWN, ComparisonResult, added, current, source_request, with_logs, with_target
+from cdcv2.cli.compare_sides import (
+    MOST_SHOWN, ComparisonResult, added, current, not_compared_lines, source_request, verdict_of, with_logs,
+    with_target,
+)
 from cdcv2.cli.compare_source import SourceSnapshot
 from cdcv2.cli.console import ResultOutput
 from cdcv2.cli.coverage import remark_logs
@@ -163,7 +167,10 @@ def run(args: argparse.Namespace) -> Exit:
     verdict = max((part.exit for part in parts), key=[Exit.DONE, Exit.MISSING, Exit.WRONG].index)
     with ResultOutput(None) as output:
         if args.json:
-            plain: dict[str, Any] = {"equal": verdict is Exit.DONE, "not_covered": list(found.of.uncovered)}
+            plain: dict[str, Any] = {
+                "equal": verdict is Exit.DONE, "not_covered": list(found.of.uncovered),
+                "not_compared": {table: why for part in parts for table, why in part.not_compared.items()},
+            }
             for part in parts:
                 plain.update(part.plain)
             output.line(json.dumps(plain))
@@ -203,16 +210,17 @@ def _with_target(
             what=f"the target of {plan.name} has nothing yet",
         )
     expected = _expected(plan, found, frontier, at, now=now, quarantine=quarantine)
-    # Where nothing is stated of a table both sides have nothing, which proves nothing.
+    left = {
+        binding.target: found.of.text(binding.log) for binding in plan.bindings
+        if not found.of.states(binding.log, frontier)
+    }
     compared = [
-        _compared(binding, rows, view) for binding, rows in zip(plan.bindings, expected)
-        if found.of.states(binding.log, frontier)
+        _compared(binding, rows, view) for binding, rows in zip(plan.bindings, expected) if binding.target not in left
     ]
     wrong = any(one.number for one in compared)
-    return ComparisonResult(
-        Exit.WRONG if wrong else Exit.DONE, list(_text(plan, compared, frontier, wrong)),
-        _plain(plan, compared, frontier),
-    )
+    verdict, what = verdict_of(differ=wrong, complete=True, not_compared=left)
+    lines = [*_text(compared), *not_compared_lines(left), f"{what}: {plan.name}, {through_text(frontier)}"]
+    return ComparisonResult(verdict, lines, _plain(plan, compared, frontier), left)
 
 
 def _expected(
@@ -297,7 +305,7 @@ def _json(fields: tuple[Field, ...], row: Texts) -> str:
     return json.dumps(plain(fields, row), ensure_ascii=False)
 
 
-def _text(plan: MaterializationPlan, found: list[TableComparison], frontier: Antichain, wrong: bool) -> Iterator[str]:
+def _text(found: list[TableComparison]) -> Iterator[str]:
     for one in found:
         (ours, theirs), (here, there) = one.rows, one.fingerprint
         if not one.number:
@@ -309,7 +317,6 @@ def _text(plan: MaterializationPlan, found: list[TableComparison], frontier: Ant
             yield f"  {key}: the logs say {by_logs or 'nothing'}, the target has {in_target or 'nothing'}"
         if one.number > MOST_SHOWN:
             yield f"  and {one.number - MOST_SHOWN} more"
-    yield f"{'different' if wrong else 'equal'}: {plan.name}, {through_text(frontier)}"
 
 
 def _plain(plan: MaterializationPlan, found: list[TableComparison], frontier: Antichain) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import argparse
 import json
 import time as clock
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
@@ -63,11 +63,31 @@ def shown(table: TextTable, rows: Counter[Texts]) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class ComparisonResult:
-    """The result of one comparison: its exit code, the text for people, and the values for programs."""
+    """The result of one comparison: its exit code, the text for people, and the values for programs.
+
+    ``not_compared``: table -> why, of those that were asked about and about which the logs state nothing.
+    """
 
     exit: Exit
     lines: list[str]
     plain: dict[str, Any]
+    not_compared: Mapping[str, str]
+
+
+def verdict_of(*, differ: bool, complete: bool, not_compared: Mapping[str, str]) -> tuple[Exit, str]:
+    """The exit code of a comparison, and the word that its last line begins with.
+
+    ``complete``: whether what differs cannot be on its way. Two sides that both have nothing prove nothing, so a table
+    about which nothing is stated is never equal.
+    """
+    if differ:
+        return (Exit.WRONG, "different") if complete else (Exit.MISSING, "not comparable")
+    return (Exit.MISSING, "not all compared") if not_compared else (Exit.DONE, "equal")
+
+
+def not_compared_lines(not_compared: Mapping[str, str]) -> list[str]:
+    """A line for each table that was not compared."""
+    return [f"{table}: not compared: {why}" for table, why in not_compared.items()]
 
 
 @dataclass(frozen=True)
@@ -96,13 +116,10 @@ def source_request(args: argparse.Namespace, at: Time | None) -> SourceRequest:
 
 
 def with_logs(source: SourceSnapshot, covered: CoveredLogs, start: int, wanted: SourceRequest) -> ComparisonResult:
-    """Each table with its log, or its copies; but those of which the logs do not state all that they ever had.
-
-    Raises IncompleteError where there is no other.
+    """Each table with its log, or its copies. Of a table that the connector covers later, rows that it had before
+    differ. The tables that it does not cover are named.
     """
-    logs = [named for named in covered.logs if named.table not in covered.starts]
-    if not logs:
-        raise IncompleteError("; ".join(covered.of.texts()))
+    logs = covered.logs
     _demand_positions(logs)
     tables = tables_of(source, {named.table: named.row_type for named in logs}, wanted.called, wanted.without)
     through = _through(source, wanted.marker)
@@ -117,7 +134,8 @@ def with_logs(source: SourceSnapshot, covered: CoveredLogs, start: int, wanted: 
     found = {name: compare_log(source, table, read, name) for name, table in tables.items()}
     far = through_text(read.frontier)
     behind = f"of the logs {far} only" + (f" ({read.lacking()})" if read.lacking() else "")
-    return _part(source, found, ("log", "the log says"), None if complete else behind, f"log {far}")
+    left = {table: covered.of.text(table) for table in covered.of.uncovered}
+    return _part(source, found, ("log", "the log says"), None if complete else behind, f"log {far}", left)
 
 
 def _demand_positions(logs: Iterable[NamedLog]) -> None:
@@ -173,7 +191,7 @@ def with_target(source: SourceSnapshot, plan: MaterializationPlan, wanted: Sourc
     if complete and any(compared.differing for compared in found.values()):
         _leave_what_moves(source, found, rows)
     behind = None if complete else f"of the target {through_text(frontier)} only"
-    return _part(source, found, ("target", "the target has"), behind, f"target {through_text(frontier)}")
+    return _part(source, found, ("target", "the target has"), behind, f"target {through_text(frontier)}", {})
 
 
 def _leave_what_moves(
@@ -204,11 +222,13 @@ def _through(source: SourceSnapshot, marker: bool) -> int:
 
 
 def _part(
-    source: SourceSnapshot, found: dict[str, SourceComparison], other: tuple[str, str], behind: str | None, far: str
+    source: SourceSnapshot, found: dict[str, SourceComparison], other: tuple[str, str], behind: str | None, far: str,
+    not_compared: Mapping[str, str],
 ) -> ComparisonResult:
     differ = any(one.differing for one in found.values())
-    verdict = Exit.DONE if not differ else Exit.WRONG if behind is None else Exit.MISSING
+    verdict, what = verdict_of(differ=differ, complete=behind is None, not_compared=not_compared)
     lines = [line for name, one in found.items() for line in _lines(name, one, other[1])]
+    lines += not_compared_lines(not_compared)
     if _nothing_common(found.values()):
         lines.append(
             f"no row of the source is in the {other[0]} as it is: this may be another database, or other tables, than "
@@ -224,7 +244,6 @@ def _part(
             f"{source.open} transactions were open in the source: one that waits for a standby is in the log before "
             "anybody sees it in the source"
         )
-    what = {Exit.DONE: "equal", Exit.WRONG: "different", Exit.MISSING: "not comparable"}[verdict]
     lines.append(f"{what}: source at {source.high}, {far}")
     plain = {
         "source": {
@@ -232,7 +251,7 @@ def _part(
             "tables": {name: _plain(one, other[0]) for name, one in found.items()},
         },
     }  # fmt: skip
-    return ComparisonResult(verdict, lines, plain)
+    return ComparisonResult(verdict, lines, plain, not_compared)
 
 
 def _nothing_common(found: Collection[SourceComparison]) -> bool:

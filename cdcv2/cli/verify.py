@@ -3,9 +3,10 @@
 It looks at the logs alone.
 
 Exit code 0: nothing that was stated is missing or contested ("complete
-through ..."). Exit code 1: something is missing, and what; with --closed also
-if the history continues. Exit code 3: the logs contradict themselves, or hold
-bytes that are no messages; with the positions of both facts.
+through ..."). Exit code 1: something is missing, and what; or nothing is
+complete yet; with --closed also if the history continues. Exit code 3: the
+logs contradict themselves, or hold bytes that are no messages; with the
+positions of both facts.
 
 A reader forgets a time when it is finished, and counts what arrives later as
 late. With --full nothing is forgotten: a contradiction is found at any time.
@@ -247,7 +248,8 @@ def run(args: argparse.Namespace) -> Exit:
     if gone or lacks or not readers:
         # Nothing is complete in a log that is not there, or of which a part is not.
         frontier = frontier.meet(start)
-    verdict = max([*(one.exit for one in judged), Exit.MISSING if gone or not readers else Exit.DONE])
+    # Where nothing is complete yet there is nothing to read, whatever is stated.
+    verdict = max([*(one.exit for one in judged), Exit.MISSING if gone or frontier == start else Exit.DONE])
     assumed, empty = snapshot_assumed(args), assumed_empty(args, opened)
     sets = {description_of(named.log).log_set for named in logs}
     together = len(sets) == 1 and None not in sets and not captured_streams(args)

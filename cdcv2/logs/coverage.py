@@ -66,14 +66,15 @@ class TableCoverage(NamedTuple):
 
     def texts(self) -> list[str]:
         """For people: the tables that are not covered, or not from the beginning on."""
-        later = [
-            f"{table} is covered by the connector from {time} on: nothing is stated of it before, and rows that it may "
-            "have had then are not in its log"
-            for table, time in self.starts.items()
-        ]
-        return [*map(self._not_covered, self.uncovered), *later]
+        return [self.text(table) for table in (*self.uncovered, *self.starts)]
 
-    def _not_covered(self, table: str) -> str:
+    def text(self, table: str) -> str:
+        """The same of one of these tables."""
+        if table in self.starts:
+            return (
+                f"{table} is covered by the connector from {self.starts[table]} on: nothing is stated of it before, "
+                "and rows that it may have had then are not in its log"
+            )
         if table not in self.partial:
             return f"{table} is not covered by the connector: nothing is stated of it"
         return (
@@ -98,7 +99,7 @@ class TableCoverage(NamedTuple):
 
     def demand(self, tables: Iterable[str]) -> None:
         """Raise IncompleteError if one of these tables is not covered."""
-        lacking = [self._not_covered(table) for table in tables if table in self.uncovered]
+        lacking = [self.text(table) for table in tables if table in self.uncovered]
         if lacking:
             raise IncompleteError("; ".join(lacking))
 

@@ -246,7 +246,7 @@ def test_a_source_without_one_row_in_common_may_be_another_database(
     )
     for behind in (None, "of the logs nothing"):
         read: Any = SimpleNamespace(high=9, open=0)
-        part = _part(read, {"orders": told}, ("log", "the log says"), behind, "far")
+        part = _part(read, {"orders": told}, ("log", "the log says"), behind, "far", {})
         assert strangers is any("this may be another database" in line for line in part.lines), part.lines
 
 
@@ -270,6 +270,46 @@ def test_equal_is_0_and_differing_rows_are_named_and_3(database: Any, orders: Pa
     ] == said.out.splitlines()[1:4]
     found = json.loads(plain.out)
     assert (False, 3) == (found["equal"], found["source"]["tables"]["public.orders"]["differing"])
+
+
+def test_a_table_about_which_nothing_is_stated_is_not_equal(
+    database: Any, orders: Path, tmp_path: Path, run: Run
+) -> None:
+    """The others are compared, and it is named; where the others alone are asked about, they are equal."""
+    database.execute("CREATE TABLE items (id int PRIMARY KEY, item text)")
+    for table, start in ("orders", None), ("items", "none"):
+        made = DirectoryLog(orders / f"public.{table}", ORDER, create=True)
+        made.describe(LogDescription(timeline="both", log_set="both", start=start))
+        made.close()
+    said, plain = run("compare", orders, "--source", "env"), run("compare", orders, "--source", "env", "--json")
+
+    why = "public.items is not covered by the connector: nothing is stated of it"
+    assert (1, 1) == (said.code, plain.code), said
+    orders_line, items_line, last = said.out.splitlines()
+    assert orders_line.startswith("public.orders: 3 rows in the source, fingerprint ")
+    assert (f"public.items: not compared: {why}", True) == (items_line, last.startswith("not all compared: source at "))
+    found = json.loads(plain.out)
+    assert (False, {"public.items": why}) == (found["equal"], found["not_compared"])
+    assert ["public.orders"] == list(found["source"]["tables"])
+    assert 0 == run("compare", orders / "public.orders", "--source", "env").code
+    database.execute("DELETE FROM orders WHERE id = 3")
+    assert 3 == run("compare", orders, "--source", "env").code
+
+
+def test_rows_from_before_a_table_was_covered_differ(database: Any, tmp_path: Path, run: Run) -> None:
+    """The log begins with the first insert that a record brought, and this is found here only."""
+    database.execute("CREATE TABLE orders (id int PRIMARY KEY, item text)")
+    database.execute("INSERT INTO orders VALUES (2, 'nut')")
+    folder = log(tmp_path, "public.orders", ORDER, ([2, "nut"], 5, 1)) / "public.orders"
+    late = DirectoryLog(folder)
+    late.describe(LogDescription(start="5"))
+    late.close()
+    assert 0 == run("compare", folder, "--source", "env").code
+    database.execute("INSERT INTO orders VALUES (1, 'ape')")
+    said = run("compare", folder, "--source", "env")
+
+    assert 3 == said.code, said
+    assert '  {"id": "1"}: the source has {"item": "ape"}, the log says nothing' in said.out.splitlines()
 
 
 def test_equal_tables_are_not_moved(database: Any, orders: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,11 +33,14 @@ def test_closed_demands_the_end(run: Run, prices: Path, tmp_path: Path) -> None:
     assert (0, "complete through the end: the history is finished") == (end.code, end.out.splitlines()[-1])
 
 
-def test_an_empty_log_misses_nothing_that_was_stated(run: Run, tmp_path: Path) -> None:
-    """Nothing is promised yet; and nothing is claimed."""
-    said = run("verify", write(tmp_path / "empty"))
+def test_where_nothing_is_complete_yet_it_is_1(run: Run, tmp_path: Path, prices: Path) -> None:
+    """Nothing that was stated is missing, but there is nothing to read; one such log of two is enough."""
+    empty = write(tmp_path / "empty")
+    for words in ([empty], [empty, prices], [write(tmp_path / "sent", HISTORY[0])]):
+        said, plain = run("verify", *words), json.loads(run("verify", *words, "--json").out)
 
-    assert (0, "nothing is complete yet") == (said.code, said.out.splitlines()[-1])
+        assert (1, "incomplete: so far nothing is complete yet") == (said.code, said.out.splitlines()[-1])
+        assert (1, [0]) == (plain["exit"], plain["frontier"])
 
 
 @pytest.mark.parametrize(
@@ -230,7 +233,7 @@ def test_a_start_beyond_all_that_is_stated_is_no_completeness(run: Run, tmp_path
     """Nothing is stated about what comes from there on."""
     said = run("verify", write(tmp_path / "empty", Progress([0], [10])), "--start", "1999")
 
-    assert (0, "nothing is complete yet from [1999] on") == (said.code, said.out.splitlines()[-1])
+    assert (1, "incomplete: so far nothing is complete yet from [1999] on") == (said.code, said.out.splitlines()[-1])
 
 
 def test_files_that_are_gone_are_missing_and_other_tables_are_judged(

@@ -36,7 +36,7 @@ def test_an_empty_log_of_product_times_claims_nothing(run: Run, tmp_path: Path) 
     DirectoryLog(tmp_path / "products", PRICES, create=True, times=2)
     said = run("verify", tmp_path / "products")
 
-    assert (0, "nothing is complete yet") == (said.code, said.out.splitlines()[-1])
+    assert (1, "incomplete: so far nothing is complete yet") == (said.code, said.out.splitlines()[-1])
 
 
 @pytest.mark.parametrize("command", ["verify", "replay"])

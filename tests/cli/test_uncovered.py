@@ -261,18 +261,29 @@ recovery_log: recovery
 
 
 def test_views_go_on_without_it_and_take_it_in_when_it_is_covered(capture: Captures) -> None:
-    """Its view is empty until then, and compare does not call it equal."""
+    """Its view is empty until then: compare compares the others, names it, and does not end with 0."""
     pytest.importorskip("yaml")
     pytest.importorskip("pyarrow")
     path = capture.folder / "both.yaml"
     path.write_text(VIEWS, "utf-8")
     assert 0 == capture([*BEGUN, *SAID, *FIRST_OF_T], *NOTIFIED, tables="tu").code
     done, said = capture.run("materialize", path), capture.run("compare", path)
-    assert (0, 0) == (done.code, said.code) and NAMED in done.err and NAMED in said.err
-    assert "t: 3 rows" in said.out and "u: " not in said.out and "complete through 120" in said.out
-    assert ["public.u"] == json.loads(capture.run("compare", path, "--json").out)["not_covered"]
+    assert (0, 1) == (done.code, said.code) and NAMED in done.err and NAMED in said.err
+    first, *then = said.out.splitlines()
+    assert first.startswith("t: 3 rows, fingerprint ")
+    assert [f"u: not compared: {NAMED}", "not all compared: both, complete through 120"] == then
+    plain = json.loads(capture.run("compare", path, "--json").out)
+    assert (False, ["public.u"], {"u": NAMED}, ["t"]) == (
+        plain["equal"], plain["not_covered"], plain["not_compared"], list(plain["tables"])
+    )
+    alone = capture.folder / "t.yaml"
+    alone.write_text(VIEWS.replace("  - {log: public.u, target: u, key: [id]}\n", ""), "utf-8")
+    asked = capture.run("compare", alone)
+    assert (0, True) == (asked.code, asked.out.endswith("equal: both, complete through 120\n")), asked
 
     assert 0 == capture(WHOLE, *NOTIFIED, tables="tu").code
+    behind = capture.run("compare", path)
+    assert 1 == behind.code and "u: not compared: public.u is covered by the connector from 140 on" in behind.out
     early = capture.run("compare", path, "--at", "120")
     assert 2 == early.code and "t: 3 rows" in early.out
     assert "nothing is stated of public.u at 120: the connector covers it from 140 on" in early.err
@@ -562,7 +573,8 @@ def test_on_a_remap_nothing_is_stated_before_the_snapshot_is_whole(bound: Captur
         assert (1, True) == (done.code, done.out.startswith("nothing is complete yet"))
         assert "the initial snapshot of p is not complete" in done.err
         assert ([], []) == (statements(bound, "t"), statements(bound, "u"))
-        assert bound.run("verify", bound.logs).out.endswith("\nnothing is complete yet\n")
+        shown = bound.run("verify", bound.logs)
+        assert (1, True) == (shown.code, shown.out.endswith("\nincomplete: so far nothing is complete yet\n"))
         if compacted:
             assert 0 == bound.run("compact-remap", bound.folder / "remap").code
     assert 0 == bound(WHOLE, *NOTIFIED, tables="tu").code
@@ -633,7 +645,7 @@ def test_on_a_remap_old_rows_come_from_the_state_of_a_table_that_begins_late(run
 
 
 def test_on_a_remap_views_go_on_without_it_and_take_it_in(run: Run, tmp_path: Path) -> None:
-    """Its view is empty until then, and compare does not call it equal."""
+    """Its view is empty until then, and compare names it."""
     pytest.importorskip("yaml")
     pytest.importorskip("pyarrow")
     capture = OnRemap(run, tmp_path)
@@ -641,8 +653,8 @@ def test_on_a_remap_views_go_on_without_it_and_take_it_in(run: Run, tmp_path: Pa
     path.write_text(VIEWS, "utf-8")
     assert 0 == capture([*BEGUN, *SAID, *FIRST_OF_T], *NOTIFIED, tables="tu").code
     done, said = capture.run("materialize", path), capture.run("compare", path)
-    assert (0, 0) == (done.code, said.code) and NAMED in done.err and NAMED in said.err
-    assert "t: 3 rows" in said.out and "u: " not in said.out
+    assert (0, 1) == (done.code, said.code) and NAMED in done.err and NAMED in said.err
+    assert "t: 3 rows" in said.out and f"u: not compared: {NAMED}" in said.out
     assert 0 == capture(WHOLE, *NOTIFIED, tables="tu").code
     assert (0, 0) == (capture.run("materialize", path).code, (said := capture.run("compare", path)).code)
     assert "t: 4 rows" in said.out and "u: 2 rows" in said.out
