@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from cdcv2.capture.facts import Record
+from cdcv2.capture.run.remap_capture import CaptureTopics
 from cdcv2.capture.topics import TopicExtents
 from cdcv2.cli import shared_capture
 from cdcv2.connectors.dump_files import DumpedRanges, DumpedTopics
@@ -389,7 +390,7 @@ def follow(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, *more: objec
     """The capture, following."""
     flaky = Flaky(DumpedTopics(folder / "clicks.jsonl"), looks)
     with monkeypatch.context() as patched:
-        patched.setattr(shared_capture, "_ranges", lambda args, asked: flaky)
+        patched.setattr(shared_capture, "_topics", lambda args: CaptureTopics(flaky, lambda: None, "a dump"))
         patched.setattr(time, "sleep", lambda seconds: None)
         return run(*words(folder, "--follow", "--bind-every", 0, "--bind-idle", 0, "--bind-at-most", 30, *more))
 

@@ -29,8 +29,8 @@ from cdcv2.timeline.minting import RemapLog
 
 #: How long, in seconds, a capture that follows waits when nothing has happened.
 WAIT = 0.2
-#: About how many records one binding covers by default.
-BIND_AT_MOST = 100_000
+#: About how many records one binding covers, and how many are read at once, by default.
+BIND_AT_MOST, AT_MOST = 100_000, 50_000
 
 
 @dataclass(frozen=True)
@@ -40,10 +40,14 @@ class RunOptions:
     ``bind_every`` and ``bind_idle`` are seconds between bindings, and until nothing new is bound as such (0: never);
     they are for one that follows. ``name`` is for people who read the remap (None: host and process). ``propose`` and
     ``at_first`` are those of :meth:`~cdcv2.capture.binder.Binder.begin`. ``logs`` is where the logs are, as it was
-    asked for: kafka:NAME.{table}, or a directory; under this name they hold the remap. ``command_line`` started it.
+    asked for: kafka:NAME.{table}, or a directory; under this name they hold the remap. ``rows`` is the folder of the
+    row types. ``at_most`` is about how many records are read at once. ``command_line`` started it.
     """
 
     request: CaptureRequest
+    logs: LogAddress
+    rows: Path = Path()
+    at_most: int = AT_MOST
     follow: bool = False
     bind_every: float = 1.0
     bind_idle: float = 10.0
@@ -51,7 +55,6 @@ class RunOptions:
     name: str | None = None
     propose: bool = False
     at_first: bool = False
-    logs: LogAddress | None = None
     command_line: str | None = None
 
     def binder(self, log: RemapLog) -> Binder:
@@ -61,7 +64,7 @@ class RunOptions:
             name=self.name or f"{socket.gethostname()}:{os.getpid()}", at_most=self.bind_at_most,
             every=int(self.bind_every * 1000) if self.follow else 0,
             idle=int(self.bind_idle * 1000) if self.follow and self.bind_idle else None,
-            of=None if self.logs is None else _called(self.logs), command_line=self.command_line,
+            of=_called(self.logs), command_line=self.command_line,
         )
 
 

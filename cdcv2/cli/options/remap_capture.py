@@ -10,14 +10,19 @@ The command and the job on Spark ask for it in the same words::
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 from cdcv2.capture.run.database import check_recipe
-from cdcv2.capture.run.remap_loop import RunOptions
+from cdcv2.capture.run.remap_capture import CaptureTopics
+from cdcv2.capture.run.remap_loop import AT_MOST, RunOptions
 from cdcv2.capture.run.request import CaptureRequest, check_apart
-from cdcv2.cli.options.capture import check_topic, listed, topics_of
+from cdcv2.cli.options.capture import check_topic, dump_files, from_kafka, listed, topics_of
 from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.words import declare, positive
 from cdcv2.connectors.debezium.envelope import Recipe
+from cdcv2.connectors.dump_files import DumpedRanges, DumpedTopics
 from cdcv2.errors import UsageError
 from cdcv2.logs.log_names import table_of
 from cdcv2.rows.row_type import RowType
@@ -95,10 +100,16 @@ def capture_request(args: argparse.Namespace) -> CaptureRequest:
 def run_options(args: argparse.Namespace, request: CaptureRequest) -> RunOptions:
     """How the arguments want it to run."""
     return RunOptions(
-        request, follow=args.follow, bind_every=args.bind_every, bind_idle=args.bind_idle,
-        bind_at_most=args.bind_at_most, name=args.bind_as, propose=args.propose_recipe, at_first=args.begin_at_first,
-        logs=args.into, command_line=args.command_line,
+        request, args.into, Path(args.rows), args.max_records or AT_MOST, follow=args.follow,
+        bind_every=args.bind_every, bind_idle=args.bind_idle, bind_at_most=args.bind_at_most, name=args.bind_as,
+        propose=args.propose_recipe, at_first=args.begin_at_first, command_line=args.command_line,
     )
+
+
+def capture_topics(args: argparse.Namespace, client: Callable[[], Any]) -> CaptureTopics:
+    """The topics that the arguments name; ``client`` reaches Kafka. Raises what reading dumps raises."""
+    held = None if from_kafka(args) else DumpedRanges(DumpedTopics(*dump_files(args)))
+    return CaptureTopics(held, client, " ".join(args.source) or "kafka")
 
 
 def _database(args: argparse.Namespace, prefix: str) -> tuple[Recipe, dict[str, str]]:
