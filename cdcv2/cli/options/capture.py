@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from cdcv2.cli.options.capture_ways import check_kafka, check_ways
@@ -144,15 +144,26 @@ def recipe_of(args: argparse.Namespace) -> Recipe:
                 f"the row type of {table} is missing: {folder / table}.avsc; make it with cdcv2 rows"
                 f"{meant(table, found)}"
             )
+    return recipe_from(args, args.prefix[0], {table: found[table] for table in wanted}, notifications)
+
+
+def recipe_from(
+    args: argparse.Namespace, prefix: str, rows: Mapping[str, Path], notifications: str | None,
+    tables_of: Callable[[Collection[str]], Iterable[str]] = tuple,
+) -> Recipe:
+    """The recipe of one database, with each table's file in ``rows``, and the topic of its notifications.
+
+    ``tables_of`` gives of names as a user writes them those of its tables. Raises as :func:`recipe_of`.
+    """
     return Recipe(
-        args.prefix[0],
-        {table: RowType.load(found[table]) for table in wanted},
+        prefix,
+        {table: RowType.load(path) for table, path in rows.items()},
         snapshot=args.snapshot,
         notification_topic=notifications,
-        full_identity=frozenset(listed("--full-identity", args.full_identity)),
+        full_identity=frozenset(tables_of(listed("--full-identity", args.full_identity))),
         before=args.before,
         resnapshots=_lsns(args.snapshot_again),
-        empty=frozenset(listed("--empty", args.empty)),
+        empty=frozenset(tables_of(listed("--empty", args.empty))),
     )
 
 

@@ -18,14 +18,13 @@ from cdcv2.capture.run.database import check_recipe
 from cdcv2.capture.run.remap_capture import CaptureTopics
 from cdcv2.capture.run.remap_loop import AT_MOST, RunOptions
 from cdcv2.capture.run.request import CaptureRequest, check_apart
-from cdcv2.cli.options.capture import check_topic, dump_files, from_kafka, listed, topics_of
+from cdcv2.cli.options.capture import check_topic, dump_files, from_kafka, listed, recipe_from, topics_of
 from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.words import declare, positive
 from cdcv2.connectors.debezium.envelope import Recipe
 from cdcv2.connectors.dump_files import DumpedRanges, DumpedTopics
 from cdcv2.errors import UsageError
 from cdcv2.logs.log_names import table_of
-from cdcv2.rows.row_type import RowType
 from cdcv2.store.file_system import is_there, matching
 from cdcv2.store.numbered import path_to_read
 from cdcv2.suggestions import meant
@@ -122,19 +121,13 @@ def _database(args: argparse.Namespace, prefix: str) -> tuple[Recipe, dict[str, 
     # Without a schema it is the row type of a plain topic.
     found = {path.name.removesuffix(".avsc"): path for path in matching(folder, "*.*.avsc")}
     names = {table: f"{prefix}.{table}" if own else table for table in found}
-    chosen, full = listed("--tables", args.tables), listed("--full-identity", args.full_identity)
-    empty = listed("--empty", args.empty)
+    chosen = listed("--tables", args.tables)
     tables = [table for table in found if not chosen or names[table] in chosen]
     if not tables:
         raise UsageError(f"there is no row type of a table of {prefix} in {folder}: make one per table with cdcv2 rows")
-    recipe = Recipe(
-        prefix,
-        {table: RowType.load(found[table]) for table in tables},
-        snapshot=args.snapshot,
-        notification_topic=_notifications(args, prefix),
-        full_identity=frozenset(table for table in tables if names[table] in full),
-        empty=frozenset(table for table in tables if names[table] in empty),
-        before=args.before,
+    recipe = recipe_from(
+        args, prefix, {table: found[table] for table in tables}, _notifications(args, prefix),
+        lambda given: [table for table in tables if names[table] in given],
     )
     check_recipe(recipe, args.ordering)
     return recipe, {table: names[table] for table in tables}
