@@ -59,11 +59,9 @@ from cdcv2.capture.topics import Item, Topics
 from cdcv2.cli.console import ResultOutput, remark
 from cdcv2.cli.display import json_line
 from cdcv2.cli.logs import kafka_client
-from cdcv2.cli.options.capture import add_capture_options, dump_files, from_kafka, left_out, recipe_of
+from cdcv2.cli.options.capture import dump_files, from_kafka, left_out, recipe_of
+from cdcv2.cli.options.capture_command import add_command_options
 from cdcv2.cli.options.parser import OptionParser
-from cdcv2.cli.options.remap_capture import add_remap_options
-from cdcv2.cli.options.stream_capture import add_stream_options
-from cdcv2.cli.options.words import declare, declare_follow
 from cdcv2.cli.progress import Lines, progress
 from cdcv2.cli.shared_capture import run_shared
 from cdcv2.cli.stop_signals import stop_signals
@@ -106,15 +104,7 @@ _OR_NOT_DUMPED = ". If its topic was not dumped: dump that whole, too, and captu
 
 def configure(parser: OptionParser) -> None:
     """Declare the arguments."""
-    add_capture_options(parser)
-    declare(parser, "--max-records", more=" (default: 2000; with --remap 50000)")
-    declare_follow(parser, default=False, more="; from Kafka")
-    declare(parser, "--json", more="the result, one object")
-    add_remap_options(parser)
-    add_stream_options(parser.add_argument_group("records with times of their own"))
-    declare(parser, "--bootstrap", "--kafka-config", "--patience")
-    for old, new in (("--release-every", "--max-records"), ("--name", "--bind-as")):
-        parser.formerly(old, new)
+    add_command_options(parser)
 
 
 def run(args: argparse.Namespace) -> Exit:

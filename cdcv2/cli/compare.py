@@ -100,6 +100,7 @@ def configure(parser: OptionParser) -> None:
     parser.add_argument("--marker", action="store_true",
                         help="commit an empty transaction (pg_logical_emit_message), so that they can come past it")
     parser.add_argument("--without-log", action="store_true", help="compare source and target only")
+    declare(parser, "--view")
     declare(parser, "--at", more=f"demand that the target has all up to there, and nothing later: {TAKES}")
     declare(parser, "--json", more="the result, one object")
     add_quarantine_argument(parser)
@@ -145,7 +146,7 @@ def run(args: argparse.Namespace) -> Exit:
     _check(args, file)
     if file is None:
         args.log = [log_to_read(text) for text in args.log]
-    plan = read_plan(file) if file is not None else None
+    plan = read_plan(file, args.view) if file is not None else None
     logs = plan.logs if plan is not None else open_logs(args)
     found = some_covered(logs)
     at = time_at(args.at, logs, "cdcv2 compare") if args.at is not None else None
@@ -186,6 +187,8 @@ def _check(args: argparse.Namespace, file: str | None) -> None:
         raise UsageError(f"{args.log[0]} is no YAML file: name that of cdcv2 materialize, or say --source for a log")
     if file is not None and len(args.log) > 1:
         raise UsageError(f"{args.log[1]}: the logs of a materialization stand in its file; name nothing beside it")
+    if file is None and args.view is not None:
+        raise UsageError("--view is of a pipeline: name its file")
     if file is None and args.without_log:
         raise UsageError("--without-log compares source and target: name the YAML file of cdcv2 materialize")
     given = [name for name in ("source_table", "without", "wait", "marker", "without_log") if getattr(args, name)]

@@ -111,6 +111,7 @@ EXAMPLES = (
 def configure(parser: OptionParser) -> None:
     """Declare the arguments."""
     declare(parser, "file", more=": what to keep where")
+    declare(parser, "--view")
     declare_follow(parser, default=False)
     add_quarantine_argument(parser)
     parser.add_argument("--report-every", type=float, default=5.0, metavar="SECONDS",
@@ -123,7 +124,7 @@ def run(args: argparse.Namespace) -> Exit:
     """Materialize until the logs end, or a signal stops it."""
     if not args.report_every >= 0:
         raise UsageError(f"--report-every {args.report_every}: it takes a number of seconds from 0 on")
-    plan = read_plan(args.file)
+    plan = read_plan(args.file, args.view)
     with stop_signals() as stopping:
         reading = _Source(plan, follow=args.follow, stopping=stopping, quarantine=quarantine_of(args))
         # Before anything is taken over: one who is refused leaves the one who runs alone.

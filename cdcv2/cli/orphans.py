@@ -39,14 +39,14 @@ EXAMPLES = (
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    declare(parser, "file")
+    declare(parser, "file", "--view")
     parser.add_argument("--remove", action="store_true", help="remove the files, and take the materialization over")
     declare(parser, "--json", more="the result, one object")
 
 
 def run(args: argparse.Namespace) -> Exit:
     """Show them, or remove them."""
-    plan = read_plan(args.file)
+    plan = read_plan(args.file, args.view)
     if plan.staging is None:
         plan.lines[None].fail("this driver leaves no files: only those of a lake and of Delta tables are looked for")
     folder = plan.staging()

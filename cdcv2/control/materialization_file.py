@@ -22,16 +22,18 @@ logs' own schemas state. Paths are from the file's folder.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from cdcv2.control.materialization_logs import FileLogs
+from cdcv2.control.pipeline_file import ViewFields, is_pipeline, pipeline_of
 from cdcv2.control.plan import MaterializationPlan, TargetContent
 from cdcv2.control.yaml_lines import YamlNode, load
 from cdcv2.core.antichain import Antichain
+from cdcv2.errors import UsageError
 from cdcv2.logs.capture_manifest import manifest_of
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.log_set import FIELD
@@ -46,6 +48,7 @@ from cdcv2.materialize.targets.lake.manifest import LakeFolder
 from cdcv2.materialize.targets.manifests import Manifests
 from cdcv2.rows.row_type import RowType
 from cdcv2.store.numbered import path_to_read
+from cdcv2.suggestions import meant
 from cdcv2.views.reductions import Reduction
 
 #: Driver -> its settings: those that it needs, and those that it may have.
@@ -64,50 +67,96 @@ _FOLLOWING: dict[str, Callable[[str, bool], Reduction]] = {"min": Min, "max": Ma
 _REDUCTIONS: dict[str, Callable[[str], Reduction]] = {"sum": Sum, "min": Min, "max": Max, "last": Last}
 
 
-def read_plan(path: str) -> MaterializationPlan:
-    """The plan in the file.
+#: What a materialization has besides its name.
+_NEEDED, _OPTIONAL = "logs bindings target", "kafka recovery_log rows start timeline types"
+
+
+def read_plan(path: str, view: str | None = None) -> MaterializationPlan:
+    """The plan in the file: of a materialization, or of the ``view`` of a pipeline (None: the only one).
 
     Raises UsageError with the line, MissingLogError and UnavailableError of its logs, and RefusedError for those of
     transactions that are not in the order of their commits.
     """
-    whole = load(path)
-    fields = whole.fields("materialization logs bindings target", "kafka recovery_log rows start timeline types")
-    reader = _Reader(Path(path).absolute().parent, fields)
-    bound = fields["bindings"].items()
-    if not bound:
-        fields["bindings"].fail("there is no binding: name a log and a target")
+    return _plan_of(materialization_in(load(path), Path(path), view))
+
+
+def materialization_in(whole: YamlNode, path: Path, view: str | None) -> ViewFields:
+    """The fields of the materialization that a file is, or of the ``view`` of a pipeline. Raises UsageError."""
+    if is_pipeline(whole):
+        return pipeline_of(whole, path).view(view)
+    if view is not None:
+        raise UsageError(f"--view {view}: {path} is one materialization, and no pipeline: leave --view out")
+    fields = whole.fields(f"materialization {_NEEDED}", _OPTIONAL)
+    return ViewFields(fields["materialization"].text(), fields["materialization"], fields, path.absolute().parent)
+
+
+def check_view(given: ViewFields, types: Mapping[str, RowType]) -> None:
+    """Raise UsageError with the line of what is wrong in it, as far as this shows before there are logs.
+
+    ``types``: table -> the type of the rows that its log will have.
+    """
+    reader, bound = _Reader(given.folder, given.fields), _bound(given)
+    for part in bound:
+        name = _log_of(part)
+        if name not in types:
+            part.fail(f"no capture writes the log {name!r}; there are {', '.join(types)}{meant(name, types)}")
+    _Parts(reader, given, bound, types)
+
+
+def _plan_of(given: ViewFields) -> MaterializationPlan:
+    fields, bound = given.fields, _bound(given)
+    reader = _Reader(given.folder, fields)
     logs = reader.logs(fields, {part: _log_of(part) for part in bound})
     demand_ordered(logs, "a view of")
     timeline = fields["timeline"].text() if "timeline" in fields else None
     fields["logs"].made_by(lambda: check_timeline(logs, timeline, naming=FIELD))
     if "types" in fields:
         logs = reader.typed(fields["types"], logs)
-    types = {named.table: named.row_type for named in logs}
-    bindings = [_binding(part, types) for part in bound]
-    name, target = fields["materialization"].text(), fields["target"]
-    _demand_deletes(target, bound, bindings)
-    if not name.strip():
-        fields["materialization"].fail("the name is empty: write one")
-    start = fields["start"].number() if "start" in fields else 0
-    driver = reader.driver(target)
-    view = reader.view(target, name, [binding.view().table for binding in bindings], start)
-    recovery = reader.recovery(name, target, fields.get("recovery_log"))
-    targets = [binding.target for binding in bindings]
-    for part, text in zip(bound, targets):
-        if targets.count(text) > 1:
-            part.fail(f"two bindings have the target {text!r}: each needs a table of its own")
+    parts = _Parts(reader, given, bound, {named.table: named.row_type for named in logs})
+    target = fields["target"]
     return MaterializationPlan(
-        name, logs, bindings, driver, view, recovery,
-        rows=fields["rows"].number(1) if "rows" in fields else 100_000,
-        start=start, kafka=reader.kafka(), timeline=timeline, lines={**dict(zip(targets, bound)), None: target},
-        staging=reader.staging(target), store=reader.store(target, name),
+        given.name, logs, parts.bindings, parts.driver, parts.view, parts.recovery,
+        rows=parts.rows, start=parts.start, kafka=reader.kafka(), timeline=timeline, lines=parts.lines,
+        staging=reader.staging(target), store=reader.store(target, given.name),
     )  # fmt: skip
+
+
+def _bound(given: ViewFields) -> list[YamlNode]:
+    bound = given.fields["bindings"].items()
+    if not bound:
+        given.fields["bindings"].fail("there is no binding: name a log and a target")
+    return bound
+
+
+class _Parts:
+    """What of a materialization is known without its logs, whose ``types`` of rows are given."""
+
+    def __init__(
+        self, reader: _Reader, given: ViewFields, bound: list[YamlNode], types: Mapping[str, RowType]
+    ) -> None:
+        fields, target = given.fields, given.fields["target"]
+        self.bindings = [_binding(part, types) for part in bound]
+        _demand_deletes(target, bound, self.bindings)
+        if not given.name.strip():
+            given.node.fail("the name is empty: write one")
+        self.start = fields["start"].number() if "start" in fields else 0
+        self.rows = fields["rows"].number(1) if "rows" in fields else 100_000
+        self.driver = reader.driver(target)
+        tables = [binding.view().table for binding in self.bindings]
+        self.view = reader.view(target, given.name, tables, self.start)
+        self.recovery = reader.recovery(given.name, target, fields.get("recovery_log"))
+        targets = [binding.target for binding in self.bindings]
+        for part, text in zip(bound, targets):
+            if targets.count(text) > 1:
+                part.fail(f"two bindings have the target {text!r}: each needs a table of its own")
+        #: Binding (by its target), and the target (None), as they stand in the file.
+        self.lines: dict[str | None, YamlNode] = {**dict(zip(targets, bound)), None: target}
 
 
 class _Reader:
     """The parts that lead to files and servers."""
 
-    def __init__(self, folder: Path, fields: dict[str, YamlNode]) -> None:
+    def __init__(self, folder: Path, fields: Mapping[str, YamlNode]) -> None:
         self._folder = folder
         self._kafka = fields["kafka"].fields("", "bootstrap config") if "kafka" in fields else {}
         # The directories of the logs, and of the captures that wrote them.
@@ -129,7 +178,7 @@ class _Reader:
             part.fail(f"{part.text()} holds the logs that are read: give what is written a folder of its own")
         return folder
 
-    def logs(self, fields: dict[str, YamlNode], bound: dict[YamlNode, str]) -> list[NamedLog]:
+    def logs(self, fields: Mapping[str, YamlNode], bound: dict[YamlNode, str]) -> list[NamedLog]:
         """The logs that the bindings need."""
         reader = FileLogs(self._folder, self.path, fields.get("types"), *self._reached(self._kafka))
         logs = reader.logs(fields["logs"], bound)
@@ -323,7 +372,7 @@ def _log_of(part: YamlNode) -> str:
     return part.fields("log target", "key reduce deletes delta")["log"].text()
 
 
-def _binding(part: YamlNode, types: dict[str, RowType]) -> ViewBinding:
+def _binding(part: YamlNode, types: Mapping[str, RowType]) -> ViewBinding:
     fields = part.fields("log target", "key reduce deletes delta")
     log, target = fields["log"].text(), fields["target"].text()
     if not target.strip():

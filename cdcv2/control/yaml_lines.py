@@ -98,6 +98,13 @@ class YamlNode:
         except (UsageError, MalformedError) as cause:
             self.fail(cause)
 
+    def with_text(self, text: str) -> YamlNode:
+        """A text that the file leaves out, with the line of this part."""
+        from yaml import ScalarNode
+
+        written = text.replace("${", "$${")
+        return YamlNode(self._path, ScalarNode("tag:yaml.org,2002:str", written, self._node.start_mark))
+
     @property
     def is_text(self) -> bool:
         """Whether it is a scalar."""

@@ -65,7 +65,7 @@ EXAMPLES = (
 
 
 class MaterializationSpec(Protocol):
-    """The content of a materialization's file (``cdcv2.control.materialization_file.MaterializationPlan``)."""
+    """The content of a materialization's file (``cdcv2.control.plan.MaterializationPlan``)."""
 
     @property
     def name(self) -> str:
@@ -118,11 +118,11 @@ class MaterializationSpec(Protocol):
         """Raise IncompleteError unless the logs, complete up to ``logs``, are so up to where the target is."""
 
 
-def main(read: Callable[[str], MaterializationSpec], arguments: Sequence[str] | None = None) -> int:
+def main(read: Callable[[str, str | None], MaterializationSpec], arguments: Sequence[str] | None = None) -> int:
     """Run the job with these arguments (default: the process's). Returns the exit code. ``read`` reads the file."""
     def body() -> Exit:
         options = parser().parse_args(arguments)
-        given = read(options.file)
+        given = read(options.file, options.view)
         plan = planned(given, options)
         log = given.recovery()
         driver = given.driver()
@@ -195,6 +195,7 @@ def parser() -> OptionParser:
     """The job's arguments."""
     made = OptionParser("materialize.py", __doc__, EXAMPLES)
     declare(made, "file", more=": what to keep where")
+    declare(made, "--view")
     add_reader_options(made)
     made.add_argument(
         "--merge-on-spark", action="store_true",

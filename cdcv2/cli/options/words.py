@@ -94,7 +94,7 @@ def _argument(parse: Callable[[V], T], value: V) -> T:
 WORDS: dict[str, dict[str, Any]] = {
     "log": {"metavar": "LOG", "type": place, "help": "a log: a directory, kafka:TOPIC, or TABLE=one of these"},
     "remap": {"metavar": "REMAP", "type": remap_place, "help": "a shared remap: a directory, or kafka:TOPIC"},
-    "file": {"metavar": "FILE.yaml", "help": "the file of cdcv2 materialize"},
+    "file": {"metavar": "FILE.yaml", "help": "the file of cdcv2 materialize, or of a pipeline"},
     "--app-name": {"metavar": "NAME", "help": "the application's name in Spark"},
     "--at": {"metavar": "TIME", "help": "the time that is asked for: "},
     "--bootstrap": {"metavar": "HOST:PORT", "help": "a broker of Kafka, where one is named"},
@@ -155,4 +155,5 @@ WORDS: dict[str, dict[str, Any]] = {
         "default": "int", "metavar": "N",
         "help": "for Kafka logs whose times are Products: the number of their coordinates",
     },
+    "--view": {"metavar": "NAME", "help": "which view, where the file is a pipeline's that has several"},
 }  # fmt: skip

@@ -1,0 +1,384 @@
+"""The content of a pipeline's YAML file: sources, captures and views, from a database to its copies.
+
+::
+
+    pipeline: shop                               its name; letters, digits, - and _
+    state: shop.state                            the folder of what cdcv2 keeps of it
+    kafka: {bootstrap: "localhost:9092"}
+    rows: rows                                   the folder of the row types, TABLE.avsc
+    sources:
+      shop:
+        postgres: {conninfo: "host=db dbname=shop user=cdc password=${PGPASSWORD}"}
+        prefix: shop
+        notifications: shop.notifications
+        connector: {name: shop, url: "http://localhost:8083", owned: no}
+        slot: {name: shop, owned: no}
+        publication: {name: shop, owned: no}
+    captures:
+      shop: {source: shop, tables: [public.orders], into: logs, before: from-state}
+    views:
+      copy:
+        capture: shop
+        bindings:
+          - {log: public.orders, target: orders, key: [id]}
+        target: {driver: postgres, conninfo: "host=copy dbname=copy password=${COPY_PASSWORD}"}
+
+A capture has the options of ``cdcv2 capture`` by their long names, a view the keys of the file of ``cdcv2
+materialize``. Paths are from the file's folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NoReturn
+
+from cdcv2.cli.options.capture_command import add_command_options
+from cdcv2.cli.options.parser import OptionParser
+from cdcv2.control.yaml_lines import LineError, YamlNode, load
+from cdcv2.errors import UsageError
+from cdcv2.store.numbered import path_to_read
+from cdcv2.suggestions import meant
+
+#: What a name is made of: it becomes part of the names of files and of slots.
+_NAME = re.compile(r"[A-Za-z0-9_-]+")
+#: What PostgreSQL allows as the name of a slot, and of a publication.
+_SLOT, _ANY = re.compile(r"[a-z0-9_]{1,63}"), re.compile(r".{1,63}")
+#: Options of ``cdcv2 capture`` that a pipeline gives itself.
+_OWN = {"help", "bootstrap", "kafka-config", "prefix", "notifications", "rows", "into", "tables", "follow", "no-follow",
+        "json"}  # fmt: skip
+#: Those whose value is a path.
+_PATHS = {"remap"}
+#: What a view may have besides ``capture``.
+_VIEW = "logs bindings target kafka recovery_log rows start timeline types"
+
+
+@dataclass(frozen=True)
+class OwnedObject:
+    """Something in a foreign system. ``owned``: it is made and removed by cdcv2, and not by somebody else.
+
+    ``name`` is None where the file leaves it to the connector.
+    """
+
+    name: str | None
+    owned: bool
+    node: YamlNode = field(repr=False)
+
+
+@dataclass(frozen=True)
+class ConnectorFields:
+    """A connector; ``url``: where Connect's REST interface is; ``config``: a file with the connector's settings."""
+
+    name: str
+    url: str | None
+    owned: bool
+    config: Path | None
+    node: YamlNode = field(repr=False)
+
+
+@dataclass(frozen=True)
+class SourceFields:
+    """A database, and the connector that writes its changes to topics."""
+
+    name: str
+    prefix: str
+    notifications: str | None
+    connector: ConnectorFields | None
+    slot: OwnedObject
+    publication: OwnedObject
+    node: YamlNode = field(repr=False)
+    postgres: YamlNode | None = field(repr=False)
+
+    def conninfo(self) -> str | None:
+        """The connection string, with its secrets; None: the file has none. Raises UsageError with the line."""
+        return None if self.postgres is None else self.postgres.text()
+
+
+@dataclass(frozen=True)
+class CaptureFields:
+    """A capture, with its arguments as ``cdcv2 capture`` has them."""
+
+    name: str
+    source: SourceFields | None
+    arguments: argparse.Namespace = field(repr=False)
+    #: Where its logs go, as the file has it.
+    into: YamlNode = field(repr=False)
+    options: Mapping[str, YamlNode] = field(repr=False)
+    node: YamlNode = field(repr=False)
+
+    def following(self, follow: bool) -> argparse.Namespace:
+        """The arguments of a run. Raises UsageError with the line where dumps are to be followed."""
+        if follow and "from" in self.options:
+            self.options["from"].fail("a dump does not grow: leave 'from' out, or --follow")
+        return argparse.Namespace(**{**vars(self.arguments), "follow": follow})
+
+    def fail(self, error: UsageError) -> NoReturn:
+        """Raise the error with the line of the option that it names, or of the capture."""
+        if isinstance(error, LineError):
+            raise error
+        named = [part for name, part in self.options.items() if f"--{name}" in str(error)]
+        (named[0] if named else self.node).fail(error)
+
+
+@dataclass(frozen=True)
+class ViewFields:
+    """A materialization: the fields of its file, by their names; paths are from the ``folder``."""
+
+    name: str
+    node: YamlNode = field(repr=False)
+    fields: Mapping[str, YamlNode] = field(repr=False)
+    folder: Path
+    capture: str | None = None
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """The content of the file. ``kafka``: a broker's address, and a file of settings."""
+
+    name: str
+    path: Path
+    state: Path
+    kafka: tuple[str | None, Path | None]
+    rows: Path
+    sources: Mapping[str, SourceFields]
+    captures: Mapping[str, CaptureFields]
+    views: Mapping[str, ViewFields]
+    node: YamlNode = field(repr=False)
+
+    def view(self, name: str | None) -> ViewFields:
+        """The view of this name; None: the only one. Raises UsageError."""
+        if name is None and len(self.views) == 1:
+            return next(iter(self.views.values()))
+        there = f"the pipeline {self.name} has {', '.join(self.views) or 'no views'}"
+        if name is None:
+            raise UsageError(f"{self.path}: which view? {there}: name one with --view")
+        if name not in self.views:
+            raise UsageError(f"{self.path}: there is no view {name!r}: {there}{meant(name, self.views)}")
+        return self.views[name]
+
+
+def read_pipeline(path: str) -> Pipeline:
+    """The pipeline in the file. Raises UsageError with the line, and UnavailableError for a file without access."""
+    whole = load(path)
+    if not is_pipeline(whole):
+        whole.fail("this file is no pipeline: it has no 'pipeline: NAME'")
+    return pipeline_of(whole, Path(path))
+
+
+def is_pipeline(whole: YamlNode) -> bool:
+    """Whether a file is that of a pipeline, and not of one materialization."""
+    return "pipeline" in dict(whole.entries())
+
+
+def pipeline_of(whole: YamlNode, path: Path) -> Pipeline:
+    """The pipeline in a file that was loaded. Raises UsageError with the line."""
+    return _PipelineReader(whole, path).pipeline()
+
+
+class _PipelineReader:
+    """Reads the parts in the order in which they name each other."""
+
+    def __init__(self, whole: YamlNode, path: Path) -> None:
+        self._whole, self._path, self._folder = whole, path, path.absolute().parent
+        self._fields = whole.fields("pipeline", "state kafka rows sources captures views")
+        self._rows = self._fields.get("rows", whole.with_text("rows"))
+        self._kafka = self._fields["kafka"].fields("", "bootstrap config") if "kafka" in self._fields else {}
+
+    def pipeline(self) -> Pipeline:
+        """All of it."""
+        name = self._fields["pipeline"].text()
+        _demand_name(self._fields["pipeline"], name)
+        state = self._fields.get("state", self._whole.with_text(f"{name}.state"))
+        sources = {name: self._source(name, part) for name, part in self._named("sources")}
+        captures = {name: self._capture(name, part, sources) for name, part in self._named("captures")}
+        if not captures and not self._named("views"):
+            self._whole.fail("there is nothing to do: describe captures, or views of logs that are there")
+        _demand_apart(captures)
+        views = {name: self._view(name, part, captures) for name, part in self._named("views")}
+        for both in set(captures) & set(views):
+            views[both].node.fail(f"a capture and a view are both called {both!r}: each needs a name of its own")
+        return Pipeline(
+            name, self._path, self._under(state), self._address(), self._under(self._rows), sources, captures, views,
+            self._whole,
+        )
+
+    def _named(self, section: str) -> list[tuple[str, YamlNode]]:
+        entries = self._fields[section].entries() if section in self._fields else []
+        for name, part in entries:
+            _demand_name(part, name)
+        return entries
+
+    def _under(self, part: YamlNode) -> Path:
+        text = part.text()
+        if not text.strip() or text.startswith("kafka:"):
+            part.fail("a path is wanted here: write one, from the folder of this file")
+        return self._folder / part.made_by(lambda: path_to_read(text))
+
+    def _address(self) -> tuple[str | None, Path | None]:
+        fields = self._kafka
+        bootstrap = fields["bootstrap"].text() if "bootstrap" in fields else None
+        return bootstrap, self._under(fields["config"]) if "config" in fields else None
+
+    def _source(self, name: str, part: YamlNode) -> SourceFields:
+        fields = part.fields("", "postgres prefix notifications connector slot publication")
+        connector = self._connector(name, fields["connector"]) if "connector" in fields else None
+        owned = connector is not None and connector.owned
+        texts = {one: fields[one].text() for one in ("prefix", "notifications") if one in fields}
+        for one, text in texts.items():
+            if not text.strip():
+                fields[one].fail("the name is empty: write one, or leave it out")
+        postgres = fields["postgres"].fields("conninfo")["conninfo"] if "postgres" in fields else None
+        return SourceFields(
+            name, texts.get("prefix", name), texts.get("notifications"), connector,
+            _owned(fields.get("slot"), part, owned, _SLOT), _owned(fields.get("publication"), part, owned, _ANY), part,
+            postgres,
+        )
+
+    def _connector(self, name: str, part: YamlNode) -> ConnectorFields:
+        fields = part.fields("", "name url owned config")
+        owned = "owned" in fields and _flag(fields["owned"])
+        url = fields["url"].text() if "url" in fields else None
+        if url is not None and not url.startswith(("http://", "https://")):
+            fields["url"].fail(f"{url!r} is no address of Kafka Connect: write http://HOST:8083")
+        if owned and (url is None or "config" not in fields):
+            part.fail("a connector of its own (owned: yes) needs url: that of Connect, and config: a JSON file")
+        config = self._under(fields["config"]) if "config" in fields else None
+        return ConnectorFields(fields["name"].text() if "name" in fields else name, url, owned, config, part)
+
+    def _capture(self, name: str, part: YamlNode, sources: Mapping[str, SourceFields]) -> CaptureFields:
+        parser = OptionParser("cdcv2 capture", None)
+        add_command_options(parser)
+        actions = {word.removeprefix("--"): one for one in parser._actions for word in one.option_strings}
+        known = [word for word in actions if word not in _OWN and len(word) > 1]
+        options = part.fields("", " ".join(["source tables into from", *known]))
+        source = self._source_of(options, part, sources)
+        into = options.get("into", part.with_text("logs"))
+        words = self._reached(part, options) + self._of_source(source)
+        if "tables" in options:
+            words.append(f"--tables={','.join(options['tables'].texts())}")
+        words += [f"--rows={self._under(self._rows)}", f"--into={self._place(into)}"]
+        for word, value in options.items():
+            if word in known:
+                words += self._option(word, actions[word], value)
+        made = CaptureFields(name, source, argparse.Namespace(), into, options, part)
+        try:
+            arguments = parser.parse_args(words)
+        except UsageError as error:
+            made.fail(error)
+        # What a capture names itself by where others read it.
+        arguments.command_line = f"cdcv2 run {self._path}"
+        return CaptureFields(name, source, arguments, into, options, part)
+
+    def _reached(self, part: YamlNode, options: Mapping[str, YamlNode]) -> list[str]:
+        """From where its records are read."""
+        bootstrap, config = self._address()
+        reach = [f"--bootstrap={bootstrap}"] if bootstrap else []
+        reach += [f"--kafka-config={config}"] if config else []
+        if "from" in options:
+            there = [str(self._under(one)) for one in options["from"].items()]
+            return there + (reach if options.get("into", part.with_text("")).text().startswith("kafka:") else [])
+        if not reach:
+            part.fail("a capture reads from Kafka, and the file names none: write kafka: {bootstrap: HOST:PORT}")
+        return ["kafka", *reach]
+
+    @staticmethod
+    def _of_source(source: SourceFields | None) -> list[str]:
+        if source is None:
+            return []
+        return [f"--prefix={source.prefix}"] + (
+            [f"--notifications={source.notifications}"] if source.notifications is not None else []
+        )
+
+    @staticmethod
+    def _source_of(
+        options: Mapping[str, YamlNode], part: YamlNode, sources: Mapping[str, SourceFields]
+    ) -> SourceFields | None:
+        """The source that a capture names, or the only one; none where it captures topics without a database."""
+        if "source" in options:
+            name = options["source"].text()
+            if name not in sources:
+                there = ", ".join(sources) or "none"
+                options["source"].fail(f"there is no source {name!r}; there are {there}{meant(name, sources)}")
+            return sources[name]
+        if "plain" in options or "stream" in options:
+            return None
+        if len(sources) != 1:
+            there = ", ".join(sources) or "none"
+            part.fail(f"which source? Write source: NAME; there are {there}")
+        return next(iter(sources.values()))
+
+    def _option(self, word: str, action: argparse.Action, value: YamlNode) -> list[str]:
+        if action.nargs == 0:
+            return [f"--{word}"] if _flag(value) else []
+        texts = [self._place(one) if word in _PATHS else one.text() for one in value.items()]
+        if isinstance(action, argparse._AppendAction):
+            return [f"--{word}={text}" for text in texts]
+        return [f"--{word}={','.join(texts)}"]
+
+    def _place(self, part: YamlNode) -> str:
+        """A topic, or a folder from that of the file."""
+        text = part.text()
+        return text if text.startswith("kafka:") else str(self._under(part))
+
+    def _view(self, name: str, part: YamlNode, captures: Mapping[str, CaptureFields]) -> ViewFields:
+        fields = part.fields("bindings target", f"capture {_VIEW}")
+        of = fields.pop("capture", None)
+        if of is not None and "logs" in fields:
+            of.fail("'capture' and 'logs' both name logs: leave one out")
+        capture = None
+        if "logs" not in fields:
+            capture = self._capture_of(of, part, captures)
+            fields["logs"] = capture.into
+            if capture.into.text().startswith("kafka:"):
+                # Topics do not know their row types.
+                fields.setdefault("types", self._rows)
+        if "kafka" in self._fields:
+            fields.setdefault("kafka", self._fields["kafka"])
+        return ViewFields(name, part, fields, self._folder, capture.name if capture is not None else None)
+
+    @staticmethod
+    def _capture_of(
+        of: YamlNode | None, part: YamlNode, captures: Mapping[str, CaptureFields]
+    ) -> CaptureFields:
+        there = f"there are {', '.join(captures) or 'none'}"
+        if of is None:
+            if len(captures) != 1:
+                part.fail(f"which capture writes its logs? Write capture: NAME ({there}), or logs: FOLDER")
+            return next(iter(captures.values()))
+        name = of.text()
+        if name not in captures:
+            of.fail(f"there is no capture {name!r}; {there}{meant(name, captures)}")
+        return captures[name]
+
+
+def _owned(part: YamlNode | None, beside: YamlNode, owned: bool, allowed: re.Pattern[str]) -> OwnedObject:
+    """What a file states of a slot or a publication; by default it is as its connector is."""
+    if part is None:
+        return OwnedObject(None, owned, beside)
+    fields = part.fields("", "name owned")
+    name = fields["name"].text() if "name" in fields else None
+    if name is not None and not allowed.fullmatch(name):
+        fields["name"].fail(f"{name!r} is no name here: PostgreSQL takes up to 63 letters; of a slot a-z, 0-9, _")
+    return OwnedObject(name, _flag(fields["owned"]) if "owned" in fields else owned, part)
+
+
+def _flag(part: YamlNode) -> bool:
+    return part.one_of("yes", "no", "true", "false") in ("yes", "true")
+
+
+def _demand_name(part: YamlNode, name: str) -> None:
+    if not _NAME.fullmatch(name):
+        part.fail(f"{name!r} is no name: write letters, digits, - and _")
+
+
+def _demand_apart(captures: Mapping[str, CaptureFields]) -> None:
+    """By commit times each capture has a folder to itself; on a remap several may write the same logs."""
+    taken: dict[str, str] = {}
+    for name, capture in captures.items():
+        into = str(capture.arguments.into)
+        if capture.arguments.remap is None and into in taken:
+            capture.into.fail(f"the captures {taken[into]} and {name} write the same logs: give each its own into")
+        taken[into] = name

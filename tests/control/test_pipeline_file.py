@@ -1,0 +1,239 @@
+"""The file of a pipeline is read whole, with small defaults, and what is wrong in it is named with its line."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from cdcv2.control.materialization_file import check_view, read_plan
+from cdcv2.control.pipeline_file import Pipeline, read_pipeline
+from cdcv2.errors import UsageError
+from cdcv2.rows.row_type import RowType
+from tests.cli.conftest import HISTORY, PRICES, Run, captured, run, write  # noqa: F401 - fixtures
+
+pytest.importorskip("yaml")
+pytest.importorskip("pyarrow")
+
+SHOP = """
+pipeline: shop
+state: kept
+kafka: {bootstrap: "localhost:9092", config: kafka.properties}
+rows: types
+sources:
+  db:
+    postgres: {conninfo: "host=db password=${SHOP_PASSWORD}"}
+    prefix: shop
+    notifications: shop.notifications
+    connector: {url: "http://localhost:8083", owned: no}
+    slot: {name: shop_2}
+captures:
+  all:
+    tables: [public.orders, public.items]
+    before: from-state
+    empty: [public.items, public.orders]
+views:
+  copy:
+    bindings:
+      - {log: public.orders, target: orders, key: [id]}
+    target: {driver: lake, folder: lake}
+    recovery_log: recovery
+"""
+SMALLEST = """
+pipeline: shop
+kafka: {bootstrap: "localhost:9092"}
+sources: {shop: {}}
+captures: {shop: {}}
+"""
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "pipeline.yaml"
+    path.write_text(text, "utf-8")
+    return path
+
+
+def read(folder: Path, text: str) -> Pipeline:
+    return read_pipeline(str(written(folder, text)))
+
+
+def test_a_capture_has_the_arguments_of_the_command(tmp_path: Path) -> None:
+    """By their long names; what the pipeline knows is filled in, and paths are from the file's folder."""
+    shop = read(tmp_path, SHOP)
+    capture = shop.captures["all"]
+    found = capture.arguments
+
+    assert (tmp_path / "kept", tmp_path / "types", ("localhost:9092", tmp_path / "kafka.properties")) == (
+        shop.state, shop.rows, shop.kafka)
+    assert (["kafka"], "localhost:9092", str(tmp_path / "kafka.properties")) == (
+        found.source, found.bootstrap, found.kafka_config)
+    assert (["shop"], ["shop.notifications"], str(tmp_path / "types"), str(tmp_path / "logs")) == (
+        found.prefix, found.notifications, found.rows, str(found.into))
+    assert ("public.orders,public.items", "from-state", "public.items,public.orders", "initial") == (
+        found.tables, found.before, found.empty, found.snapshot)
+    assert (True, False) == (capture.following(True).follow, found.follow)
+
+
+def test_the_smallest_file_is_small(tmp_path: Path) -> None:
+    """What has one answer is not asked for."""
+    shop = read(tmp_path, SMALLEST)
+    source = shop.sources["shop"]
+
+    assert (tmp_path / "shop.state", tmp_path / "rows") == (shop.state, shop.rows)
+    assert ("shop", None, None, None) == (source.prefix, source.notifications, source.connector, source.conninfo())
+    assert (False, False) == (source.slot.owned, source.publication.owned)
+    assert source is shop.captures["shop"].source
+    assert str(tmp_path / "logs") == str(shop.captures["shop"].arguments.into)
+
+
+def test_slot_and_publication_are_owned_as_their_connector_is(tmp_path: Path) -> None:
+    """Unless the file states it for one of them."""
+    own = SMALLEST.replace("{shop: {}}", '{shop: {connector: {url: "http://c", config: c.json, owned: yes}}}', 1)
+    other = own.replace("owned: yes}", "owned: yes}, slot: {owned: no}")
+    first, second = (read(tmp_path, text).sources["shop"] for text in (own, other))
+
+    assert (True, True, True) == (first.connector.owned if first.connector else None, first.slot.owned,
+                                  first.publication.owned)
+    assert (False, True) == (second.slot.owned, second.publication.owned)
+
+
+def test_a_secret_is_asked_for_when_it_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So a view is kept where the source's password is not known; and it is in no text of the pipeline."""
+    monkeypatch.delenv("SHOP_PASSWORD", raising=False)
+    source = read(tmp_path, SHOP).sources["db"]
+    with pytest.raises(UsageError, match="line 8: the environment has no SHOP_PASSWORD"):
+        source.conninfo()
+    monkeypatch.setenv("SHOP_PASSWORD", "hush")
+
+    assert "host=db password=hush" == source.conninfo()
+    assert "hush" not in repr(source)
+
+
+#: What is replaced in the file, by what, the line that the error names, and some of its words.
+WRONG = [
+    ("pipeline: shop", "pipeline: my shop", 2, "'my shop' is no name: write letters, digits, - and _"),
+    ("state: kept", "sate: kept", 3, "'sate' is not known here; known are"),
+    ("state: kept", "state: kafka:x", 3, "a path is wanted here"),
+    ("rows: types", "rows: ''", 5, "a path is wanted here"),
+    ('{bootstrap: "localhost:9092", config: kafka.properties}', "{brokers: a}", 4, "'brokers' is not known here"),
+    ('kafka: {bootstrap: "localhost:9092", config: kafka.properties}\n', "", 14, "the file names none: write kafka:"),
+    ("    prefix: shop", "    prefix: ''", 9, "the name is empty: write one"),
+    ("    prefix: shop", "    prefixes: shop", 9, "'prefixes' is not known here"),
+    ("http://localhost:8083", "localhost:8083", 11, "'localhost:8083' is no address of Kafka Connect"),
+    ("owned: no", "owned: nope", 11, "'nope' is none of yes, no"),
+    ("owned: no", "owned: yes", 11, "needs url: that of Connect, and config: a JSON file"),
+    ("name: shop_2", "name: Shop-2", 12, "'Shop-2' is no name here"),
+    ("    tables:", "    source: dbb\n    tables:", 15, "there is no source 'dbb'; there are db"),
+    ("before: from-state", "before: from-stat", 16, "invalid choice: 'from-stat'"),
+    ("before: from-state", "befor: from-state", 16, "'befor' is not known here"),
+    ("before: from-state", "bootstrap: b:1", 16, "'bootstrap' is not known here"),
+    ("before: from-state", "bind-every: 3", 16, "--bind-every goes with --remap"),
+    ("before: from-state", "on: spark", 16, "'on' is not known here"),
+    ("before: from-state", "begin-at-first: maybe", 16, "'maybe' is none of yes, no"),
+    ("before: from-state", "into: logs\n  other:\n    into: ./logs", 18, "the captures all and other write the same"),
+    ("  copy:", "  all:", 20, "a capture and a view are both called 'all'"),
+    ("    bindings:", "    capture: alll\n    bindings:", 20, "there is no capture 'alll'; there are all"),
+    ("    bindings:", "    capture: all\n    logs: logs\n    bindings:", 20, "'capture' and 'logs' both name logs"),
+    ("    target: {driver: lake, folder: lake}\n", "", 20, "'target' is missing"),
+    ("    bindings:", "    materialization: x\n    bindings:", 20, "'materialization' is not known here"),
+    ("  copy:\n", "  copy: x\n  other:\n", 19, "names with values are wanted here, and there is a text"),
+    ("captures:", "captured:", 14, "'captured' is not known here"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "line", "text"), WRONG, ids=[one[3][:30] for one in WRONG])
+def test_what_is_wrong_is_named_with_its_line(tmp_path: Path, old: str, new: str, line: int, text: str) -> None:
+    """As it is read, before anything is started or made."""
+    assert old in SHOP
+    with pytest.raises(UsageError) as caught:
+        read(tmp_path, SHOP.replace(old, new, 1))
+
+    assert f"pipeline.yaml, line {line}: " in str(caught.value) and text in str(caught.value), str(caught.value)
+
+
+#: The same for what only the row types show.
+WRONG_VIEW = [
+    ("log: public.orders", "log: public.order", 21, "no capture writes the log 'public.order'; there"),
+    ("key: [id]", "key: [ident]", 21, "there is no column 'ident'"),
+    ("target: orders, ", "target: '', ", 21, "the name of the target is empty"),
+    ("driver: lake", "driver: duck", 22, "'duck' is none of postgres"),
+    ("    recovery_log: recovery\n", "", 22, "the driver 'lake' needs a recovery_log"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "line", "text"), WRONG_VIEW, ids=[one[3][:30] for one in WRONG_VIEW])
+def test_a_view_is_judged_before_there_are_logs(tmp_path: Path, old: str, new: str, line: int, text: str) -> None:
+    """By the row types of the tables that its capture will write."""
+    assert old in SHOP
+    view = read(tmp_path, SHOP.replace(old, new, 1)).view("copy")
+    with pytest.raises(UsageError) as caught:
+        check_view(view, {"public.orders": PRICES})
+
+    assert f"pipeline.yaml, line {line}: " in str(caught.value) and text in str(caught.value), str(caught.value)
+    check_view(read(tmp_path, SHOP).view(None), {"public.orders": PRICES})
+
+
+OF_LOGS = """
+pipeline: shop
+views:
+  now:
+    logs: {prices: prices}
+    bindings: [{log: prices, target: now, key: id}]
+    target: {driver: lake, folder: lake}
+    recovery_log: recovery
+  all:
+    logs: {prices: prices}
+    bindings: [{log: prices, target: every}]
+    target: {driver: lake, folder: lake-2}
+    recovery_log: recovery-2
+"""
+
+
+def test_a_command_takes_a_view_of_a_pipeline(run: Run, tmp_path: Path) -> None:  # noqa: F811
+    """`materialize`, `compare` and `orphans`; the target knows it by the name that it has in the file."""
+    write(tmp_path / "prices", *HISTORY)
+    path = written(tmp_path, OF_LOGS)
+    kept = run("materialize", path, "--view", "now")
+    compared = [run("compare", path, "--view", name) for name in ("now", "all")]
+    which = run("materialize", path)
+    wrong = run("orphans", path, "--view", "noww")
+
+    assert (0, True) == (kept.code, kept.out.startswith("now: complete through 9")), kept
+    assert [0, 2] == [one.code for one in compared] and "lake-2" in compared[1].err
+    assert (2, True) == (which.code, "which view? the pipeline shop has now, all: name one with --view" in which.err)
+    assert (2, True) == (wrong.code, "there is no view 'noww'" in wrong.err)
+
+
+def test_a_plain_file_has_no_views(run: Run, tmp_path: Path) -> None:  # noqa: F811
+    """A word that would be ignored is an error; and a log has none either."""
+    path = tmp_path / "m.yaml"
+    path.write_text("materialization: m\nlogs: {}\nbindings: []\ntarget: {}\n", "utf-8")
+
+    assert "--view x: " in run("materialize", path, "--view", "x").err
+    assert "--view is of a pipeline" in run("compare", tmp_path, "--source", "env", "--view", "x").err
+
+
+def test_a_view_reads_topics_with_the_row_types_of_the_pipeline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Topics do not know them, and the file names their folder and their broker once."""
+    from cdcv2.control.materialization_logs import FileLogs
+
+    opened = []
+
+    def kafka_log(reader: FileLogs, topic: str, row_type: RowType) -> object:
+        opened.append((topic, row_type, reader._bootstrap))
+        raise UsageError("no broker in this test")
+
+    monkeypatch.setattr(FileLogs, "_kafka_log", kafka_log)
+    (tmp_path / "types").mkdir()
+    (tmp_path / "types" / "public.orders.avsc").write_text(json.dumps(PRICES.schema), "utf-8")
+    text = SHOP.replace("    before: from-state", "    into: kafka:cdc.{table}\n    remap: timeline")
+    with pytest.raises(UsageError, match="no broker in this test"):
+        read_plan(str(written(tmp_path, text)))
+
+    assert [("cdc.public.orders", "localhost:9092")] == [(topic, bootstrap) for topic, _, bootstrap in opened]
+    assert str(tmp_path / "timeline") == str(read(tmp_path, text).captures["all"].arguments.remap)
+    assert os.path.isabs(str(read(tmp_path, SHOP).captures["all"].arguments.into))
