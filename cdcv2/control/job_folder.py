@@ -1,0 +1,218 @@
+"""The folder of a supervised job: by it, any supervisor finds the job again, and no second copy of it can start.
+
+::
+
+    capture.shop/
+      lock            the job holds a lock on it for as long as it lives, whatever started it
+      run.json        which run it is, of which command, and where its events begin
+      events.jsonl    what it writes with --events
+      output.log      what it prints
+
+A job does not end with its supervisor. The next supervisor asks the lock, and not a process number, whether the job is
+alive: the system frees the lock however the job ends, and numbers of processes are given again.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from cdcv2.control.kept_value import keep, kept
+from cdcv2.control.supervision import JobEnd, JobSight
+from cdcv2.errors import OutputError
+from cdcv2.failpoints import declare, reach
+from cdcv2.retries import Retry
+
+#: Before a run, events and output that are longer than so many bytes are put aside; the ones before them are removed.
+LONG = 16 << 20
+#: So many bytes at the end of the events are looked at: far more than one line.
+TAIL = 1 << 18
+_RUN_KEPT = declare("job.run-kept", "a run of a job is written down, and not started")
+_STARTED = declare("job.started", "a job is started, and its supervisor has not seen it yet")
+
+
+class JobFolder:
+    """A supervised job by its folder, which is made if it is not there.
+
+    Raises OutputError where it cannot be.
+    """
+
+    def __init__(self, path: Path) -> None:
+        #: The folder.
+        self.path = path
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise OutputError(f"{path} cannot be made: {error.strerror or error}; give another state folder") from error
+
+    @property
+    def events(self) -> Path:
+        """The file that the job is given for its events."""
+        return self.path / "events.jsonl"
+
+    @property
+    def output(self) -> Path:
+        """The file that has what the job prints."""
+        return self.path / "output.log"
+
+    @property
+    def _lock(self) -> Path:
+        return self.path / "lock"
+
+    @property
+    def _run(self) -> Path:
+        return self.path / "run.json"
+
+    def start(
+        self, argv: Sequence[str], run: int, command: str, environment: Mapping[str, str] | None = None
+    ) -> bool:
+        """Start it, as its run number ``run`` of the command with this digest. Not if a copy is alive: then False.
+
+        The command line can be read by everybody on the machine: secrets are in the environment, or in files. Raises
+        OutputError where the program or the folder cannot be used.
+        """
+        with self._alone() as lock:
+            if lock is None:
+                return False
+            try:
+                for file in (self.events, self.output):
+                    _put_aside(file)
+                begins = self.events.stat().st_size if self.events.exists() else 0
+                keep(self._run, {"run": run, "command": command, "events_from": begins})
+                reach(_RUN_KEPT)
+                with open(self.output, "ab", buffering=0) as output:
+                    subprocess.Popen(
+                        list(argv), stdin=subprocess.DEVNULL, stdout=output, stderr=output, pass_fds=(lock,),
+                        start_new_session=True, env=None if environment is None else dict(environment),
+                    )  # fmt: skip
+            except OSError as error:
+                raise OutputError(
+                    f"the job in {self.path} cannot be started: {error.filename or argv[0]}: {error.strerror or error}"
+                ) from error
+        reach(_STARTED)
+        return True
+
+    def alive(self) -> bool:
+        """Whether the job, or a process that it left behind, holds its lock."""
+        with self._alone() as lock:
+            return lock is None
+
+    def sight(self) -> JobSight:
+        """What is seen of the job now. Raises MalformedError where its files are damaged."""
+        # Whether it is alive comes first: a job that ends in between has written its last event before it is asked for.
+        alive, last_run = self.alive(), kept(self._run)
+        if last_run is None:
+            return JobSight(alive)
+        last = list(_last_lines(self.events, 0))
+        own = list(_last_lines(self.events, last_run["events_from"]))
+        end = next((event for event in reversed(own) if event.get("event") == "end"), None)
+        frontier = next((event["frontier"] for event in reversed(last) if event.get("frontier") is not None), None)
+        progress = None if frontier is None else json.dumps(frontier)
+        reported = None if alive or end is None else _end(end)
+        return JobSight(alive, last_run["run"], last_run["command"], reported, progress)
+
+    def last_progress(self) -> dict[str, Any] | None:
+        """The newest event that states how far the job is; None: there is none."""
+        events = reversed(list(_last_lines(self.events, 0)))
+        return next((event for event in events if event.get("event") in ("progress", "end")), None)
+
+    def stop(self) -> None:
+        """Ask it to end (SIGTERM): its first process, or what is left of it."""
+        holders = self._holders()
+        first = [pid for pid in holders if _session(pid) == pid]
+        for pid in first or holders:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it with all that it started (SIGKILL)."""
+        for pid in self._holders():
+            with suppress(ProcessLookupError):
+                if _session(pid) == pid:
+                    os.killpg(pid, signal.SIGKILL)
+                os.kill(pid, signal.SIGKILL)
+
+    def _holders(self) -> list[int]:
+        """The processes that have the lock open, and so belong to the job: no other process keeps it open."""
+        found = []
+        lock = os.path.realpath(self._lock)
+        for entry in os.listdir("/proc"):
+            if not entry.isdigit() or int(entry) == os.getpid():
+                continue
+            with suppress(OSError):  # of other users, or it has ended
+                folder = f"/proc/{entry}/fd"
+                if any(_target(f"{folder}/{number}") == lock for number in os.listdir(folder)):
+                    found.append(int(entry))
+        return sorted(found)
+
+    @contextmanager
+    def _alone(self) -> Iterator[int | None]:
+        """The lock, opened and held; None: another process holds it."""
+        try:
+            opened = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise OutputError(f"{self._lock} cannot be opened: {error.strerror or error}") from error
+        try:
+            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(opened)
+            yield None
+            return
+        try:
+            yield opened
+        finally:
+            # What was started has the same open file, and with it the lock; if nothing was, the lock is free.
+            os.close(opened)
+
+
+def _last_lines(path: Path, begins: int) -> Iterator[dict[str, Any]]:
+    """The last events of the file from a byte on, without a line that is torn or not whole yet."""
+    try:
+        with open(path, "rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            at = max(begins, size - TAIL)
+            file.seek(at)
+            data = file.read()
+    except FileNotFoundError:
+        return
+    lines = data.split(b"\n")
+    # Behind the last line break is a line that is not whole; before the first may be the rest of one.
+    for line in lines[1 if at > begins else 0 : -1]:
+        with suppress(ValueError):
+            event = json.loads(line)
+            if isinstance(event, dict):
+                yield event
+
+
+def _end(event: Mapping[str, Any]) -> JobEnd:
+    try:
+        retry = Retry(event.get("retry") or Retry.NOW)
+    except ValueError:
+        # Of a newer version: what it does not know, a person decides.
+        retry = Retry.NEVER
+    return JobEnd(int(event["exit"]), retry, event.get("reason"), event.get("remedy"), event.get("frontier") == [])
+
+
+def _put_aside(path: Path) -> None:
+    with suppress(FileNotFoundError):
+        if path.stat().st_size > LONG:
+            os.replace(path, path.with_suffix(f".before{path.suffix}"))
+
+
+def _session(pid: int) -> int | None:
+    with suppress(ProcessLookupError, PermissionError):
+        return os.getsid(pid)
+    return None
+
+
+def _target(link: str) -> str | None:
+    with suppress(OSError):
+        return os.readlink(link)
+    return None

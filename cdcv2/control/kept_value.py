@@ -1,0 +1,39 @@
+"""A small value in a file of its own, as JSON with a version: replaced whole, and read by any later run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from cdcv2.errors import MalformedError, OutputError
+from cdcv2.store.put_if_absent import replace_file
+
+#: The version of these files.
+VERSION = 1
+
+
+def keep(path: Path, plain: Mapping[str, Any]) -> None:
+    """Have the file hold this value, durably. Raises OutputError."""
+    try:
+        replace_file(path, json.dumps({"version": VERSION, **plain}).encode())
+    except OSError as error:
+        raise OutputError(
+            f"{path} cannot be written: {error.strerror or error}; make room, or grant the rights"
+        ) from error
+
+
+def kept(path: Path) -> dict[str, Any] | None:
+    """The value that the file holds; None: there is no file. Raises MalformedError for anything else."""
+    try:
+        plain = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except (ValueError, OSError) as error:
+        raise MalformedError(f"{path} cannot be read: {error}. Restore it, or remove it") from error
+    if not isinstance(plain, dict) or plain.pop("version", None) != VERSION:
+        raise MalformedError(
+            f"{path} is not of version {VERSION}: a newer cdcv2 wrote it, or it was damaged. Use that one, or remove it"
+        )
+    return plain

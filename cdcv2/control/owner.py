@@ -1,0 +1,90 @@
+"""Who keeps the jobs of a state folder: one process at a time, which a second one can name.
+
+The owner holds a lock on a file of the folder. The system frees it however the owner ends, so a dead owner is taken
+over from at once, and no clock decides who is dead.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple
+
+from cdcv2.control.kept_value import keep, kept
+from cdcv2.errors import OutputError, RefusedError
+
+
+class OwnerRecord(NamedTuple):
+    """A process that keeps the jobs: its number, its machine, and since when (in seconds since 1970)."""
+
+    pid: int
+    host: str
+    since: float
+
+    def text(self) -> str:
+        """As a sentence has it."""
+        return f"process {self.pid} on {self.host}"
+
+
+class OwnedFolder:
+    """The state folder, made if it is not there, and ours until :meth:`close`.
+
+    Raises RefusedError where another process keeps its jobs, with which one; OutputError where it cannot be made.
+    """
+
+    def __init__(self, path: Path, now: float) -> None:
+        #: The folder.
+        self.path = path
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            self._opened = os.open(path / "owner.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise OutputError(
+                f"{path} cannot be written: {error.strerror or error}; name another folder as 'state'"
+            ) from error
+        try:
+            fcntl.flock(self._opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(self._opened)
+            who = owner(path)
+            raise RefusedError(
+                f"the jobs of {path} are kept by {'another process' if who is None else who.text()}: end that one "
+                "first, or let it be. A 'cdcv2 up' that ends leaves its jobs at work"
+            ) from error
+        keep(path / "owner.json", OwnerRecord(os.getpid(), socket.gethostname(), now)._asdict())
+
+    def close(self) -> None:
+        """Let another process have it."""
+        os.close(self._opened)
+
+    def __enter__(self) -> OwnedFolder:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def owner(path: Path) -> OwnerRecord | None:
+    """Who kept the jobs of a state folder last; None: no process did. Raises MalformedError for a damaged record."""
+    plain = kept(path / "owner.json")
+    return None if plain is None else OwnerRecord(**plain)
+
+
+def is_owned(path: Path) -> bool:
+    """Whether a process keeps the jobs of the state folder now."""
+    try:
+        opened = os.open(path / "owner.lock", os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(opened)
+    return False

@@ -1,0 +1,230 @@
+"""Whether a job is started, stopped, tried again or held: decided on what is seen of it, with no process and no clock.
+
+A job is a program that should run: a capture, a materialization, or something that is due from time to time. What is
+seen of it is whether it is alive, how far it is, and what it reported when it ended
+(:mod:`cdcv2.retries` states which ends are tried again):
+
+============================== ====================================================================================
+how it ended                   what follows
+============================== ====================================================================================
+``never``                      it is held: a retry can only fail again, or do damage
+``mended``                     it is tried again, more and more seldom: somebody has to mend something first
+``now``, or without a report   it is tried again soon; after :data:`DEATHS` such ends without progress it is held
+it had nothing left to do      it is finished; one that is due from time to time runs again when it is due
+============================== ====================================================================================
+
+A held job starts again when its command is another one, or when it is released by hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from cdcv2.errors import MalformedError
+from cdcv2.retries import Retry
+
+#: So many ends in a row without progress, each of which may be tried again at once, and a job is held.
+DEATHS = 5
+#: Seconds until the first retry, and the most: of what may be tried again now, and of what has to be mended first.
+SOON, SOON_AT_MOST = 1.0, 60.0
+MENDED, MENDED_AT_MOST = 5.0, 300.0
+#: Seconds from the polite request to end until SIGKILL. A kill loses nothing, but working time.
+PATIENCE = 60.0
+
+
+class JobState(StrEnum):
+    """How a job stands."""
+
+    IDLE = "idle"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    WAITING = "waiting"
+    HELD = "held"
+    FINISHED = "finished"
+
+
+class JobAct(StrEnum):
+    """What the supervisor does next with a job."""
+
+    NOTHING = "nothing"
+    START = "start"
+    STOP = "stop"
+    KILL = "kill"
+
+
+class JobRequest(NamedTuple):
+    """A job that should run.
+
+    - ``command``: a digest of its command line; another one is another job under the same name.
+    - ``period``: None for a job that always runs; else it is due again so many seconds after its last end.
+    """
+
+    command: str
+    period: float | None = None
+
+
+class JobEnd(NamedTuple):
+    """How a run ended, as it reported: see the ``end`` event of ``--events``.
+
+    ``finished``: it ended since nothing can ever come any more.
+    """
+
+    exit: int
+    retry: Retry
+    reason: str | None = None
+    remedy: str | None = None
+    finished: bool = False
+
+
+class JobSight(NamedTuple):
+    """What is seen of a job.
+
+    - ``run``, ``command``: the number of its last run, and the digest of that run's command; 0 and None: it never ran.
+    - ``end``: how its last run ended; None: it runs, or it was killed and could not report.
+    - ``progress``: a text that is another one whenever it has come further; None: not known.
+    """
+
+    alive: bool
+    run: int = 0
+    command: str | None = None
+    end: JobEnd | None = None
+    progress: str | None = None
+
+
+class JobStatus(NamedTuple):
+    """How a job stands, as it is kept over restarts of the supervisor.
+
+    - ``since``: from when on it has been in this state, in seconds since 1970.
+    - ``run``, ``command``: the number of the run that was started last, and the digest of its command.
+    - ``deaths``: the ends without progress, in a row, that were tried again at once.
+    - ``attempts``: the retries in a row, for the time until the next one.
+    - ``due``: when it is started again.
+    - ``progress``: as it was seen last.
+    - ``reason``, ``remedy``: why it waits or is held, and what to do.
+    """
+
+    state: JobState = JobState.IDLE
+    since: float = 0.0
+    run: int = 0
+    command: str | None = None
+    deaths: int = 0
+    attempts: int = 0
+    due: float = 0.0
+    progress: str | None = None
+    reason: str | None = None
+    remedy: str | None = None
+
+    def to_plain(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        return {**self._asdict(), "state": self.state.value}
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> JobStatus:
+        """The status that :meth:`to_plain` gave. Raises MalformedError for anything else."""
+        try:
+            return cls(**{**plain, "state": JobState(plain["state"])})
+        except (KeyError, TypeError, ValueError) as error:
+            raise MalformedError(f"{plain!r} is no status of a job: {error}") from error
+
+
+def decide(request: JobRequest | None, status: JobStatus, sight: JobSight, now: float) -> tuple[JobAct, JobStatus]:
+    """What to do with a job, and how it stands then. ``request`` None: it should not run (any more).
+
+    The act is done *after* the status is kept. A supervisor that dies between the two has kept a start that did not
+    happen. The next one sees it by the number of the run, and starts that run.
+
+    >>> decide(JobRequest("c1"), JobStatus(), JobSight(alive=False), now=10.0)[0].value
+    'start'
+    >>> held = JobEnd(4, Retry.NEVER, "a second snapshot")
+    >>> act, status = decide(
+    ...     JobRequest("c1"), JobStatus(JobState.RUNNING, run=1, command="c1"), JobSight(False, 1, "c1", held), now=11.0
+    ... )
+    >>> act.value, status.state.value, status.reason
+    ('nothing', 'held', 'a second snapshot')
+    """
+    if sight.alive:
+        return _alive(request, status, sight, now)
+    if request is None:
+        return JobAct.NOTHING, _entered(JobStatus(run=status.run, command=status.command), status, now)
+    if status.state is JobState.RUNNING and sight.run < status.run:
+        return JobAct.START, status._replace(command=request.command)
+    if status.state in (JobState.RUNNING, JobState.STOPPING):
+        status = _ended(request, status, sight, now)
+    changed = status.command is not None and status.command != request.command
+    resting = status.state in (JobState.HELD, JobState.FINISHED)
+    if changed or status.state is JobState.IDLE or (not resting and now >= status.due):
+        base = JobStatus(run=status.run) if changed else status
+        return JobAct.START, _started(request, base, sight, now)
+    return JobAct.NOTHING, status
+
+
+def released(status: JobStatus) -> JobStatus:
+    """The status of a job that a person released: it starts, as if nothing had happened to it."""
+    return JobStatus(run=status.run, command=status.command, progress=status.progress)
+
+
+def _alive(
+    request: JobRequest | None, status: JobStatus, sight: JobSight, now: float
+) -> tuple[JobAct, JobStatus]:
+    if request is not None and sight.command == request.command and status.state is not JobState.STOPPING:
+        came_further = sight.progress != status.progress
+        running = _entered(
+            status._replace(state=JobState.RUNNING, run=sight.run, command=sight.command), status, now
+        )
+        if came_further:
+            running = running._replace(progress=sight.progress, deaths=0, attempts=0, reason=None, remedy=None)
+        return JobAct.NOTHING, running
+    if status.state is not JobState.STOPPING:
+        return JobAct.STOP, status._replace(
+            state=JobState.STOPPING, since=now, run=sight.run, command=sight.command
+        )
+    return (JobAct.KILL if now - status.since >= PATIENCE else JobAct.NOTHING), status
+
+
+def _ended(request: JobRequest, status: JobStatus, sight: JobSight, now: float) -> JobStatus:
+    """How a job stands whose run has ended."""
+    end = sight.end
+    if status.state is JobState.STOPPING:
+        return JobStatus(since=now, run=status.run, command=status.command, progress=sight.progress)
+    progressed = sight.progress != status.progress
+    quiet = status._replace(progress=sight.progress, since=now, reason=None, remedy=None)
+    if progressed:
+        quiet = quiet._replace(deaths=0, attempts=0)
+    if end is not None and end.exit == 0:
+        if end.finished:
+            return quiet._replace(state=JobState.FINISHED, deaths=0, attempts=0)
+        if request.period is not None:
+            return quiet._replace(state=JobState.WAITING, deaths=0, attempts=0, due=now + request.period)
+    quiet = quiet._replace(
+        reason=_reason(end), remedy=None if end is None else end.remedy, attempts=quiet.attempts + 1
+    )
+    if end is not None and end.retry is Retry.NEVER:
+        return quiet._replace(state=JobState.HELD)
+    if end is not None and end.retry is Retry.MENDED:
+        pause = min(MENDED * 2 ** min(quiet.attempts - 1, 30), MENDED_AT_MOST)
+        return quiet._replace(state=JobState.WAITING, due=now + pause)
+    deaths = quiet.deaths + 1
+    if deaths >= DEATHS:
+        text = f"it ended {deaths} times without progress; the last time: {quiet.reason}"
+        return quiet._replace(state=JobState.HELD, deaths=deaths, reason=text)
+    pause = min(SOON * 2 ** min(quiet.attempts - 1, 30), SOON_AT_MOST)
+    return quiet._replace(state=JobState.WAITING, deaths=deaths, due=now + pause)
+
+
+def _reason(end: JobEnd | None) -> str:
+    if end is None:
+        return "it was killed, or could not report how it ended"
+    return end.reason or f"it ended with exit code {end.exit}"
+
+
+def _started(request: JobRequest, status: JobStatus, sight: JobSight, now: float) -> JobStatus:
+    return status._replace(
+        state=JobState.RUNNING, since=now, run=status.run + 1, command=request.command, progress=sight.progress, due=0.0
+    )
+
+
+def _entered(new: JobStatus, old: JobStatus, now: float) -> JobStatus:
+    """The new status, in its state since now unless it was in it before."""
+    return new._replace(since=old.since if new.state is old.state else now)

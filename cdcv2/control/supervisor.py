@@ -1,0 +1,135 @@
+"""Keeps jobs running: looks at each one, decides what follows, writes that down, and does it.
+
+Jobs do not end with the supervisor (:mod:`cdcv2.control.job_folder`). Statuses are kept beside them, so that the next
+supervisor goes on where this one was: what was held is held, and pauses go on.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import NamedTuple
+
+from cdcv2.control.job_folder import JobFolder
+from cdcv2.control.kept_value import keep, kept
+from cdcv2.control.supervision import JobAct, JobRequest, JobSight, JobStatus, JobState, decide, released
+from cdcv2.errors import UsageError
+from cdcv2.failpoints import declare, reach
+
+#: The file beside a job that has how it stands.
+STATUS = "status.json"
+_KEPT = declare("supervisor.status-kept", "what follows for a job is written down, and not done")
+
+
+class JobPlan(NamedTuple):
+    """A job that should run.
+
+    - ``argv``: its command line, without any secret.
+    - ``period``: how often it is due, in seconds; None: it always runs.
+    - ``settings``: what else it depends on: if that is another text, it is another job.
+    """
+
+    name: str
+    argv: tuple[str, ...]
+    period: float | None = None
+    settings: str = ""
+
+    @property
+    def digest(self) -> str:
+        """What it is known by."""
+        return sha256(json.dumps([*self.argv, self.settings]).encode()).hexdigest()[:16]
+
+    @property
+    def request(self) -> JobRequest:
+        """What is decided on."""
+        return JobRequest(self.digest, self.period)
+
+
+class JobReport(NamedTuple):
+    """A job, how it stands, and what was done with it in this turn."""
+
+    name: str
+    act: JobAct
+    status: JobStatus
+    sight: JobSight
+
+
+class Supervisor:
+    """Keeps jobs running whose folders are below ``folder``. ``clock`` gives seconds since 1970.
+
+    One supervisor works there at a time, which the caller sees to. Should there be two for a moment, no job runs twice.
+    """
+
+    def __init__(self, folder: Path, *, clock: Callable[[], float] = time.time) -> None:
+        self._folder, self._clock = folder, clock
+
+    def turn(self, plans: Iterable[JobPlan], environment: Mapping[str, str] | None = None) -> list[JobReport]:
+        """Look at every job once, those included that should not run any more, and do what follows.
+
+        Raises UsageError for two jobs of one name; MalformedError for damaged files; OutputError where one cannot be
+        written, or a program is not there.
+        """
+        planned = _by_name(plans)
+        reports = [self._turn(name, planned.get(name), environment) for name in sorted({*planned, *self.names()})]
+        return [report for report in reports if report is not None]
+
+    def names(self) -> list[str]:
+        """The jobs that have a folder."""
+        return sorted(path.name for path in self._folder.iterdir() if path.is_dir()) if self._folder.exists() else []
+
+    def look(self) -> list[JobReport]:
+        """How all jobs stand, with nothing done; for a reader beside the supervisor."""
+        folders = {name: JobFolder(self._folder / name) for name in self.names()}
+        return [
+            JobReport(name, JobAct.NOTHING, _status(folder), folder.sight()) for name, folder in folders.items()
+        ]
+
+    def job(self, name: str) -> JobFolder:
+        """The folder of a job. Raises UsageError where there is no such job, with those that there are."""
+        if name not in self.names():
+            raise UsageError(f"there is no job {name!r}; there {_are(self.names())}")
+        return JobFolder(self._folder / name)
+
+    def release(self, name: str) -> bool:
+        """Let a held job start again; whether it was held. Raises UsageError where there is no such job."""
+        folder = self.job(name)
+        status = _status(folder)
+        if status.state is JobState.HELD:
+            keep(folder.path / STATUS, released(status).to_plain())
+        return status.state is JobState.HELD
+
+    def _turn(self, name: str, plan: JobPlan | None, environment: Mapping[str, str] | None) -> JobReport | None:
+        folder = JobFolder(self._folder / name)
+        sight, before = folder.sight(), _status(folder)
+        act, status = decide(None if plan is None else plan.request, before, sight, self._clock())
+        if status != before:
+            keep(folder.path / STATUS, status.to_plain())
+        reach(_KEPT)
+        if act is JobAct.START and plan is not None:
+            folder.start(plan.argv, status.run, plan.digest, environment)
+        elif act is JobAct.STOP:
+            folder.stop()
+        elif act is JobAct.KILL:
+            folder.kill()
+        return JobReport(name, act, status, sight)
+
+
+def _by_name(plans: Iterable[JobPlan]) -> dict[str, JobPlan]:
+    planned: dict[str, JobPlan] = {}
+    for plan in plans:
+        if plan.name in planned:
+            raise UsageError(f"two jobs have the name {plan.name!r}: give each its own")
+        planned[plan.name] = plan
+    return planned
+
+
+def _are(names: list[str]) -> str:
+    return f"are {', '.join(names)}" if names else "is none yet: start them with cdcv2 up"
+
+
+def _status(folder: JobFolder) -> JobStatus:
+    plain = kept(folder.path / STATUS)
+    return JobStatus() if plain is None else JobStatus.from_plain(plain)

@@ -1,0 +1,174 @@
+"""A job is found by the lock that it holds: after its supervisor died, and however it ended itself.
+
+The jobs are real processes, which write events as cdcv2's do; no process of these tests outlives them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cdcv2.control.job_folder import LONG, JobFolder
+from cdcv2.control.supervision import JobEnd
+from cdcv2.errors import MalformedError, OutputError
+from cdcv2.failpoints import PlacedCrash, placed
+from cdcv2.retries import Retry
+from cdcv2.servers.processes import poll_until
+
+JOB = Path(__file__).with_name("job_script.py")
+#: Prints a variable of its environment, and its open files behind the standard streams.
+OPEN_FILES = """
+import os
+files = []
+for number in os.listdir("/proc/self/fd"):
+    try:
+        target = os.readlink(f"/proc/self/fd/{number}")
+    except FileNotFoundError:
+        continue  # the listing itself
+    if int(number) > 2:
+        files.append(os.path.basename(target))
+print(os.environ["WORD"], files)
+"""
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Iterator[JobFolder]:
+    """A folder whose job ends with the test."""
+    folder = JobFolder(tmp_path / "job")
+    yield folder
+    folder.kill()
+    assert poll_until(lambda: not folder.alive(), 20)
+
+
+def argv(job: JobFolder, number: int = 7) -> list[str]:
+    return [sys.executable, str(JOB), str(job.events), str(number)]
+
+
+def wait_for_progress(job: JobFolder) -> None:
+    assert poll_until(lambda: job.last_progress() is not None, 20)
+
+
+def test_a_job_runs_once_and_reports_how_it_ended(job: JobFolder) -> None:
+    """A second start is refused while it is alive; its last event is its end."""
+    started = job.start(argv(job), 1, "c")
+    again = JobFolder(job.path).start(argv(job, 8), 2, "c8")
+    wait_for_progress(job)
+    sight = job.sight()
+    job.stop()
+
+    assert (started, again) == (True, False)
+    assert (sight.alive, sight.run, sight.command, sight.end, sight.progress) == (
+        True, 1, "c", None, "[7]",
+    )  # fmt: skip
+    assert poll_until(lambda: not job.alive(), 20)
+    assert job.sight().end == JobEnd(0, Retry.NOW)
+
+
+def test_a_killed_job_reports_nothing_and_the_end_of_the_run_before_is_not_its_own(job: JobFolder) -> None:
+    """The file of events has both runs; the second one was killed."""
+    job.start(argv(job), 1, "c")
+    wait_for_progress(job)
+    job.stop()
+    assert poll_until(lambda: not job.alive(), 20)
+    job.start(argv(job, 9), 2, "c9")
+    assert poll_until(lambda: job.sight().progress == "[9]", 20)
+    job.kill()
+    assert poll_until(lambda: not job.alive(), 20)
+
+    assert job.sight()[:4] == (False, 2, "c9", None)
+
+
+def test_a_job_outlives_its_supervisor_and_is_found_again(job: JobFolder) -> None:
+    """The supervisor is killed with SIGKILL; the next one sees the job alive, and can end it."""
+    code = (
+        "import os, signal, sys; from pathlib import Path; from cdcv2.control.job_folder import JobFolder;"
+        "JobFolder(Path(sys.argv[1])).start(sys.argv[2:], 1, 'c'); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    subprocess.run([sys.executable, "-c", code, str(job.path), *argv(job)], check=False, timeout=60)
+    wait_for_progress(job)
+    alive = job.sight().alive
+    job.stop()
+
+    assert alive
+    assert poll_until(lambda: not job.alive(), 20)
+
+
+def test_what_a_job_leaves_behind_holds_it(job: JobFolder, tmp_path: Path) -> None:
+    """The first process ends, a child of it does not: another copy would work beside it, so the job is alive."""
+    first = tmp_path / "first"
+    shell = f'{sys.executable} -c "import time; time.sleep(600)" & echo $$ > {first}.new; mv {first}.new {first}'
+    job.start(["/bin/sh", "-c", shell], 1, "c")
+    assert poll_until(lambda: first.exists() and not is_running(int(first.read_text("utf-8"))), 20)
+
+    assert job.alive()
+    job.kill()
+    assert poll_until(lambda: not job.alive(), 20)
+
+
+def is_running(pid: int) -> bool:
+    """Whether there is such a process, and it is no zombie that waits for us to ask."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def test_a_crash_before_the_start_leaves_no_job_and_one_behind_it_leaves_one(job: JobFolder) -> None:
+    """At both moments the next supervisor sees what is true."""
+    with pytest.raises(PlacedCrash), placed("job.run-kept"):
+        job.start(argv(job), 1, "c")
+    before = job.sight()
+    with pytest.raises(PlacedCrash), placed("job.started"):
+        job.start(argv(job), 2, "c")
+
+    assert (before.alive, before.run, before.end) == (False, 1, None)
+    assert (job.sight().alive, job.sight().run) == (True, 2)
+
+
+def test_long_files_are_put_aside_before_a_run(job: JobFolder) -> None:
+    """Events and output of a year do not fill the disk: those of the run before are kept, no more."""
+    job.output.write_bytes(b"x" * (LONG + 1))
+    job.events.write_bytes((json.dumps({"event": "progress", "frontier": [3]}).encode() + b"\n") * 2)
+    job.start(argv(job), 1, "c")
+
+    assert (job.path / "output.before.log").stat().st_size == LONG + 1
+    assert not (job.path / "events.before.jsonl").exists()
+
+
+def test_a_torn_line_is_no_event_and_a_damaged_file_is_refused(job: JobFolder) -> None:
+    """A kill may tear the last line. The file of the run is replaced whole: damage there is damage."""
+    lines = [{"event": "progress", "frontier": [3]}, {"event": "end", "exit": 4, "retry": "later"}]
+    job.events.write_text("\n".join(json.dumps(line) for line in lines) + '\n{"event": "end", "ex', "utf-8")
+    (job.path / "run.json").write_text(json.dumps({"version": 1, "run": 1, "command": "c", "events_from": 0}), "utf-8")
+    sight = job.sight()
+    (job.path / "run.json").write_text("{", "utf-8")
+
+    # A word that this version does not know is for a person to decide.
+    assert (sight.end, sight.progress) == (JobEnd(4, Retry.NEVER), "[3]")
+    with pytest.raises(MalformedError, match="run.json cannot be read"):
+        job.sight()
+
+
+def test_a_program_that_is_not_there_is_an_error_with_its_name(job: JobFolder) -> None:
+    """And the lock is free again."""
+    with pytest.raises(OutputError, match="/no/such/program: No such file"):
+        job.start(["/no/such/program"], 1, "c")
+
+    assert not job.alive()
+
+
+def test_the_environment_is_given_and_the_lock_is_the_only_open_file(job: JobFolder, tmp_path: Path) -> None:
+    """Secrets go through the environment; nothing else of the supervisor reaches the job."""
+    secret = os.open(tmp_path / "secret", os.O_RDWR | os.O_CREAT)
+    os.set_inheritable(secret, True)
+    job.start([sys.executable, "-c", OPEN_FILES], 1, "c", {**os.environ, "WORD": "open sesame"})
+    os.close(secret)
+
+    assert poll_until(lambda: not job.alive(), 20)
+    assert job.output.read_text("utf-8") == "open sesame ['lock']\n"

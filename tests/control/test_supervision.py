@@ -1,0 +1,215 @@
+"""A job is started once, tried again as its end allows, and held where a retry can only fail: over any history.
+
+The truth is a list of what happened, judged from its beginning each time; the code under test keeps a few numbers.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cdcv2.control.supervision import (
+    DEATHS, MENDED_AT_MOST, PATIENCE, SOON_AT_MOST, JobAct, JobEnd, JobRequest, JobSight, JobStatus, JobState, decide,
+    released,
+)
+from cdcv2.errors import MalformedError
+from cdcv2.retries import Retry
+
+ONE = JobRequest("one")
+
+
+def done(status: JobStatus, end: JobEnd | None, progress: str | None = None, now: float = 0.0) -> JobStatus:
+    """The status after a run that was seen to end so."""
+    running = status._replace(state=JobState.RUNNING, run=status.run + 1, command="one")
+    return decide(ONE, running, JobSight(False, running.run, "one", end, progress), now)[1]
+
+
+def test_a_job_that_reported_never_is_held_until_its_command_changes() -> None:
+    """A retry of it can only fail again: no clock starts it; another command, or a person, does."""
+    status = done(JobStatus(), JobEnd(4, Retry.NEVER, "a second snapshot", "start over"))
+    sight = JobSight(False, status.run, "one", None)
+
+    assert (status.state, status.reason, status.remedy) == (JobState.HELD, "a second snapshot", "start over")
+    assert decide(ONE, status, sight, 1e12)[0] is JobAct.NOTHING
+    assert decide(JobRequest("other"), status, sight, 1.0)[0] is JobAct.START
+    assert decide(ONE, released(status), sight, 1.0)[0] is JobAct.START
+
+
+def test_five_ends_without_progress_hold_a_job() -> None:
+    """A program that dies at its start would die for ever; one that comes further each time is worth a retry."""
+    status, moving = JobStatus(), JobStatus()
+    states = []
+    for turn in range(DEATHS):
+        status = done(status, None, "7" if turn == 0 else "7", now=100.0 * turn)
+        moving = done(moving, None, str(turn), now=100.0 * turn)
+        states.append((status.state, moving.state))
+
+    # Its first run brought it to 7: that was progress, and its end there is the first without.
+    assert states[:-1] == [(JobState.WAITING, JobState.WAITING)] * (DEATHS - 1)
+    assert states[-1] == (JobState.HELD, JobState.WAITING)
+    assert status.reason is not None and "5 times without progress" in status.reason
+
+
+def test_what_has_to_be_mended_is_tried_again_for_ever_and_seldom() -> None:
+    """A full disk is mended at some time: the job waits longer and longer, up to a limit, and is never given up."""
+    status, pauses = JobStatus(), []
+    for turn in range(40):
+        status = done(status, JobEnd(4, Retry.MENDED, "no space"), None, now=0.0)
+        pauses.append(status.due)
+
+    assert pauses == sorted(pauses)
+    assert (pauses[0], pauses[-1]) == (5.0, MENDED_AT_MOST)
+    assert status.state is JobState.WAITING
+
+
+def test_a_start_that_did_not_happen_is_made_up_for() -> None:
+    """The status is kept before the act; a supervisor that died between them must not count that as a death."""
+    act, status = decide(ONE, JobStatus(), JobSight(False), 1.0)
+    again, same = decide(ONE, status, JobSight(False, 0), 2.0)
+
+    assert (act, again) == (JobAct.START, JobAct.START)
+    assert (same.run, same.deaths) == (1, 0)
+
+
+def test_a_job_with_another_command_is_ended_and_then_started() -> None:
+    """First politely, then not; the new one starts when the old one has ended, and not before."""
+    running = JobStatus(JobState.RUNNING, 0.0, 3, "one")
+    alive = JobSight(True, 3, "one")
+    changed = JobRequest("two")
+    stop, stopping = decide(changed, running, alive, 10.0)
+    wait, still = decide(changed, stopping, alive, 10.0 + PATIENCE - 1)
+    kill, _ = decide(changed, stopping, alive, 10.0 + PATIENCE)
+    start, started = decide(changed, still, JobSight(False, 3, "one", JobEnd(0, Retry.NOW)), 30.0)
+
+    assert [stop, wait, kill, start] == [JobAct.STOP, JobAct.NOTHING, JobAct.KILL, JobAct.START]
+    assert (started.run, started.command, started.deaths) == (4, "two", 0)
+
+
+def test_a_command_that_is_changed_and_changed_back_restarts_the_job_all_the_same() -> None:
+    """It was asked to end, and will: until then it is not taken for one that runs. An end on request is no death."""
+    running = JobStatus(JobState.RUNNING, 0.0, 3, "one", deaths=4, progress="[7]")
+    _, stopping = decide(JobRequest("two"), running, JobSight(True, 3, "one", None, "[7]"), 10.0)
+    wait, still = decide(ONE, stopping, JobSight(True, 3, "one", None, "[7]"), 11.0)
+    start, started = decide(ONE, still, JobSight(False, 3, "one", None, "[7]"), 12.0)
+
+    assert (wait, start) == (JobAct.NOTHING, JobAct.START)
+    assert (started.deaths, started.run, started.since) == (0, 4, 12.0)
+
+
+def test_progress_wipes_out_what_was_before() -> None:
+    """A status that states an old reason beside a job that works would send somebody to look for nothing."""
+    tired = JobStatus(JobState.RUNNING, 3.0, 1, "one", 4, 4, 9.0, "[7]", "it was killed", "look")
+    same = decide(ONE, tired, JobSight(True, 1, "one", None, "[7]"), 10.0)[1]
+    further = decide(ONE, tired, JobSight(True, 1, "one", None, "[8]"), 10.0)[1]
+
+    assert same == tired
+    assert further == JobStatus(JobState.RUNNING, 3.0, 1, "one", 0, 0, 9.0, "[8]")
+
+
+def test_another_command_begins_with_a_clean_slate() -> None:
+    """What was held for a typing mistake is another job when the mistake is mended."""
+    held = JobStatus(JobState.HELD, 3.0, 5, "one", DEATHS, 9, 0.0, "[7]", "it ended 5 times")
+    status = decide(JobRequest("two"), held, JobSight(False, 5, "one", None, "[7]"), 10.0)[1]
+
+    assert status == JobStatus(JobState.RUNNING, 10.0, 6, "two", progress="[7]")
+
+
+def test_one_that_is_due_from_time_to_time_rests_until_then() -> None:
+    """Its end is no death: it runs again a period later."""
+    request = JobRequest("one", period=3600.0)
+    act, status = decide(request, JobStatus(), JobSight(False), 5.0)
+    _, rests = decide(request, status, JobSight(False, 1, "one", JobEnd(0, Retry.NOW)), 10.0)
+    due = JobSight(False, 1, "one", JobEnd(0, Retry.NOW))
+
+    assert act is JobAct.START
+    assert (rests.state, rests.due) == (JobState.WAITING, 3610.0)
+    assert decide(request, rests, due, 3609.0)[0] is JobAct.NOTHING
+    assert decide(request, rests, due, 3610.0)[0] is JobAct.START
+
+
+def test_a_job_that_has_nothing_left_to_do_is_finished() -> None:
+    """Its logs are closed: another run would end at once, and do so for ever."""
+    status = done(JobStatus(), JobEnd(0, Retry.NOW, finished=True))
+
+    assert status.state is JobState.FINISHED
+    assert decide(ONE, status, JobSight(False, 1, "one"), 1e12)[0] is JobAct.NOTHING
+
+
+def test_a_status_is_kept_as_it_is() -> None:
+    """Over a restart of the supervisor nothing is forgotten; a damaged status is refused."""
+    status = JobStatus(JobState.HELD, 3.5, 4, "one", 2, 3, 9.0, "[7]", "a reason", "a remedy")
+
+    assert JobStatus.from_plain(status.to_plain()) == status
+    for wrong in ({"state": "lost"}, {"state": "held", "colour": "red"}, {}):
+        with pytest.raises(MalformedError, match="no status of a job"):
+            JobStatus.from_plain(wrong)
+
+
+class Turn(NamedTuple):
+    """What happens between two turns of a supervisor: time passes, and the job does something."""
+
+    passes: float
+    does: str
+    restarts: bool
+
+
+does = st.sampled_from(
+    ["lives", "progresses", "dies", "now", "mended", "never", "finished", "left", "changed", "released"]
+)
+turns = st.lists(st.builds(Turn, st.sampled_from([0.1, 1.0, 7.0, 70.0, 400.0]), does, st.booleans()), max_size=60)
+
+
+@given(turns)
+def test_no_history_starts_a_job_twice_or_one_that_must_not_run(history: list[Turn]) -> None:
+    """The list of ends since the last release or change shows whether a start is right; pauses are in their limits."""
+    now, status, alive, run, command, end, progress = 0.0, JobStatus(), False, 0, None, None, 0
+    ends: list[tuple[str, int]] = []
+    request: JobRequest | None = JobRequest("0")
+    ended_at = 0.0
+    for turn in history:
+        now += turn.passes
+        if turn.does == "progresses" and alive:
+            progress += 1
+        elif turn.does in ("dies", "now", "mended", "never", "finished") and alive:
+            alive, ended_at = False, now
+            how = {
+                "dies": None, "now": JobEnd(4, Retry.NOW), "mended": JobEnd(4, Retry.MENDED),
+                "never": JobEnd(4, Retry.NEVER), "finished": JobEnd(0, Retry.NOW, finished=True),
+            }  # fmt: skip
+            end = how[turn.does]
+            if status.state is not JobState.STOPPING:
+                ends.append((turn.does, progress))
+        elif turn.does == "changed" and request is not None:
+            request, ends = JobRequest(f"{int(request.command) + 1}"), [("changed", progress)]
+        elif turn.does == "left":
+            request, ends = (None if request else JobRequest("0")), [("changed", progress)]
+        elif turn.does == "released" and status.state is JobState.HELD:
+            status, ends = released(status), [("changed", progress)]
+        if turn.restarts:
+            status = JobStatus.from_plain(status.to_plain())
+        act, status = decide(request, status, JobSight(alive, run, command, None if alive else end, str(progress)), now)
+        if act is JobAct.START:
+            assert request is not None and not alive
+            assert not any(kind in ("never", "finished") for kind, _ in ends[-1:])
+            assert not given_up(ends)
+            alive, run, command, end = True, status.run, request.command, None
+        elif act in (JobAct.STOP, JobAct.KILL):
+            assert alive and (request is None or request.command != command or status.state is JobState.STOPPING)
+            alive, ended_at = (False, now) if act is JobAct.KILL else (alive, ended_at)
+        elif request is not None and not alive and status.state is JobState.WAITING:
+            assert ended_at <= status.due <= now + max(MENDED_AT_MOST, SOON_AT_MOST)
+        elif request is not None and not alive:
+            assert status.state is (JobState.FINISHED if ends[-1][0] == "finished" else JobState.HELD)
+            assert ends[-1][0] in ("finished", "never") or given_up(ends)
+
+
+def given_up(ends: list[tuple[str, int]]) -> bool:
+    """Whether the last of these ends is one too many without progress. The first run began where it was."""
+    deaths, before = 0, 0
+    for kind, progress in ends:
+        deaths = (0 if progress != before else deaths) + (kind in ("dies", "now"))
+        before = progress
+    return deaths >= DEATHS and ends[-1][0] in ("dies", "now")

@@ -1,0 +1,165 @@
+"""The supervisor keeps real processes running, goes on where the one before it stopped, and never runs a job twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from cdcv2.control.job_folder import JobFolder
+from cdcv2.control.owner import OwnedFolder, is_owned, owner
+from cdcv2.control.supervision import DEATHS, JobState
+from cdcv2.control.supervisor import JobPlan, Supervisor
+from cdcv2.errors import MalformedError, RefusedError, UsageError
+from cdcv2.failpoints import PlacedCrash, placed
+from cdcv2.servers.processes import poll_until
+
+JOB = Path(__file__).with_name("job_script.py")
+
+
+class Clock:
+    """Moves as the test does."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        self.now += 1.0
+        return self.now
+
+
+@pytest.fixture
+def jobs(tmp_path: Path) -> Iterator[Path]:
+    """The folder of the jobs, which end with the test."""
+    folder = tmp_path / "jobs"
+    yield folder
+    for name in Supervisor(folder).names():
+        job = JobFolder(folder / name)
+        job.kill()
+        assert poll_until(lambda job=job: not job.alive(), 20)  # type: ignore[misc]
+
+
+def plan(jobs: Path, name: str, number: int = 7) -> JobPlan:
+    return JobPlan(name, (sys.executable, str(JOB), str(jobs / name / "events.jsonl"), str(number)))
+
+
+def wait(jobs: Path, name: str, condition: Callable[[JobFolder], bool]) -> None:
+    assert poll_until(lambda: condition(JobFolder(jobs / name)), 20)
+
+
+def starts(jobs: Path, name: str) -> int:
+    """How often the job began."""
+    return (jobs / name / "events.jsonl").read_text("utf-8").count('"event": "start"')
+
+
+def test_a_killed_job_runs_again_and_one_that_left_the_file_ends(jobs: Path) -> None:
+    """Three jobs: one is killed, one is no longer planned, one has another command."""
+    clock = Clock()
+    first = Supervisor(jobs, clock=clock)
+    first.turn([plan(jobs, "a"), plan(jobs, "b"), plan(jobs, "c")])
+    for name in "abc":
+        wait(jobs, name, lambda job: job.sight().progress == "[7]")
+    first.turn([plan(jobs, "a"), plan(jobs, "b"), plan(jobs, "c")])
+    JobFolder(jobs / "a").kill()
+    wait(jobs, "a", lambda job: not job.alive())
+
+    # Another supervisor: what it needs is in the folders.
+    second, wanted = Supervisor(jobs, clock=clock), [plan(jobs, "a"), plan(jobs, "c", 9)]
+    assert poll_until(lambda: second.turn(wanted) and JobFolder(jobs / "c").sight().progress == "[9]", 20)
+    assert poll_until(lambda: bool(second.turn(wanted)) and JobFolder(jobs / "a").alive(), 20)
+    wait(jobs, "a", lambda job: starts(jobs, "a") == 2)
+    states = {report.name: report.status.state for report in second.turn(wanted)}
+
+    assert states == {"a": JobState.RUNNING, "b": JobState.IDLE, "c": JobState.RUNNING}
+    assert (starts(jobs, "a"), starts(jobs, "b"), starts(jobs, "c")) == (2, 1, 2)
+    assert not JobFolder(jobs / "b").alive()
+
+
+@pytest.mark.parametrize(("end", "state", "began"), [
+    ({"exit": 4, "retry": "never", "reason": "fenced"}, JobState.HELD, 1),
+    ({"exit": 4, "retry": "now", "reason": "no answer"}, JobState.HELD, DEATHS),
+    ({"exit": 4, "retry": "mended", "reason": "no space"}, JobState.WAITING, 10),
+    ({"exit": 0, "retry": None, "frontier": []}, JobState.FINISHED, 1),
+])  # fmt: skip
+def test_the_end_that_a_job_reports_says_what_follows(
+    jobs: Path, end: dict[str, object], state: JobState, began: int
+) -> None:
+    """Twenty turns, far apart: every second one may start it, the one between them sees how it ended."""
+    clock = Clock()
+    supervisor, environment = Supervisor(jobs, clock=clock), {**os.environ, "CDCV2_TEST_END": json.dumps(end)}
+    for _ in range(20):
+        supervisor.turn([plan(jobs, "a")], environment)
+        wait(jobs, "a", lambda job: not job.alive())
+        clock.now += 1000.0
+
+    assert [report.status.state for report in supervisor.look()] == [state]
+    assert starts(jobs, "a") == began
+
+
+def test_a_held_job_starts_again_when_it_is_released(jobs: Path) -> None:
+    """And only then; a job that is not there is named with those that are."""
+    clock = Clock()
+    end = {"CDCV2_TEST_END": json.dumps({"exit": 4, "retry": "never", "reason": "fenced"})}
+    supervisor = Supervisor(jobs, clock=clock)
+    supervisor.turn([plan(jobs, "a")], {**os.environ, **end})
+    wait(jobs, "a", lambda job: not job.alive())
+    (held,) = supervisor.turn([plan(jobs, "a")])
+    was_held = supervisor.release("a")
+    supervisor.turn([plan(jobs, "a")])
+    wait(jobs, "a", lambda job: job.sight().progress == "[7]")
+
+    assert (held.status.state, held.status.reason, was_held) == (JobState.HELD, "fenced", True)
+    assert not supervisor.release("a")
+    with pytest.raises(UsageError, match="no job 'b'; there are a"):
+        supervisor.release("b")
+    with pytest.raises(UsageError, match="two jobs have the name 'a'"):
+        supervisor.turn([plan(jobs, "a"), plan(jobs, "a")])
+
+
+def test_a_supervisor_that_died_before_the_act_is_followed_by_one_that_does_it(jobs: Path) -> None:
+    """The start was written down and not made: the next one makes it, once."""
+    with pytest.raises(PlacedCrash), placed("supervisor.status-kept"):
+        Supervisor(jobs, clock=Clock()).turn([plan(jobs, "a")])
+    Supervisor(jobs, clock=Clock()).turn([plan(jobs, "a")])
+    wait(jobs, "a", lambda job: job.sight().progress == "[7]")
+    Supervisor(jobs, clock=Clock()).turn([plan(jobs, "a")])
+
+    assert starts(jobs, "a") == 1
+
+
+def test_a_damaged_status_is_refused(jobs: Path) -> None:
+    """It might be one that is held: it is not taken for one that never ran."""
+    Supervisor(jobs, clock=Clock()).turn([plan(jobs, "a")])
+    (jobs / "a" / "status.json").write_text('{"version": 1, "state": "lost"}', "utf-8")
+
+    with pytest.raises(MalformedError, match="no status of a job"):
+        Supervisor(jobs, clock=Clock()).turn([plan(jobs, "a")])
+
+
+def test_a_second_owner_is_told_who_is_there_and_a_dead_one_is_taken_over_from(tmp_path: Path) -> None:
+    """The first one is a process of its own; it is killed."""
+    code = (
+        "import sys, time; from pathlib import Path; from cdcv2.control.owner import OwnedFolder;"
+        "folder = OwnedFolder(Path(sys.argv[1]), 5.0); print('owned', flush=True); time.sleep(600)"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None and process.stdout.readline() == "owned\n"
+            with pytest.raises(RefusedError, match=f"kept by process {process.pid} on"):
+                OwnedFolder(tmp_path, 6.0)
+            seen = is_owned(tmp_path)
+        finally:
+            process.send_signal(signal.SIGKILL)
+    with OwnedFolder(tmp_path, 7.0):
+        record = owner(tmp_path)
+
+    assert seen and not is_owned(tmp_path)
+    assert record is not None and (record.pid, record.since) == (os.getpid(), 7.0)
