@@ -21,7 +21,10 @@ from cdcv2.protocol.log import Place
 MEMORY_VERSION = 1
 
 #: What to do about a memory that does not fit.
-FORGET = "remove the memory, and the capture begins at the start of its topics and repeats the facts that are there"
+FORGET = (
+    "remove the memory (_memory.json in the folder of the logs; of a job, what --state has), and the capture begins at "
+    "the start of its topics and repeats the facts that are there"
+)
 
 
 @dataclass(frozen=True)

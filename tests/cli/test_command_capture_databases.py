@@ -141,6 +141,36 @@ def test_a_database_and_a_plain_topic_are_one_timeline(run: Run, recorded: Path,
     assert ["page", "/"] == run("as-of", tmp_path / "logs", "--table", "clicks").out.split()
 
 
+def test_one_of_two_databases_starts_over_and_the_other_goes_on(
+    run: Run, recorded: Path, captured: Path, tmp_path: Path
+) -> None:
+    """On the same remap, into the same logs: its new topics come in by a proposal, and its old ones are left out."""
+    rows, again = tmp_path / "rows", tmp_path / "again.jsonl"
+    shutil.copytree(recorded / "both", rows)
+    shutil.copytree(rows / "bank", rows / "again")
+    again.write_text((recorded / "bank.jsonl").read_text("utf-8").replace("bank", "again"), "utf-8")
+
+    def go(other: str, *more: object) -> Said:
+        names = [word for name in ("clean_full", other) for word in (
+            "--prefix", name, "--notifications", f"{name}={name}.notes")]  # fmt: skip
+        return run("capture", *more, "--remap", tmp_path / "remap", *names, "--rows", rows, "--into",
+                   tmp_path / "logs", "--bind-at-most", 900)  # fmt: skip
+
+    halves = [recorded / f"{name}-half.jsonl" for name in ("clean_full", "bank")]
+    assert 1 == go("bank", *halves).code
+    dumps = [recorded / "clean_full.jsonl", again, recorded / "bank-half.jsonl"]
+    refused, said = go("again", *dumps), go("again", *dumps, "--propose-recipe")
+    assert (4, True) == (refused.code, "or propose this one with --propose-recipe" in refused.err), refused
+    assert (0, "") == (said.code, said.err)
+
+    logs = [tmp_path / "logs" / f"{name}.{table}" for name in ("clean_full", "again") for table in TABLES]
+    assert 0 == run("verify", "--full", *logs).code
+    for name in ("clean_full", "again"):
+        ours = run("as-of", tmp_path / "logs", "--table", f"{name}.public.orders").out
+        assert run("as-of", captured / "logs", "--table", "public.orders").out == ours
+    assert "bank.public.orders: behind the others" in run("verify", tmp_path / "logs").out
+
+
 def test_what_the_logs_of_a_database_cannot_follow_is_not_proposed(run: Run, recorded: Path, tmp_path: Path) -> None:
     """Another table of it, or another way to begin it: refused before it is bound, and the remedy is one."""
     (tmp_path / "rows").mkdir()
