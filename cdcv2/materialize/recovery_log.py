@@ -20,7 +20,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from time import monotonic, sleep
 from typing import Any, TypeVar
 
 from cdcv2.core.antichain import Antichain
@@ -30,6 +29,7 @@ from cdcv2.errors import ForeignStateError, OutputError, RefusedError
 from cdcv2.materialize.protocol.fence import Holding, Piece, Range, claim, fenced, meet_of, pieces
 from cdcv2.materialize.protocol.messages import Checkpoint, Patch
 from cdcv2.store.numbered import NumberedFiles, local_path
+from cdcv2.store.sqlite_file import SqliteFile
 
 T = TypeVar("T")
 _FORMAT = "cdcv2 recovery log"
@@ -301,69 +301,37 @@ class SqliteRecoveryLog(RecoveryLog):
 
     def __init__(self, materialization: str, path: str | Path, *, patience: float = 30.0) -> None:
         super().__init__(materialization)
+        # A runtime may be made on one thread and run on another; it uses the log from one at a time.
         self._path = path
-        try:
-            # A runtime may be made on one thread and run on another; it uses the log from one at a time.
-            self._connection = sqlite3.connect(path, timeout=patience, isolation_level=None, check_same_thread=False)
-            self._write_ahead(patience)
-            self._connection.execute("PRAGMA synchronous = full")
-            self._connection.execute(
-                "CREATE TABLE IF NOT EXISTS cdcv2_recovery_log (materialization TEXT PRIMARY KEY, log TEXT NOT NULL)"
-            )
-        except sqlite3.Error as cause:
-            raise self._failed(cause) from cause
-
-    def _write_ahead(self, patience: float) -> None:
-        """Let readers and a writer not wait for each other. Of two that begin a database SQLite refuses one at once."""
-        until = monotonic() + patience
-        # Asked first: setting it needs a lock that readers would have to wait for.
-        while self._connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
-            try:
-                self._connection.execute("PRAGMA journal_mode = wal")
-            except sqlite3.OperationalError as cause:
-                if cause.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or monotonic() >= until:
-                    raise
-                sleep(0.01)
+        self._file = SqliteFile(
+            path, "CREATE TABLE IF NOT EXISTS cdcv2_recovery_log (materialization TEXT PRIMARY KEY, log TEXT NOT NULL)",
+            self._failed, patience=patience,
+        )  # fmt: skip
 
     def change(self, decide: Callable[[list[Holding]], tuple[list[Holding], T]]) -> T:
         """See :class:`RecoveryLog`. Cost: one transaction."""
-        try:
-            # A transaction that begins by reading could not always become one that writes.
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                result = self._changed(decide)
-            except BaseException:
-                self._connection.execute("ROLLBACK")
-                raise
-            self._connection.execute("COMMIT")
-            return result
-        except sqlite3.Error as cause:
-            raise self._failed(cause) from cause
+        with self._file.changing():
+            return self._changed(decide)
 
     def holdings(self) -> list[Holding]:
         """See :class:`RecoveryLog`."""
-        try:
-            return self._read()
-        except sqlite3.Error as cause:
-            raise self._failed(cause) from cause
+        return self._read()
 
     def close(self) -> None:
         """Close the database."""
-        self._connection.close()
+        self._file.close()
 
     def _read(self) -> list[Holding]:
-        row = self._connection.execute(
-            "SELECT log FROM cdcv2_recovery_log WHERE materialization = ?", [self.materialization]
-        ).fetchone()
-        if not row:
+        rows = self._file.rows("SELECT log FROM cdcv2_recovery_log WHERE materialization = ?", [self.materialization])
+        if not rows:
             return []
         with reading(self._path):
-            plain = without_digest(parse_json(row[0]), self._path)
+            plain = without_digest(parse_json(rows[0][0]), self._path)
         return _from_plain(self.materialization, plain, self._path)
 
     def _changed(self, decide: Callable[[list[Holding]], tuple[list[Holding], T]]) -> T:
         after, result = decide(self._read())
-        self._connection.execute(
+        self._file.rows(
             "INSERT INTO cdcv2_recovery_log VALUES (?, ?) "
             "ON CONFLICT (materialization) DO UPDATE SET log = excluded.log",
             [self.materialization, json.dumps(with_digest(_to_plain(self.materialization, after)))],

@@ -293,7 +293,7 @@ def test_a_damaged_database_is_named_by_its_path(tmp_path: Path, kept: str, what
     """Whether it is JSON of something else, or was changed."""
     log = SqliteRecoveryLog("m", tmp_path / "log")
     log.open(Range(), START)
-    log._connection.execute("UPDATE cdcv2_recovery_log SET log = ?", [kept])
+    log._file.rows("UPDATE cdcv2_recovery_log SET log = ?", [kept])
     with closing(log), pytest.raises(ForeignStateError, match=f"^{tmp_path / 'log'} is damaged .*(?:{what})"):
         log.holdings()
 
@@ -333,7 +333,7 @@ def test_one_that_begins_a_database_waits_for_another_that_does(
 
         with pytest.raises(OutputError, match="database is locked"):
             SqliteRecoveryLog("m", tmp_path / "log", patience=0)
-        monkeypatch.setattr("cdcv2.materialize.recovery_log.sleep", ended)
+        monkeypatch.setattr("cdcv2.store.sqlite_file.sleep", ended)
         with closing(SqliteRecoveryLog("m", tmp_path / "log")) as log:
             assert Checkpoint(START) == log.open(Range(), START).recovered.checkpoint
 
@@ -381,7 +381,7 @@ def test_one_that_begins_the_same_database_is_waited_for(tmp_path: Path, monkeyp
     """SQLite refuses at once, and not after its patience, who changes the journal while another writes."""
     other = sqlite3.connect(tmp_path / "log", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
-    monkeypatch.setattr("cdcv2.materialize.recovery_log.sleep", lambda _seconds: other.execute("COMMIT"))
+    monkeypatch.setattr("cdcv2.store.sqlite_file.sleep", lambda _seconds: other.execute("COMMIT"))
     log = SqliteRecoveryLog("m", tmp_path / "log")
 
     assert [] == log.holdings()
