@@ -17,10 +17,12 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from cdcv2.control.entries import Answer, Debt, CatalogueEntry, ExternalObject, Look, Reason, EntryState
+from cdcv2.control.entries import Answer, CatalogueEntry, Debt, EntryState, ExternalObject, Look, NoAnswer, Reason
 
 #: How long, in seconds, an act that got no answer may still come to pass in its server.
 DOUBT = 60.0
+#: How long, in seconds, a connector that was removed may still make its slot: one that was only starting does.
+STARTING = 15.0
 
 
 class Condition(StrEnum):
@@ -83,7 +85,7 @@ def condition_of(entry: CatalogueEntry, look: Look) -> Condition:
         return Condition.ABSENT
     if not _is_ours(entry, thing):
         takes = entry.rules.takes_empty and entry.identity is None and thing.mark is None and not _too_early(entry)
-        return Condition.FITTING if takes and thing.empty and not misfits(entry, thing) else Condition.FOREIGN
+        return Condition.FITTING if takes and thing.empty and _fits(entry, thing) else Condition.FOREIGN
     if entry.state is EntryState.UNWANTED and thing.holder:
         return Condition.BUSY
     if thing.invalid:
@@ -107,6 +109,13 @@ def _is_ours(entry: CatalogueEntry, thing: ExternalObject) -> bool:
 def _too_early(entry: CatalogueEntry) -> bool:
     """Whether its maker cannot have made it, as it was not started yet."""
     return entry.maker is not None and entry.attempted is None
+
+
+def _fits(entry: CatalogueEntry, thing: ExternalObject) -> bool:
+    """Whether it is as it should be, or as it was requested before the file changed."""
+    requested = entry.applied if entry.attempted is not None else None
+    exact = entry.rules.exact
+    return not misfits(entry, thing) or requested is not None and not _differences(requested, thing.settings, exact)
 
 
 def misfits(entry: CatalogueEntry, thing: ExternalObject) -> list[str]:
@@ -160,8 +169,10 @@ def _making(entry: CatalogueEntry, look: Look, found: Condition, now: float) -> 
             text = f"{entry.shown} is missing, and it is not ours to make: its owner must make it"
             return _owed(entry, Reason.MISSING, text, found, now)
         attempted = replace(entry, attempted=now, identity=None)
+        if entry.maker is None and _in_doubt(entry, now):
+            return _owed(entry, Reason.AWAITED, _doubt(entry), found, now)
         if entry.maker is None:
-            return Step(attempted, Act.MAKE, found)
+            return Step(replace(attempted, applied=entry.settings), Act.MAKE, found)
         first = attempted if entry.attempted is None else entry
         text = f"{entry.shown} is made by its connector at its first start: that is waited for"
         return replace(_owed(first, Reason.AWAITED, text, found, now), act=Act.AWAIT)
@@ -215,6 +226,18 @@ def _compared(entry: CatalogueEntry, thing: ExternalObject, found: Condition, no
     return _owed(entry, Reason.DRIFT, text, found, now)
 
 
+def hindered(step: Step, look: NoAnswer, now: float) -> CatalogueEntry:
+    """The entry, when the act of the step failed. One that was refused has made nothing, and none is on its way."""
+    entry = decide(step.entry, look, now).entry
+    refused = step.act is Act.MAKE and look.reason in (Reason.DENIED, Reason.BUSY)
+    return replace(entry, attempted=None, applied=None) if refused else entry
+
+
+def altered(entry: CatalogueEntry) -> CatalogueEntry:
+    """The entry, when it was given its settings: what still differs is the work of others, or of the server."""
+    return replace(entry, applied=entry.settings)
+
+
 def _removal(entry: CatalogueEntry, look: Look, found: Condition, now: float) -> Step:
     """The step for what no job needs."""
     if not entry.owned or (entry.attempted is None and entry.identity is None):
@@ -224,16 +247,28 @@ def _removal(entry: CatalogueEntry, look: Look, found: Condition, now: float) ->
     if hindrance is not None:
         return _owed(entry, *hindrance, found, now)
     if found in (Condition.ABSENT, Condition.FOREIGN):
-        if entry.identity is None and now < (entry.attempted or 0.0) + DOUBT:
-            text = (
-                f"{entry.shown} may have been requested a moment ago, without an answer; it is missing now, and is "
-                "looked at again"
-            )
-            return _owed(entry, Reason.AWAITED, text, found, now)
+        if _in_doubt(entry, now):
+            return _owed(entry, Reason.AWAITED, _doubt(entry), found, now)
         return _ended(entry, found, now)
     thing = look.thing if isinstance(look, Answer) else None
     identity = entry.identity if thing is None or thing.identity is None else thing.identity
     return Step(replace(entry, identity=identity), Act.DESTROY, found)
+
+
+def _in_doubt(entry: CatalogueEntry, now: float) -> bool:
+    """Whether a request for it may still be carried out, or its maker, removed a moment ago, may still make it."""
+    if entry.attempted is None:
+        return False
+    if entry.identity is not None:
+        return entry.maker is not None and now < entry.attempted + STARTING
+    return now < entry.attempted + DOUBT
+
+
+def _doubt(entry: CatalogueEntry) -> str:
+    return (
+        f"{entry.shown} may still be made, as it was requested a moment ago without an answer; it is missing now, and "
+        "is looked at again"
+    )
 
 
 def _recorded(entry: CatalogueEntry, thing: ExternalObject) -> CatalogueEntry:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cdcv2.control.entries import CatalogueEntry, Kind, EntryState
+from cdcv2.control.entries import CatalogueEntry, EntryState, Kind
 from cdcv2.errors import UsageError
 
 
@@ -79,6 +79,14 @@ def used(entry: CatalogueEntry, now: float) -> CatalogueEntry:
     if not entry.is_there:
         raise UsageError(f"{entry.shown} is {entry.state}, so no job that needs it can start: cdcv2 external shows why")
     return entry if entry.state is EntryState.IN_USE else replace(entry, state=EntryState.IN_USE, since=now)
+
+
+def after_removal(maker: CatalogueEntry, entries: Iterable[CatalogueEntry], now: float) -> list[CatalogueEntry]:
+    """What its maker may have made up to the moment in which it was removed: in doubt from here on."""
+    return [
+        replace(one, attempted=now) for one in entries
+        if one.maker == maker.nonce and one.attempted is not None and one.state is not EntryState.GONE
+    ]
 
 
 def blocked_by(entry: CatalogueEntry, entries: Iterable[CatalogueEntry]) -> list[CatalogueEntry]:

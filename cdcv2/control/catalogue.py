@@ -1,0 +1,203 @@
+"""The catalogue of external state: its entries, in a SQLite database in a folder, which one owner at a time may change.
+
+An owner holds a lock on the folder for as long as it lives: the system frees it, however the process ends. A second
+one is refused, with who holds it. Besides, each owner has an *epoch*, a number higher than those before, and every
+change states it. So a process that has lost the lock without noticing it (a network file system, a folder that was
+copied back) changes nothing after another has taken over.
+
+The format is durable: each entry is one JSON object with a digest, and the version is in a table of its own.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import sqlite3
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from cdcv2 import failpoints
+from cdcv2.control.entries import CatalogueEntry
+from cdcv2.core.json_text import parse_json
+from cdcv2.core.own_json import reading, with_digest, without_digest
+from cdcv2.errors import FencedError, ForeignStateError, OutputError, RefusedError, UsageError
+from cdcv2.store.file_system import in_words, is_there
+from cdcv2.store.sqlite_file import SqliteFile
+
+#: The names of its files in the folder.
+DATABASE, LOCK = "catalogue.sqlite", "catalogue.lock"
+BEFORE_CHANGE = failpoints.declare("catalogue.before-change", "a change of the catalogue is decided, and not written")
+AFTER_CHANGE = failpoints.declare("catalogue.after-change", "a change of the catalogue is written")
+_FORMAT, _VERSION = "cdcv2 catalogue", 1
+_TABLES = """
+CREATE TABLE IF NOT EXISTS cdcv2_catalogue (key TEXT PRIMARY KEY, value TEXT NOT NULL)
+"""
+_HEAD, _OWNER, _ENTRY = "head", "owner", "entry:"
+
+
+class Catalogue:
+    """The catalogue in a folder. Made by :func:`take_catalogue` or :func:`read_catalogue`.
+
+    Attributes:
+        folder: where it is.
+        epoch: the number of its owner; None for one that is only read.
+    """
+
+    def __init__(self, folder: Path, lock: int | None) -> None:
+        self.folder, self.epoch = folder, None if lock is None else 0
+        self._lock = lock
+        self._file = SqliteFile(folder / DATABASE, _TABLES, self._failed)
+
+    def begin(self, owner: str, now: float) -> None:
+        """Become its owner: what an owner before this one still writes is refused from here on."""
+        with self._file.changing():
+            if not self._value(_HEAD):
+                self._put(_HEAD, {"format": _FORMAT, "version": _VERSION})
+            self.check_version()
+            before = self._value(_OWNER) or {"epoch": 0}
+            self.epoch = int(before["epoch"]) + 1
+            self._put(_OWNER, {"epoch": self.epoch, "owner": owner, "pid": os.getpid(), "since": now})
+
+    def entries(self) -> list[CatalogueEntry]:
+        """All entries, in the order in which they were made. Raises ForeignStateError for one that is damaged."""
+        rows = self._file.rows(
+            "SELECT key, value FROM cdcv2_catalogue WHERE key LIKE ? ORDER BY rowid", [f"{_ENTRY}%"]
+        )
+        return [self._entry(key, value) for key, value in rows]
+
+    def owner(self) -> dict[str, Any] | None:
+        """Who owns it, or did last: epoch, owner, pid, since; None where none ever did."""
+        return self._value(_OWNER)
+
+    def write(self, entries: Iterable[CatalogueEntry]) -> None:
+        """Make these the entries of their nonces, all or none; durable on return. Raises FencedError."""
+        failpoints.reach(BEFORE_CHANGE)
+        with self._file.changing():
+            self._demand_ours()
+            for entry in entries:
+                self._put(f"{_ENTRY}{entry.nonce}", entry.to_plain())
+        failpoints.reach(AFTER_CHANGE)
+
+    def remove(self, nonces: Iterable[str]) -> None:
+        """Forget these entries. What they mean is not touched, and is never found again. Raises FencedError."""
+        with self._file.changing():
+            self._demand_ours()
+            for nonce in nonces:
+                self._file.rows("DELETE FROM cdcv2_catalogue WHERE key = ?", [f"{_ENTRY}{nonce}"])
+
+    def demand(self) -> None:
+        """Raise FencedError unless this is its owner still."""
+        with self._file.changing():
+            self._demand_ours()
+
+    def close(self) -> None:
+        """Let it go."""
+        self._file.close()
+        if self._lock is not None:
+            os.close(self._lock)
+
+    def __enter__(self) -> Catalogue:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _demand_ours(self) -> None:
+        now = self._value(_OWNER) or {}
+        if self.epoch is None or now.get("epoch") != self.epoch:
+            raise FencedError(
+                f"the catalogue in {self.folder} was taken over by {_who(now)}: let it work; this process changes "
+                "nothing any more"
+            )
+
+    def check_version(self) -> None:
+        """Raise ForeignStateError unless it is a catalogue of a version that this release reads."""
+        head = self._value(_HEAD) or {}
+        if head.get("format") != _FORMAT or head.get("version") != _VERSION:
+            raise ForeignStateError(
+                f"{self.folder / DATABASE} holds no catalogue of version {_VERSION}: it is of another release, or of "
+                "another program. Use the release that wrote it, or name another folder"
+            )
+
+    def _value(self, key: str) -> dict[str, Any] | None:
+        rows = self._file.rows("SELECT value FROM cdcv2_catalogue WHERE key = ?", [key])
+        return self._read(rows[0][0]) if rows else None
+
+    def _put(self, key: str, plain: dict[str, Any]) -> None:
+        self._file.rows(
+            "INSERT INTO cdcv2_catalogue VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+            [key, json.dumps(with_digest(plain), separators=(",", ":"))],
+        )
+
+    def _read(self, text: str) -> dict[str, Any]:
+        place = self.folder / DATABASE
+        with reading(place):
+            return without_digest(parse_json(text), place)
+
+    def _entry(self, key: str, text: str) -> CatalogueEntry:
+        plain = self._read(text)
+        with reading(f"{self.folder / DATABASE}, {key}"):
+            return CatalogueEntry.from_plain(plain)
+
+    def _failed(self, cause: sqlite3.Error) -> OutputError:
+        return OutputError(
+            f"the catalogue in {self.folder} cannot be used: {cause}; make room, grant the rights, or end what locks "
+            "it, and start again"
+        )
+
+
+def take_catalogue(folder: Path, owner: str, now: float) -> Catalogue:
+    """The catalogue in a folder, both made if they are not there, as its one owner. ``owner``: shown to others.
+
+    Raises RefusedError while another process owns it, with who that is; OutputError where it cannot be made.
+    """
+    lock = _locked(folder)
+    try:
+        catalogue = Catalogue(folder, lock)
+        catalogue.begin(owner, now)
+    except BaseException:
+        os.close(lock)
+        raise
+    return catalogue
+
+
+def read_catalogue(folder: Path) -> Catalogue:
+    """The catalogue in a folder, to look at; its owner may be at work. Raises UsageError where there is none."""
+    if not is_there(folder / DATABASE):
+        raise UsageError(f"{folder} holds no catalogue: name the state folder of a pipeline")
+    catalogue = Catalogue(folder, None)
+    catalogue.check_version()
+    return catalogue
+
+
+def _locked(folder: Path) -> int:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as cause:
+        raise OutputError(f"the catalogue in {folder} cannot be made: {in_words(cause)}; grant the rights") from cause
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as cause:
+        os.close(lock)
+        raise RefusedError(
+            f"the catalogue in {folder} belongs to {_owner_of(folder)}, which is at work ({cause.strerror}): let it "
+            "work, or end it first"
+        ) from None
+    return lock
+
+
+def _owner_of(folder: Path) -> str:
+    if not is_there(folder / DATABASE):
+        return _who({})
+    with Catalogue(folder, None) as catalogue:
+        return _who(catalogue.owner() or {})
+
+
+def _who(owner: dict[str, Any]) -> str:
+    return f"{owner.get('owner', 'another process')} (process {owner.get('pid', 'unknown')})"

@@ -1,0 +1,121 @@
+"""Making it so: each entry of the catalogue is looked at, decided about, written, acted on, and looked at again.
+
+No entry waits for another's server, but for what it needs. What cannot be done now is owed, and is tried again later:
+after a second, then two, four, and so on, up to a minute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
+
+from cdcv2 import failpoints
+from cdcv2.control.catalogue import Catalogue
+from cdcv2.control.entries import CatalogueEntry, EntryState, Kind, Look, NoAnswer
+from cdcv2.control.external_state import Act, Step, altered, decide, hindered
+from cdcv2.control.intents import DesiredState, after_removal, blocked_by, planned
+
+INTENT_WRITTEN = failpoints.declare("external.intent-written", "an intent is written, and its act not begun")
+ACT_DONE = failpoints.declare("external.act-done", "an act in another system is done, and not recorded")
+#: How often an entry is acted on in one round: made, then altered, with a look after each.
+_ACTS = 3
+
+
+class ExternalKind(Protocol):
+    """How one kind is looked at, made, changed and removed. Nothing here decides, and nothing is kept.
+
+    An act returns what hindered it, or None. It may be done in part when it fails, or later than it answers: the next
+    look shows what is there. Every act is harmless when it is done twice, and touches only what the entry means.
+    """
+
+    def look(self, entry: CatalogueEntry) -> Look:
+        """What is there under the entry's name."""
+
+    def make(self, entry: CatalogueEntry) -> NoAnswer | None:
+        """Make it, with its mark in the same step; never in place of something that is there."""
+
+    def alter(self, entry: CatalogueEntry) -> NoAnswer | None:
+        """Give it the settings of the entry."""
+
+    def destroy(self, entry: CatalogueEntry) -> NoAnswer | None:
+        """Remove it, if it still has the entry's identity."""
+
+
+class Reconciliation:
+    """One owner's work on a catalogue. ``clock``: epoch seconds."""
+
+    def __init__(
+        self, catalogue: Catalogue, kinds: Mapping[Kind, ExternalKind], clock: Callable[[], float]
+    ) -> None:
+        self.catalogue = catalogue
+        self._kinds, self._clock = kinds, clock
+        # When an entry that owes something is tried again.
+        self._later: dict[str, float] = {}
+
+    def desire(self, desired: Iterable[DesiredState], nonce: Callable[[], str]) -> list[CatalogueEntry]:
+        """Write what is desired into the catalogue, and commit the drop of all else; the entries that changed."""
+        changed = planned(self.catalogue.entries(), desired, self._clock(), nonce)
+        if changed:
+            self.catalogue.write(changed)
+        return changed
+
+    def round(self) -> list[CatalogueEntry]:
+        """Bring each entry as far as it goes now; those that are not settled: what is still to be made or removed.
+
+        Raises FencedError when another owner has taken over.
+        """
+        moved = True
+        while moved:
+            moved = False
+            for entry in self.catalogue.entries():
+                moved |= self._advance(entry)
+        return [entry for entry in self.catalogue.entries() if is_unsettled(entry)]
+
+    def _advance(self, entry: CatalogueEntry) -> bool:
+        """Whether others may go on by what became of the entry."""
+        if entry.state in (EntryState.GONE, EntryState.LOST) or self._clock() < self._later.get(entry.nonce, 0.0):
+            return False
+        if blocked_by(entry, self.catalogue.entries()):
+            return False
+        before = entry
+        for _ in range(_ACTS):
+            step = self._written(entry, self._kinds[entry.kind].look(entry))
+            entry = step.entry
+            if step.act in (Act.NOTHING, Act.AWAIT):
+                break
+            failed = self._acted(step)
+            if failed is not None:
+                entry = hindered(step, failed, self._clock())
+                self.catalogue.write([entry])
+                break
+            if step.act is Act.ALTER:
+                entry = altered(entry)
+                self.catalogue.write([entry])
+        self._later[entry.nonce] = self._clock() + (entry.debt.wait() if entry.debt else 1.0)
+        return entry.state is not before.state or (entry.attempted is None) is not (before.attempted is None)
+
+    def _written(self, entry: CatalogueEntry, look: Look) -> Step:
+        """The next step, whose entry is written."""
+        now = self._clock()
+        step = decide(entry, look, now)
+        changed = [step.entry] if step.entry != entry else []
+        if step.entry.state is EntryState.GONE and entry.state is not EntryState.GONE:
+            changed += after_removal(step.entry, self.catalogue.entries(), now)
+        if changed:
+            self.catalogue.write(changed)
+        return step
+
+    def _acted(self, step: Step) -> NoAnswer | None:
+        # Another owner may have taken over since the intent was written.
+        self.catalogue.demand()
+        failpoints.reach(INTENT_WRITTEN)
+        kind = self._kinds[step.entry.kind]
+        act = {Act.MAKE: kind.make, Act.ALTER: kind.alter, Act.DESTROY: kind.destroy}[step.act]
+        failed = act(step.entry)
+        failpoints.reach(ACT_DONE)
+        return failed
+
+
+def is_unsettled(entry: CatalogueEntry) -> bool:
+    """Whether something is still to be made or removed, or something about it is to be shown."""
+    return entry.state in (EntryState.WANTED, EntryState.UNWANTED, EntryState.LOST) or entry.debt is not None

@@ -1,0 +1,124 @@
+"""The catalogue: durable, changed as a whole, and by one owner at a time."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cdcv2 import failpoints
+from cdcv2.control.catalogue import BEFORE_CHANGE, DATABASE, LOCK, read_catalogue, take_catalogue
+from cdcv2.control.entries import CatalogueEntry, Debt, EntryState, Kind, Reason
+from cdcv2.errors import FencedError, ForeignStateError, OutputError, RefusedError, UsageError
+from tests.test_architecture import ROOT
+
+GOLDEN = Path(__file__).parent.parent / "golden" / "catalogue"
+ENTRIES = [
+    CatalogueEntry("7f", Kind.TOPIC, "shop_7f", "kafka k:9092", {"partitions": "3"}, True, ("shop",), since=1.5),
+    CatalogueEntry(
+        "81", Kind.SLOT, "shop", "PostgreSQL db/shop", {"plugin": "pgoutput"}, True, (), ("7f",), "c1",
+        EntryState.UNWANTED, 7.0, 3.5, "7301", "shop", {"plugin": "pgoutput"}, Debt(Reason.BUSY, "why", 6.0, 2),
+    ),
+]  # fmt: skip
+
+
+def test_what_was_written_is_read_by_the_next_owner(tmp_path: Path) -> None:
+    """In the order in which the entries were made; each owner has a higher epoch."""
+    with take_catalogue(tmp_path / "state", "one", 5.0) as first:
+        first.write(ENTRIES)
+        first.write([replace(ENTRIES[0], state=EntryState.MADE)])
+        assert 1 == first.epoch
+    with take_catalogue(tmp_path / "state", "two", 6.0) as second:
+        assert 2 == second.epoch
+        assert [replace(ENTRIES[0], state=EntryState.MADE), ENTRIES[1]] == second.entries()
+        second.remove(["7f"])
+
+        assert [ENTRIES[1]] == second.entries()
+
+
+def test_a_second_owner_is_refused_with_who_the_first_is(tmp_path: Path) -> None:
+    """As long as the first lives; it may be looked at all the time."""
+    with take_catalogue(tmp_path, "the controller of shop", 5.0) as first:
+        first.write(ENTRIES)
+        pattern = rf"belongs to the controller of shop \(process {os.getpid()}\), which is at work"
+        with pytest.raises(RefusedError, match=pattern):
+            take_catalogue(tmp_path, "another", 6.0)
+        with read_catalogue(tmp_path) as looked:
+            assert (ENTRIES, "the controller of shop") == (looked.entries(), (looked.owner() or {})["owner"])
+            with pytest.raises(FencedError):
+                looked.write(ENTRIES)
+
+
+def test_one_that_was_killed_is_followed_at_once(tmp_path: Path) -> None:
+    """The system frees its lock; what it had written is there."""
+    program = (
+        "import os, signal, sys; from pathlib import Path; from cdcv2.control.catalogue import take_catalogue\n"
+        "take_catalogue(Path(sys.argv[1]), 'dead', 5.0); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    subprocess.run([sys.executable, "-c", program, str(tmp_path)], cwd=ROOT, check=False)
+
+    with take_catalogue(tmp_path, "next", 6.0) as following:
+        assert (2, "next") == (following.epoch, (following.owner() or {})["owner"])
+
+
+def test_one_that_has_lost_its_lock_changes_nothing(tmp_path: Path) -> None:
+    """As on a network file system, or when somebody removed the file: the epoch is asked at every change."""
+    first = take_catalogue(tmp_path, "first", 5.0)
+    (tmp_path / LOCK).unlink()
+    with closing(first), take_catalogue(tmp_path, "second", 6.0) as second:
+        second.write(ENTRIES)
+        for change in (lambda: first.write([]), lambda: first.remove(["7f"]), first.demand):
+            with pytest.raises(FencedError, match=r"was taken over by second \(process \d+\)"):
+                change()
+
+        assert ENTRIES == second.entries()
+
+
+def test_several_entries_change_together_or_not_at_all(tmp_path: Path) -> None:
+    """Also where the second of them cannot be written."""
+    with take_catalogue(tmp_path, "one", 5.0) as catalogue:
+        catalogue.write(ENTRIES)
+        odd = replace(ENTRIES[1], settings={"x": object()})
+        with pytest.raises(TypeError):
+            catalogue.write([replace(ENTRIES[0], name="other"), odd])
+        with failpoints.placed(BEFORE_CHANGE), pytest.raises(failpoints.PlacedCrash):
+            catalogue.write([replace(ENTRIES[0], name="other")])
+
+        assert ENTRIES == catalogue.entries()
+
+
+def test_what_is_no_catalogue_is_named(tmp_path: Path) -> None:
+    """A folder without one, a file that is no database, one of another version, and an entry that was changed."""
+    with pytest.raises(UsageError, match="holds no catalogue: name the state folder"):
+        read_catalogue(tmp_path)
+    (tmp_path / "text").mkdir()
+    (tmp_path / "text" / DATABASE).write_text("no database at all\n" * 99)
+    with pytest.raises(OutputError, match="file is not a database"):
+        take_catalogue(tmp_path / "text", "one", 5.0)
+    take_catalogue(tmp_path, "one", 5.0).close()
+    for key, value, said in (
+        ("entry:7f", {"nonce": "7f"}, "'debt' is missing"),
+        ("entry:7f", {"nonce": "7f", "digest": "0"}, "it was changed after it was written"),
+        ("head", {"format": "cdcv2 catalogue", "version": 2}, "holds no catalogue of version 1"),
+    ):
+        with closing(sqlite3.connect(tmp_path / DATABASE)) as database:
+            database.execute("REPLACE INTO cdcv2_catalogue VALUES (?, ?)", [key, json.dumps(value)])
+            database.commit()
+        with pytest.raises(ForeignStateError, match=said), read_catalogue(tmp_path) as catalogue:
+            catalogue.entries()
+
+
+def test_the_first_format_is_read_and_continued(tmp_path: Path) -> None:
+    """`tests/golden/catalogue`: written by `python -m tests.golden.catalogue`, before its first release."""
+    shutil.copytree(GOLDEN, tmp_path / "state")
+
+    with take_catalogue(tmp_path / "state", "next", 9.0) as catalogue:
+        assert (ENTRIES, 2) == (catalogue.entries(), catalogue.epoch)

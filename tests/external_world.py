@@ -1,0 +1,197 @@
+"""Servers in memory, for external state: they know the truth about everything in them, and who made it.
+
+Nothing here shares a rule with the code under test: each object has a *maker* that no look shows, and every act of
+ours on an object that is not ours is a failure at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+from cdcv2.control.entries import Answer, CatalogueEntry, ExternalObject, Kind, Look, NoAnswer, Reason
+from cdcv2.errors import FencedError
+
+OTHERS = "others"
+#: Kinds that carry a mark.
+MARKED = {Kind.PUBLICATION, Kind.CONNECTOR, Kind.TARGET_TABLE, Kind.STAGING, Kind.STATE_FOLDER}
+
+
+@dataclass
+class WorldObject:
+    """What is really there."""
+
+    identity: str
+    maker: str
+    settings: dict[str, Any]
+    mark: str | None = None
+    empty: bool = True
+    holder: str = ""
+    invalid: str = ""
+
+
+@dataclass
+class WorldServer:
+    """One server; ``hindered`` is why it refuses to answer now."""
+
+    identity: str
+    objects: dict[tuple[Kind, str], WorldObject] = field(default_factory=dict)
+    hindered: Reason | None = None
+
+
+class World:
+    """All servers by address, what is on its way to them, and what happened that was no act of ours."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.servers: dict[str, WorldServer] = {}
+        #: nonces whose object others removed, replaced, changed or invalidated
+        self.harmed: set[str] = set()
+        #: acts that were requested, and are carried out later: until when, and what
+        self.pending: list[tuple[float, Callable[[], object]]] = []
+        #: whether the next act loses its answer, and is carried out later
+        self.losing = False
+        #: nonces of connectors whose one task is about to make its slot
+        self.starting: set[str] = set()
+        self._numbers = count(1)
+
+    def server(self, address: str) -> WorldServer:
+        """That at an address."""
+        return self.servers.setdefault(address, WorldServer(f"server-{address}"))
+
+    def identity(self) -> str:
+        """A new one."""
+        return f"id-{next(self._numbers)}"
+
+    def put(self, address: str, kind: Kind, name: str, made: WorldObject) -> None:
+        """As a server does, on behalf of anybody."""
+        self.server(address).objects.setdefault((kind, name), made)
+
+    def deliver(self, *, late: bool) -> None:
+        """Carry out what is on its way; ``late``: only what can wait no longer."""
+        due = [one for one in self.pending if not late or one[0] <= self.now]
+        self.pending = [one for one in self.pending if one not in due]
+        for _, act in due:
+            act()
+
+    def kinds(self) -> dict[Kind, WorldKind]:
+        """How each kind is looked at, and so on."""
+        return {kind: WorldKind(self, kind) for kind in Kind}
+
+
+class WorldKind:
+    """One kind, in the world."""
+
+    def __init__(self, world: World, kind: Kind) -> None:
+        self._world, self._kind = world, kind
+
+    def look(self, entry: CatalogueEntry) -> Look:
+        """What anybody may see."""
+        server = self._world.server(entry.address)
+        if server.hindered is not None:
+            return NoAnswer(server.hindered, f"{entry.address} is {server.hindered}")
+        there = server.objects.get((self._kind, entry.name))
+        if there is None:
+            return Answer(server.identity, None)
+        return Answer(server.identity, ExternalObject(
+            there.identity, there.mark, "", there.empty, dict(there.settings), there.holder, there.invalid
+        ))
+
+    def make(self, entry: CatalogueEntry) -> NoAnswer | None:
+        """Never in place of what is there."""
+        return self._requested(entry, lambda: self._make(entry))
+
+    def alter(self, entry: CatalogueEntry) -> NoAnswer | None:
+        """What is ours."""
+
+        def alter() -> None:
+            there = self._ours(entry)
+            if there is not None:
+                there.settings = dict(entry.settings)
+
+        return self._requested(entry, alter)
+
+    def destroy(self, entry: CatalogueEntry) -> NoAnswer | None:
+        """What is ours; a connector's slot may come a moment later."""
+
+        def destroy() -> None:
+            if self._ours(entry) is not None:
+                del self._world.server(entry.address).objects[self._kind, entry.name]
+
+        return self._requested(entry, destroy)
+
+    def _make(self, entry: CatalogueEntry) -> None:
+        world = self._world
+        mark = entry.nonce if self._kind in MARKED else None
+        world.put(entry.address, self._kind, entry.name, WorldObject(
+            world.identity(), entry.nonce, dict(entry.settings), mark
+        ))
+        slot = entry.settings.get("slot")
+        if slot is not None:
+
+            def make_slot() -> None:
+                world.starting.discard(entry.nonce)
+                running = world.server(entry.address).objects.get((Kind.SLOT, slot))
+                if running is None:
+                    made = WorldObject(slot, f"slot of {entry.nonce}", {"plugin": "pgoutput"}, empty=False)
+                    world.put(entry.address, Kind.SLOT, slot, made)
+
+            if entry.nonce not in world.starting:
+                world.starting.add(entry.nonce)
+                world.pending.append((world.now + 10, make_slot))
+
+    def _requested(self, entry: CatalogueEntry, act: Callable[[], None]) -> NoAnswer | None:
+        world, server = self._world, self._world.server(entry.address)
+        if server.hindered is not None:
+            return NoAnswer(server.hindered, f"{entry.address} is {server.hindered}")
+        if world.losing:
+            world.losing = False
+            world.pending.append((world.now + 50, act))
+            return NoAnswer(Reason.UNREACHABLE, "no answer")
+        act()
+        return None
+
+    def _ours(self, entry: CatalogueEntry) -> WorldObject | None:
+        """What is there if it has the identity of the entry; a failure if it is not ours."""
+        there = self._world.server(entry.address).objects.get((self._kind, entry.name))
+        if there is None or there.identity != entry.identity:
+            return None
+        assert there.maker in (entry.nonce, f"slot of {entry.maker}"), f"{entry} touches what {there} is"
+        return there
+
+
+class MemoryCatalogue:
+    """A catalogue as durable as the test; its owners are fenced as those of the real one are."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, CatalogueEntry] = {}
+        self.epoch = 0
+
+    def taken(self) -> MemoryOwner:
+        """By a new owner."""
+        self.epoch += 1
+        return MemoryOwner(self, self.epoch)
+
+
+class MemoryOwner:
+    """One owner's view of a catalogue."""
+
+    def __init__(self, catalogue: MemoryCatalogue, epoch: int) -> None:
+        self._catalogue, self.epoch = catalogue, epoch
+
+    def entries(self) -> list[CatalogueEntry]:
+        """All."""
+        return list(self._catalogue.kept.values())
+
+    def write(self, entries: list[CatalogueEntry]) -> None:
+        """Through their plain form, as the real one."""
+        self.demand()
+        for entry in entries:
+            self._catalogue.kept[entry.nonce] = CatalogueEntry.from_plain(entry.to_plain())
+
+    def demand(self) -> None:
+        """Raise FencedError unless ours."""
+        if self.epoch != self._catalogue.epoch:
+            raise FencedError("taken over")
