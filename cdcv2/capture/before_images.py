@@ -70,14 +70,14 @@ class Content:
         """Row -> how many there are; a copy."""
         return dict(self._rows)
 
-    def change(self, told: Iterable[tuple[int, PartialChange]]) -> list[tuple[Any, int]]:
-        """Apply the changes of one transaction: pairs (row, diff). ``told`` has them in order, each with its number.
+    def change(self, partial: Iterable[tuple[int, PartialChange]]) -> list[tuple[Any, int]]:
+        """Apply the changes of one transaction: pairs (row, diff). ``partial`` has them in order, each with its number.
 
         Raises UnknownChange; the content must not be used after that.
         """
         changes: list[tuple[Any, int]] = []
         deleted: tuple[int, Any] | None = None
-        for order, one in told:
+        for order, one in partial:
             if one.op == "t":
                 changes += [(row, -number) for row, number in self._rows.items()]
                 self._rows, self._by_key = {}, {}
@@ -143,20 +143,20 @@ class Content:
             # The least one: rows have no order, and all captures must report the same.
             raise UnknownChange(f"there are two rows of {self._table} with the key {min(twice)}", _TWICE)
 
-    def _found(self, told: PartialChange) -> Any:
-        done = "updated" if told.op == "u" else "deleted"
+    def _found(self, partial: PartialChange) -> Any:
+        done = "updated" if partial.op == "u" else "deleted"
         row: Any
-        if told.key is None:
-            row = told.old.values if told.old is not None else ()
+        if partial.key is None:
+            row = partial.old.values if partial.old is not None else ()
             if row not in self._rows:
                 raise UnknownChange(f"a row of {self._table} was {done} that is not there: {shown(row)}", _NOT_THERE)
             return row
-        row = self._by_key.get(told.key.values)
+        row = self._by_key.get(partial.key.values)
         if row is None:
-            key = self._named(told.key.values)
+            key = self._named(partial.key.values)
             raise UnknownChange(f"a row of {self._table} was {done} that is not there, the key {key}", _NOT_THERE)
-        if told.old is not None:
-            self._compare(row, told.old, self._named(told.key.values))
+        if partial.old is not None:
+            self._compare(row, partial.old, self._named(partial.key.values))
         return row
 
     def _compare(self, row: Any, old: PartialImage, key: str) -> None:
@@ -176,9 +176,9 @@ class Content:
             return self._row_type.row(new.values)
         lacking = [name for name in names if name not in new.columns]
         if untouched is None:
-            said = ", ".join(map(repr, lacking))
+            large = ", ".join(map(repr, lacking))
             raise UnknownChange(
-                f"a row of {self._table} was inserted without its large value of {said}", _NO_LARGE_VALUE
+                f"a row of {self._table} was inserted without its large value of {large}", _NO_LARGE_VALUE
             )
         values = dict(zip(names, untouched)) | dict(zip(new.columns, new.values))
         return self._row_type.row([values[name] for name in names])
@@ -230,17 +230,17 @@ class Contents:
             for table, data in found:
                 self._contents[table].add(data)
             return iter([(table, [(data, 1)]) for table, data in found])
-        told: dict[str, list[tuple[Any, PartialChange]]] = {}
+        partial: dict[str, list[tuple[Any, PartialChange]]] = {}
         for row in rows:
-            told.setdefault(row.table, []).extend((row.order, data) for data, _ in row.changes)
-        return iter(self._change(tx, {table: sorted(ones, key=_order) for table, ones in told.items()}).items())
+            partial.setdefault(row.table, []).extend((row.order, data) for data, _ in row.changes)
+        return iter(self._change(tx, {table: sorted(ones, key=_order) for table, ones in partial.items()}).items())
 
     def _change(
-        self, tx: Tx, told: Mapping[str, Iterable[tuple[int, PartialChange]]]
+        self, tx: Tx, partial: Mapping[str, Iterable[tuple[int, PartialChange]]]
     ) -> dict[str, list[tuple[Any, int]]]:
         """Apply the changes of a transaction. Raises UnknownChange, which then names the transaction."""
         try:
-            return {table: self._contents[table].change(told[table]) for table in sorted(told)}
+            return {table: self._contents[table].change(partial[table]) for table in sorted(partial)}
         except UnknownChange as unknown:
             raise UnknownChange(f"{unknown.reason}, in transaction {tx}", unknown.remedy) from None
 
@@ -278,16 +278,16 @@ class Contents:
         return self._updates.pop(table, [])
 
 
-def _order(told: tuple[Any, PartialChange]) -> Any:
-    return told[0]
+def _order(partial: tuple[Any, PartialChange]) -> Any:
+    return partial[0]
 
 
 def _added_up(table: str, log: Log, known: int, again: Collection[int], start: int) -> dict[Any, int]:
     """Row -> how many there are, by what the log states at times below ``known``."""
     rows: Counter[Any] = Counter()
     # A resnapshot is the last part of its release, so a statement ends there. No other statement does.
-    unsaid = {Antichain([lsn + 1]): lsn for lsn in again if start <= lsn < known}
-    reader = Iter(_watched(log.read(), unsaid), start=[start])
+    unstated = {Antichain([lsn + 1]): lsn for lsn in again if start <= lsn < known}
+    reader = Iter(_watched(log.read(), unstated), start=[start])
     for batch in reader:
         for row, time, diff in batch.updates:
             if time < known:  # type: ignore[operator]  # the times of a capture's log are whole numbers
@@ -295,12 +295,12 @@ def _added_up(table: str, log: Log, known: int, again: Collection[int], start: i
     if reader.frontier.less_equal(known - 1):
         raise RefusedError(
             f"the log {log.name} of {table} lacks what it states before {known} ({reader.missing()}), so old rows "
-            f"cannot be taken from it. Put back what was removed from it; without that, {_ANEW}"
+            f"cannot be taken from it. Put back what was removed from it; without that, {_START_OVER}"
         )
-    if unsaid:
+    if unstated:
         raise RefusedError(
-            f"the log of {table} is stated beyond the snapshot that was taken anew at {min(unsaid.values())}, "
-            f"without what it says: it was told of too late (or there is none at that LSN). To go on, {_ANEW}"
+            f"the log of {table} is stated beyond the snapshot that was taken anew at {min(unstated.values())}, "
+            f"without what it says: it was told of too late (or there is none at that LSN). To go on, {_START_OVER}"
         )
     for row, number in rows.items():
         if number < 0:
@@ -320,23 +320,23 @@ def _watched(entries: Iterable[Entry | None], uppers: dict[Antichain, int]) -> I
         yield entry
 
 
-_ANEW = "begin anew with a new snapshot that covers the table (new topics, new slot, new logs)"
+_START_OVER = "begin anew with a new snapshot that covers the table (new topics, new slot, new logs)"
 _NOT_THERE = (
     "The logs lack rows that the table had: does the connector cover it only since its snapshot, was it captured with "
     "--snapshot none, are records missing from its topic, or is it named with --full-identity and has not REPLICA "
     "IDENTITY FULL? To go on, "
-    f"{_ANEW}; where there is no snapshot, take whole old rows: FULL, and --before from-envelope"
+    f"{_START_OVER}; where there is no snapshot, take whole old rows: FULL, and --before from-envelope"
 )
 _TWICE = (
     "The key in the records (the primary key, or the connector's message.key.columns) must tell all rows of the table "
     "apart at any time. If the table has REPLICA IDENTITY FULL, name it with --full-identity: its rows are then told "
-    f"apart by all their values. Otherwise the logs are not of this table: {_ANEW}"
+    f"apart by all their values. Otherwise the logs are not of this table: {_START_OVER}"
 )
 _DIFFERENT = (
     "Logs and topics do not hold one history (did the table's columns or their types change, or was a topic trimmed?): "
-    f"{_ANEW}. With REPLICA IDENTITY USING INDEX old values are not whole: take DEFAULT or FULL"
+    f"{_START_OVER}. With REPLICA IDENTITY USING INDEX old values are not whole: take DEFAULT or FULL"
 )
 _NO_LARGE_VALUE = (
     "A changed key comes as a delete and, directly behind it, an insert, and there is no such delete: was the topic "
-    f"written by the connector alone? To go on, {_ANEW}"
+    f"written by the connector alone? To go on, {_START_OVER}"
 )

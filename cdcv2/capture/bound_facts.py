@@ -9,11 +9,11 @@ from __future__ import annotations
 from cdcv2.capture import facts
 from cdcv2.capture.coverage import had_rows
 from cdcv2.capture.facts import Fact
-from cdcv2.capture.open_records import SNAPSHOT, BeginRecord, EndRecord, HaltRecord, RowRecord, Said
-from cdcv2.capture.state import TOLD
+from cdcv2.capture.open_records import SNAPSHOT, BeginRecord, EndRecord, HaltRecord, RowRecord, SourceRecord
+from cdcv2.capture.state import UNRESOLVED
 
 
-def timeline_fact(fact: Fact) -> Said | BeginRecord | None:
+def timeline_fact(fact: Fact) -> SourceRecord | BeginRecord | None:
     """The record that :class:`~cdcv2.capture.transactions_on_timeline.Transactions` takes for a fact; None: none.
 
     A Begin is for a caller that has the order of such records: two of them are a Restart. The End of the snapshot is
@@ -21,7 +21,7 @@ def timeline_fact(fact: Fact) -> Said | BeginRecord | None:
     """
     if isinstance(fact, facts.PartialChangeFact):
         return RowRecord(
-            fact.table, fact.tx, fact.order, fact.seq, ((fact.told, TOLD),), fact.table_order, fact.renumbered
+            fact.table, fact.tx, fact.order, fact.seq, ((fact.change, UNRESOLVED),), fact.table_order, fact.renumbered
         )
     if isinstance(fact, facts.RowFact):
         return RowRecord(fact.table, fact.tx, fact.order, fact.seq, fact.changes, fact.table_order, fact.renumbered)
@@ -49,5 +49,5 @@ def shows_rows_before(row: RowRecord) -> bool:
     True
     """
     (data, first), *others = row.changes
-    op = data.op if first == TOLD else "c" if first > 0 else "u" if others else "d"
+    op = data.op if first == UNRESOLVED else "c" if first > 0 else "u" if others else "d"
     return had_rows(op, row.number or 0)

@@ -17,7 +17,7 @@ from cdcv2.capture.bound_transaction import Beside, BoundTransaction, stop_of
 from cdcv2.capture.contradictions import LOST, NEW_SOURCE, Commit, Contradiction, uncounted_row, unknown_row
 from cdcv2.capture.coverage import UncoveredTables
 from cdcv2.capture.open_records import (
-    SNAPSHOT, DoubtRecord, EndRecord, HaltRecord, Held, Passing, ReleaseRecord, RestartRecord, RowRecord, Said,
+    SNAPSHOT, DoubtRecord, EndRecord, HaltRecord, Held, Passing, ReleaseRecord, RestartRecord, RowRecord, SourceRecord,
     StartRecord, ThroughRecord, Tx, UnendedRecord,
 )
 from cdcv2.capture.released_ends import ReleasedEnds
@@ -70,7 +70,7 @@ class BoundTransactions:
         self._uncovered = UncoveredTables(uncovered, partial)
         self._captured = frozenset(begun.tables)
         # Whether TEMP has the StartRecord.
-        self._told = False
+        self._reported = False
         # H while TEMP has no ThroughRecord; None: not even the snapshot is released.
         self._start = None if begun.snapshot else ThroughRecord(0, 0)
         self._through = self._start
@@ -113,7 +113,7 @@ class BoundTransactions:
     @property
     def has_started(self) -> bool:
         """Whether there is an output: a record was read, and the snapshot, if there is one, is released."""
-        return self._told and self._through is not None
+        return self._reported and self._through is not None
 
     @property
     def held(self) -> int:
@@ -122,7 +122,7 @@ class BoundTransactions:
 
     def content(self) -> Iterator[Held]:
         """All that TEMP holds."""
-        if self._told:
+        if self._reported:
             yield self._begun
         if self._through is not None and self._through != self._start:
             yield self._through
@@ -147,7 +147,7 @@ class BoundTransactions:
         counted = {} if recalled is None else {lsn: counts for _, lsn, counts in recalled.after(self.through or 0)}
         for held in sorted(held_before, key=_ends_in_order):
             if isinstance(held, StartRecord):
-                self._told = True
+                self._reported = True
                 if held != self._begun:
                     raise ForeignStateError(
                         f"what is in TEMP was begun as {held}, and this capture is {self._begun}: give it logs of its "
@@ -177,12 +177,12 @@ class BoundTransactions:
 
     # -- one step
 
-    def advance(self, records: Iterable[Said | Passing], time: int = 0) -> StepChanges:
+    def advance(self, records: Iterable[SourceRecord | Passing], time: int = 0) -> StepChanges:
         """Take all records of one ``time``. Cost: O(log open) each, and what is released.
 
         Raises SourceStop if they cannot all be right; the object must not be used after that.
         """
-        changed, all_said = StepChanges(time), list[Said]()
+        changed, reported = StepChanges(time), list[SourceRecord]()
         doubted, unended = set[Tx](), list[UnendedRecord]()
         for record in records:
             if isinstance(record, DoubtRecord):
@@ -191,18 +191,18 @@ class BoundTransactions:
             elif isinstance(record, UnendedRecord):
                 unended.append(record)
             else:
-                all_said.append(record)
-        if not self._told and all_said:
+                reported.append(record)
+        if not self._reported and reported:
             changed.temp.append((self._begun, 1))
         before, highest = self._through, self._tracker.highest
         touched: dict[Tx, BoundTransaction] = {}
         again = set[Tx]()
         # Ends first, in order: whether an End is new, and which contradiction is found first, must not depend on order.
-        for said in sorted(all_said, key=_ends_in_order):
-            if not self._is_repeat(said, before, highest):
-                touched[said.tx] = self._admit(said)
-            elif isinstance(said, EndRecord):
-                again.add(said.tx)
+        for record in sorted(reported, key=_ends_in_order):
+            if not self._is_repeat(record, before, highest):
+                touched[record.tx] = self._admit(record)
+            elif isinstance(record, EndRecord):
+                again.add(record.tx)
         for one in unended:
             after = self._tracker.lost_before(one.tx, one.after, one.end)
             if after is not None:
@@ -215,33 +215,33 @@ class BoundTransactions:
                 changed.temp.extend((held, 1) for held in opened.added())
                 opened.age()
         if self._through != before:
-            said_so = ((before, -1), (self._through, 1))
-            changed.temp.extend((held, diff) for held, diff in said_so if held is not None and held != self._start)
+            throughs = ((before, -1), (self._through, 1))
+            changed.temp.extend((held, diff) for held, diff in throughs if held is not None and held != self._start)
         # A step that can never be released gives no output, unless there was one before.
-        self._told = self._told or bool(all_said)
+        self._reported = self._reported or bool(reported)
         return changed
 
-    def _is_repeat(self, said: Said, before: ThroughRecord | None, highest: int) -> bool:
+    def _is_repeat(self, record: SourceRecord, before: ThroughRecord | None, highest: int) -> bool:
         """Whether the record has no effect: its table is not captured, or its transaction was released before."""
-        if isinstance(said, RestartRecord):
-            return said.tx in self._done or self._tracker.released.has(said.tx)
-        if said.tx == SNAPSHOT:
-            return self._is_snapshot_repeat(said, before)
-        if isinstance(said, EndRecord):
-            return self._is_end_repeat(said, before, highest)
-        if isinstance(said, RowRecord) and said.table not in self._captured:
+        if isinstance(record, RestartRecord):
+            return record.tx in self._done or self._tracker.released.has(record.tx)
+        if record.tx == SNAPSHOT:
+            return self._is_snapshot_repeat(record, before)
+        if isinstance(record, EndRecord):
+            return self._is_end_repeat(record, before, highest)
+        if isinstance(record, RowRecord) and record.table not in self._captured:
             return True
-        table, number = ("", 0) if isinstance(said, EndRecord) else (said.table, said.number or 0)
-        if said.tx in self._done:
-            self._check_done(said.tx, table, number)
+        table, number = ("", 0) if isinstance(record, EndRecord) else (record.table, record.number or 0)
+        if record.tx in self._done:
+            self._check_done(record.tx, table, number)
             return True
         if before is None:
             return False
-        after = before.base if said.after is None else said.after
+        after = before.base if record.after is None else record.after
         if after >= before.commit:
             return False
-        self._check_counted(said.tx)
-        found = self._tracker.released.row(said.tx, after, table, number)
+        self._check_counted(record.tx)
+        found = self._tracker.released.row(record.tx, after, table, number)
         if found is not None:
             raise stop_of(found)
         return True
@@ -290,46 +290,46 @@ class BoundTransactions:
                 del self._open[tx]
                 touched.pop(tx, None)
 
-    def _is_snapshot_repeat(self, said: RowRecord | HaltRecord | EndRecord, before: ThroughRecord | None) -> bool:
+    def _is_snapshot_repeat(self, record: RowRecord | HaltRecord | EndRecord, before: ThroughRecord | None) -> bool:
         """Whether a record of the snapshot has no effect. After the snapshot's release, only its End is a duplicate."""
-        if isinstance(said, RowRecord) and said.table not in self._captured:
+        if isinstance(record, RowRecord) and record.table not in self._captured:
             return True
-        at = said.commit if isinstance(said, EndRecord) else said.after
+        at = record.commit if isinstance(record, EndRecord) else record.after
         if not self._begun.snapshot and at is not None:
             given = max([0 if before is None else before.commit, *(done.commit for done in self._done.values())])
-            raise stop_of(rules.unexpected_snapshot(at, given, begun=self._told))
+            raise stop_of(rules.unexpected_snapshot(at, given, begun=self._reported))
         if before is None:
             return False
-        if isinstance(said, HaltRecord):
-            raise SourceStop(said.reason, said.remedy)
-        table = said.table if isinstance(said, RowRecord) else "all tables"
+        if isinstance(record, HaltRecord):
+            raise SourceStop(record.reason, record.remedy)
+        table = record.table if isinstance(record, RowRecord) else "all tables"
         _stop_for(rules.second_snapshot(table, at or 0, before.base, before.commit))
-        if isinstance(said, RowRecord):
+        if isinstance(record, RowRecord):
             # Also for a row below H: the End has counted all rows, and each record comes once.
-            raise stop_of(rules.lacked_row(table, _position(said)))
+            raise stop_of(rules.lacked_row(table, _position(record)))
         return True
 
-    def _is_end_repeat(self, said: EndRecord, before: ThroughRecord | None, highest: int) -> bool:
+    def _is_end_repeat(self, record: EndRecord, before: ThroughRecord | None, highest: int) -> bool:
         if before is not None and self._begun.snapshot:
-            _stop_for(rules.early_end(said.tx, said.commit, before.base, stated=True))
-        if self._uncounted.get(said.tx) == said.commit:
+            _stop_for(rules.early_end(record.tx, record.commit, before.base, stated=True))
+        if self._uncounted.get(record.tx) == record.commit:
             return True
-        found = self._tracker.end(said.tx, said.commit, dict(said.counts), highest)
+        found = self._tracker.end(record.tx, record.commit, dict(record.counts), highest)
         if isinstance(found, Contradiction):
             raise stop_of(found)
         return not found
 
-    def _admit(self, said: Said) -> BoundTransaction:
+    def _admit(self, record: SourceRecord) -> BoundTransaction:
         """Hold a record of a transaction, unless it is held already; returns the transaction."""
-        opened = self._open.get(said.tx)
+        opened = self._open.get(record.tx)
         if opened is None:
-            opened = self._open[said.tx] = BoundTransaction()
-        if isinstance(said, RowRecord):
-            self._admit_row(said, opened)
+            opened = self._open[record.tx] = BoundTransaction()
+        if isinstance(record, RowRecord):
+            self._admit_row(record, opened)
             return opened
-        one: Beside = said
-        if isinstance(said, EndRecord):
-            one = replace(said, counts=tuple(self._tracker.captured(dict(said.counts)).items()))
+        one: Beside = record
+        if isinstance(record, EndRecord):
+            one = replace(record, counts=tuple(self._tracker.captured(dict(record.counts)).items()))
         if one in opened.beside:
             return opened
         if isinstance(one, HaltRecord):
@@ -484,6 +484,6 @@ def _position(row: RowRecord) -> object:
     return Position(*row.order) if isinstance(row.order, tuple) else row.order
 
 
-def _ends_in_order(said: Held) -> tuple[bool, int, str]:
+def _ends_in_order(record: Held) -> tuple[bool, int, str]:
     """Ends first, by their commits; everything else as it is."""
-    return (False, said.commit, str(said)) if isinstance(said, (EndRecord, ReleaseRecord)) else (True, 0, "")
+    return (False, record.commit, str(record)) if isinstance(record, (EndRecord, ReleaseRecord)) else (True, 0, "")

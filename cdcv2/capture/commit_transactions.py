@@ -523,8 +523,8 @@ class CommitTransactions:
         if not reason:
             return None
         known = self.snapshots.declared, self.snapshots.seen, self.through
-        told = declarations.undeclared(*known) or (self._spoilt and declarations.late(*known))
-        if (self._another and not self._lasts) or (may_be and told):
+        explained = declarations.undeclared(*known) or (self._spoilt and declarations.late(*known))
+        if (self._another and not self._lasts) or (may_be and explained):
             remedy = declarations.remedy(*known)
         # Without a snapshot the logs begin at 0, and are still empty.
         nothing = self._mode == "none" and self.through == 0
@@ -572,8 +572,8 @@ class CommitTransactions:
     def snapshot_found(self, lsn: int) -> None:
         """A row of a snapshot with this LSN was found, in any topic."""
         self.snapshots.seen.add(lsn)
-        for untold in self._undeclared()[:1]:
-            self._halt_all(*self._stop_reached()[:2], untold)
+        for undeclared in self._undeclared()[:1]:
+            self._halt_all(*self._stop_reached()[:2], undeclared)
             self._perhaps_another = True
 
     def waits(self) -> WaitReason:

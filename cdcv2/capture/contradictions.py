@@ -10,7 +10,7 @@ from typing import Generic, NamedTuple, TypeVar
 #: What a transaction is called by its source.
 T = TypeVar("T")
 
-_ANEW = (
+_REMEDY = (
     "begin anew with a new snapshot (new topics, new slot, new logs, and another remap if there is one), and with "
     "cleanup.policy=delete and no retention on that topic"
 )
@@ -28,13 +28,13 @@ NEW_SOURCE = (
 LOST = (
     "The transaction topic lacks a record: was it compacted or trimmed, or not dumped whole? If it can be had again, "
     "remove the memory of this capture, and it is read from its start; on a remap, capture it with another remap and "
-    f"other logs. If it is gone, {_ANEW}"
+    f"other logs. If it is gone, {_REMEDY}"
 )
-SPOILT = f"The transaction topic lacks a record: was it compacted or trimmed? Even if it can be had again, {_ANEW}"
+SPOILT = f"The transaction topic lacks a record: was it compacted or trimmed? Even if it can be had again, {_REMEDY}"
 UNKNOWN = (
     "A start reads the last transactions of the transaction topic again, and there are too few of them. Set "
     "retention.ms=-1 and retention.bytes=-1 on it; a dump must hold it from further back. If those records are gone, "
-    f"{_ANEW}"
+    f"{_REMEDY}"
 )
 
 

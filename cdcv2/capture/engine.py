@@ -202,7 +202,7 @@ class CaptureEngine:
 
     def rows(
         self, table: str, tx: int, seq: int | None, place: Place, highest: int,
-        keep: Callable[[], tuple[int, int, int] | Contradiction | None], *, numbers_anew: bool = False,
+        keep: Callable[[], tuple[int, int, int] | Contradiction | None], *, renumbered: bool = False,
         had: bool = False,
     ) -> bool:
         """Take rows of a transaction that name the same commit; False: their transaction is released.
@@ -215,7 +215,7 @@ class CaptureEngine:
         if commits.is_repeat(seq, tx, table, highest):
             return False
         commits.comes_after(tx, seq)
-        if numbers_anew:
+        if renumbered:
             commits.renumbered(tx)
         if had:
             commits.had(tx, table)

@@ -52,8 +52,8 @@ class SourceEvidence:
             return
         first = self._firsts.get(table, lsn)
         if lsn not in (first, self._snapshot):
-            said = "has no updates" if first is None else f"begins at {first}"
-            raise _foreign(f"the topics have rows of a snapshot of {table} at {lsn}, and its log {said}")
+            start = "has no updates" if first is None else f"begins at {first}"
+            raise _foreign(f"the topics have rows of a snapshot of {table} at {lsn}, and its log {start}")
         self.sure |= not self._wanted
 
     def end(self, lsn: int) -> None:

@@ -54,8 +54,8 @@ class PartialImage(NamedTuple):
 
     def only(self, names: Collection[str]) -> PartialImage:
         """The image without the other columns."""
-        said = [(name, value) for name, value in zip(self.columns, self.values) if name in names]
-        return PartialImage(tuple(name for name, _ in said), tuple(value for _, value in said))
+        named = [(name, value) for name, value in zip(self.columns, self.values) if name in names]
+        return PartialImage(tuple(name for name, _ in named), tuple(value for _, value in named))
 
 
 class PartialChange(NamedTuple):
@@ -80,7 +80,7 @@ class PartialChangeFact(NamedTuple):
     order: int
     table_order: int
     seq: int | None
-    told: PartialChange
+    change: PartialChange
     position: Position
     renumbered: bool = False
 

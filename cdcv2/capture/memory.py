@@ -116,16 +116,16 @@ def declares_same(memory: CaptureMemory, again: tuple[int, ...]) -> bool:
     a resnapshot that is already in the logs is no longer declared.
     """
     commits = memory.commits or {}
-    told: list[int] = commits.get("again", {}).get("told", [])
-    kept = [lsn for lsn in told if lsn <= (commits.get("through") or 0)]
+    declared: list[int] = commits.get("again", {}).get("told", [])
+    kept = [lsn for lsn in declared if lsn <= (commits.get("through") or 0)]
     if not set(again).issuperset(kept):
-        said = ",".join(map(str, kept))
+        lsns = ",".join(map(str, kept))
         raise RefusedError(
-            f"these logs were captured with --snapshot-again {said}, and it is not given any more: go on giving it (if "
+            f"these logs were captured with --snapshot-again {lsns}, and it is not given any more: go on giving it (if "
             "it was wrong, remove the memory of this capture)"
         )
     spoilt = commits.get("spoilt") or []
-    return told == list(again) or (bool(spoilt) and spoilt[2:] != [True])
+    return declared == list(again) or (bool(spoilt) and spoilt[2:] != [True])
 
 
 def check_memory(plain: Mapping[str, Any], tables: tuple[str, ...], snapshot: str, known: int) -> None:

@@ -68,7 +68,7 @@ class DataCodec(Protocol):
 class OpenRecordCodec:
     """Records of open transactions to rows of :data:`TEMP`, and back; ``tables`` are the row types of the tables.
 
-    ``told`` has, by table, the codec of partial changes (diff 0), for captures that look up before-images.
+    ``partial`` has, by table, the codec of partial changes (diff 0), for captures that look up before-images.
 
     >>> temp = OpenRecordCodec({})
     >>> row = temp.row(ThroughRecord(commit=70, base=3))
@@ -76,8 +76,8 @@ class OpenRecordCodec:
     ('through', 70, ThroughRecord(commit=70, base=3))
     """
 
-    def __init__(self, tables: Mapping[str, DataCodec], told: Mapping[str, DataCodec] | None = None) -> None:
-        self._tables, self._told = dict(tables), dict(told or {})
+    def __init__(self, tables: Mapping[str, DataCodec], partial: Mapping[str, DataCodec] | None = None) -> None:
+        self._tables, self._partial = dict(tables), dict(partial or {})
 
     def row(self, held: Held) -> row_type.Row:
         """The row. Raises MalformedError for data of a table that has no row type, or that do not fit it."""
@@ -97,12 +97,12 @@ class OpenRecordCodec:
         """By the diff of a change, what its data are written with."""
         if table not in self._tables:
             raise MalformedError(f"the row type of {table} is not given, so its rows in TEMP are bytes")
-        data, told = self._tables[table], self._told.get(table)
+        data, partial = self._tables[table], self._partial.get(table)
 
         def by_diff(diff: int) -> DataCodec:
-            if diff or told is None:
+            if diff or partial is None:
                 return data
-            return told
+            return partial
 
         return by_diff
 

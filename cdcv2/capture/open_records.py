@@ -165,7 +165,7 @@ class StartRecord:
 
 
 #: What a source of transactions reports.
-Said: TypeAlias = Union[RowRecord, HaltRecord, EndRecord, RestartRecord]
+SourceRecord: TypeAlias = Union[RowRecord, HaltRecord, EndRecord, RestartRecord]
 #: What is judged at its time, and is never in TEMP.
 Passing: TypeAlias = Union[DoubtRecord, UnendedRecord]
 #: What TEMP holds, each once.

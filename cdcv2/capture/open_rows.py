@@ -58,7 +58,7 @@ class OpenRows:
         transaction = self._transaction(fact.tx)
         transaction.starts_at(_place(fact.position), fact.position.offset)
         rows = transaction.tables.setdefault(fact.table, {})
-        does: Changes = fact.told if isinstance(fact, PartialChangeFact) else fact.changes
+        does: Changes = fact.change if isinstance(fact, PartialChangeFact) else fact.changes
         held = rows.get(fact.order)
         if held is not None:
             return False if held == does else None
@@ -116,7 +116,7 @@ class OpenRows:
         """The partial changes of the table in the transaction, in its order, each with its number."""
         transaction = self._open.get(tx)
         rows = transaction.tables.get(table, {}) if transaction is not None else {}
-        return [(order, told) for order, told in sorted(rows.items()) if isinstance(told, PartialChange)]
+        return [(order, change) for order, change in sorted(rows.items()) if isinstance(change, PartialChange)]
 
     def snapshot_rows(self, table: str, again: int | None = None) -> Iterator[Any]:
         """The snapshot's rows of the table."""

@@ -1,7 +1,7 @@
 """Codec for changes whose before-image is not known yet: how TEMP holds them.
 
-A record of :data:`TOLD`: the kind of change, and the parts of rows that it names. A part has the names of its columns,
-and their values as the canonical bytes of a row of only these columns. Equal changes are equal bytes.
+A record of :data:`PARTIAL_CHANGE`: the kind of change, and the parts of rows that it names. A part has the names of its
+columns, and their values as the canonical bytes of a row of only these columns. Equal changes are equal bytes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from cdcv2.rows.row_type import RowType
 from cdcv2.rows.schema import emit
 
 #: The row type of a partial change, of any table.
-TOLD = RowType({"type": "record", "name": "told", "fields": [
+PARTIAL_CHANGE = RowType({"type": "record", "name": "told", "fields": [
     {"name": "op", "type": "string", "doc": "c, u, d, or t: all rows go"},
     {"name": "parts", "type": {"type": "array", "items": {"type": "record", "name": "part", "fields": [
         {"name": "of", "type": "string", "doc": "key, old or new"},
@@ -40,17 +40,17 @@ class PartialChangeCodec:
     def __init__(self, row_type: RowType) -> None:
         self._row_type = row_type
 
-    def encode(self, told: PartialChange) -> bytes:
+    def encode(self, change: PartialChange) -> bytes:
         """The bytes. Raises MalformedError for values that are not of the row type."""
-        named = zip(_PARTS, (told.key, told.old, told.new))
-        return TOLD.encode((told.op, [
+        named = zip(_PARTS, (change.key, change.old, change.new))
+        return PARTIAL_CHANGE.encode((change.op, [
             (name, list(part.columns), self._part_type(part.columns).encode(part.values) if part.columns else b"")
             for name, part in named if part is not None
         ]))  # fmt: skip
 
     def decode(self, data: bytes) -> PartialChange:
         """The change. Raises DecodeError for bytes that are none, and for columns that the table has not."""
-        row = TOLD.decode(data)
+        row = PARTIAL_CHANGE.decode(data)
         parts = {part.of: self._part(tuple(part.columns), part.row) for part in row.parts}
         return PartialChange(row.op, *(parts.get(name) for name in _PARTS))
 

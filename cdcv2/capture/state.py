@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from cdcv2.capture.open_records import RowRecord, Tx
 
 #: The diff of a partial change: its effect on the table depends on the table's content.
-TOLD = 0
+UNRESOLVED = 0
 
 
 class UnknownChange(Exception):

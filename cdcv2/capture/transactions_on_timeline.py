@@ -24,7 +24,7 @@ from functools import reduce
 from typing import NamedTuple
 
 from cdcv2.capture.bound_transactions import BoundTransactions
-from cdcv2.capture.open_records import Held, Passing, RowRecord, Said, StartRecord, Tx
+from cdcv2.capture.open_records import Held, Passing, RowRecord, SourceRecord, StartRecord, Tx
 from cdcv2.capture.released_ends import ReleasedEnds
 from cdcv2.capture.row_counts import RowCounts
 from cdcv2.capture.state import State
@@ -102,14 +102,14 @@ class Transactions:
         # From where on it was started or resumed: another run has released what is before that.
         self._since = self._frontier
         # How far its input is known to be complete.
-        self._said = Antichain([0])
+        self._stated = Antichain([0])
         if state is not None:
             check_ordered(ordering, "looking up old rows")
         begun = StartRecord(ordering, tuple(sorted(set(tables))), snapshot, state is not None)
         self._whole = BoundTransactions(begun, state, uncovered=uncovered, partial=partial, had=had, counted=counted)
         self._whole.restore(_content(temp, self._frontier), recalled)
         # What came at times that are not finished: each record once.
-        self._pending: OpenTimes[dict[Said | Passing, None]] = OpenTimes(total=True)
+        self._pending: OpenTimes[dict[SourceRecord | Passing, None]] = OpenTimes(total=True)
         self._stop: SourceStop | None = None
         self._look_for_halt()
 
@@ -165,15 +165,15 @@ class Transactions:
         """
         if self._stop is not None:
             raise self._stop
-        if frontier is not None and not frontier.dominates(self._said):
-            raise MalformedError(f"the records were complete up to {self._said}, and now up to {frontier} only")
-        for said, time, diff in updates:
-            self._arrived(said, check_int(time), diff)
+        if frontier is not None and not frontier.dominates(self._stated):
+            raise MalformedError(f"the records were complete up to {self._stated}, and now up to {frontier} only")
+        for record, time, diff in updates:
+            self._arrived(record, check_int(time), diff)
         summary = TransactionSummary({table: [] for table in self._whole.tables}, [], self._frontier, {}, {})
         if frontier is None:
             return summary
         # After a restart the sources may be read from further back than was needed.
-        self._said, frontier = frontier, frontier.join(self._frontier)
+        self._stated, frontier = frontier, frontier.join(self._frontier)
         for time in self._pending.not_beyond(frontier):
             records = self._pending.pop(time) or {}
             if not self._finish(check_int(time), records, summary):
@@ -183,17 +183,17 @@ class Transactions:
         self._look_for_halt()
         return summary._replace(frontier=self._frontier)
 
-    def _arrived(self, said: Said | Passing, time: int, diff: int) -> None:
+    def _arrived(self, record: SourceRecord | Passing, time: int, diff: int) -> None:
         if diff < 1:
-            raise MalformedError(f"{said!r} was taken back at {time}: sources of transactions only add")
+            raise MalformedError(f"{record!r} was taken back at {time}: sources of transactions only add")
         if self._frontier.less_equal(time):
             if time not in self._pending:
                 self._pending[time] = {}
-            self._pending[time][said] = None
+            self._pending[time][record] = None
         elif self._since.less_equal(time):
-            raise MalformedError(f"{said!r} came at {time}, and all before {self._frontier} was said to be there")
+            raise MalformedError(f"{record!r} came at {time}, and all before {self._frontier} was said to be there")
 
-    def _finish(self, time: int, records: Iterable[Said | Passing], summary: TransactionSummary) -> bool:
+    def _finish(self, time: int, records: Iterable[SourceRecord | Passing], summary: TransactionSummary) -> bool:
         """Go on by one time; whether that was possible."""
         try:
             changed = self._whole.advance(records, time)

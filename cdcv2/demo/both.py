@@ -52,15 +52,15 @@ def read(lines: Iterable[str], banks: Sequence[str]) -> BankChecks:
     fold = _Fold(banks)
     changes: dict[int, list[dict[str, Any]]] = {}
     for line in lines:
-        said = json.loads(line)
-        if "frontier" not in said:
-            changes.setdefault(said["time"], []).append(said)
+        message = json.loads(line)
+        if "frontier" not in message:
+            changes.setdefault(message["time"], []).append(message)
             continue
         # What is printed before a frontier is complete, and of no order.
         for time in sorted(changes):
             fold.move(time, changes[time])
         changes.clear()
-        fold.seen.frontiers += said["frontier"]
+        fold.seen.frontiers += message["frontier"]
     fold.seen.rows = {table: in_order(rows.elements()) for table, rows in fold.tables.items()}
     return fold.seen
 

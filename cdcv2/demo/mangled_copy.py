@@ -43,13 +43,14 @@ def describe(name: str, original: Iterable[Message], copy: Iterable[Message]) ->
     before, there = list(original), list(copy)
     bounds = {(message.lower, message.upper) for message in before if isinstance(message, Progress)}
     updates = [update[:2] for message in there if isinstance(message, Updates) for update in message.updates]
-    said = [message for message in there if isinstance(message, Progress)]
-    inversions = sum(one.lower != two.lower and one.lower.dominates(two.lower) for one, two in zip(said, said[1:]))
+    statements = [message for message in there if isinstance(message, Progress)]
+    following = zip(statements, statements[1:])
+    inversions = sum(one.lower != two.lower and one.lower.dominates(two.lower) for one, two in following)
     return MangledCopy(
         name,
         len(there),
         len(before),
         len(updates) - len(set(updates)),
         inversions,
-        sum((message.lower, message.upper) not in bounds for message in said),
+        sum((message.lower, message.upper) not in bounds for message in statements),
     )

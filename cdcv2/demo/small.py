@@ -142,8 +142,8 @@ class SmallDemo:
             self._replay()
         with self.story.step("The command verifies logs and copies"):
             for name in ("logs", "copies"):
-                code, said = self._command("verify", "--full", name)
-                self.story.check(code == 0, f"cdcv2 verify --full {name} exits 0: {said}")
+                code, output = self._command("verify", "--full", name)
+                self.story.check(code == 0, f"cdcv2 verify --full {name} exits 0: {output}")
         with self.story.step("Two negative controls: damage must be found"):
             table = TABLES[1]
             damage.controls(self.story, self.folder, self._messages("logs", table), self.row_types[table])
@@ -151,11 +151,11 @@ class SmallDemo:
     def _capture(self, recorded: Path) -> None:
         self.row_types = {table: RowType.load(recorded / "rows" / f"{table}.avsc") for table in TABLES}
         self.source = RecordedTruth(recorded / "topics.jsonl.gz")
-        code, said = self._command(
+        code, output = self._command(
             "capture", str(recorded / "topics.jsonl.gz"), "--prefix", PREFIX, "--rows", str(recorded / "rows"),
             "--into", "logs", "--max-records", "250",
         )  # fmt: skip
-        self.story.check(code == 0, f"cdcv2 capture exits 0: {said}")
+        self.story.check(code == 0, f"cdcv2 capture exits 0: {output}")
         self.story.fact(f"the source: a snapshot of {len(TABLES)} tables, and {self.source.transactions} transactions")
 
     def _mangle(self) -> None:
@@ -203,8 +203,8 @@ class SmallDemo:
         """The exit code of ``cdcv2``, run in the folder, and the last line that it printed."""
         command = [sys.executable, "-m", "cdcv2", *words]
         done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=120, check=False)
-        said = (done.stdout if done.returncode == 0 else done.stderr).strip().splitlines()
-        return done.returncode, said[-1] if said else ""
+        output = (done.stdout if done.returncode == 0 else done.stderr).strip().splitlines()
+        return done.returncode, output[-1] if output else ""
 
 
 def _by_commit(cuts: list[Cut]) -> Iterator[tuple[int, list[tuple[str, Row, int]]]]:

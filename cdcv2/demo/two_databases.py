@@ -165,8 +165,8 @@ class DoubledDemo:
                 f"the kill of {one.name} fell between the first frontier {text(first)} and the last {text(last)}, and "
                 f"between its turns {life.end} and {life.end + 1} of {one.moves}",
             )
-        code, said, _ = self._cdcv2("capture", "kafka", *self._words(), "--into", "kafka:log.{table}", "--json")
-        left = json.loads(said) if code == Exit.DONE else {}
+        code, output, _ = self._cdcv2("capture", "kafka", *self._words(), "--into", "kafka:log.{table}", "--json")
+        left = json.loads(output) if code == Exit.DONE else {}
         self.story.check(
             code == Exit.DONE and not left["waiting"],
             "a third capture, without Spark, goes over it: nothing is held that is not whole "
@@ -179,8 +179,8 @@ class DoubledDemo:
 
     def _verify(self) -> None:
         story = self.story
-        code, said, _ = self._cdcv2("verify", "--full", "--json", *self._logs(temp=True))
-        judged = json.loads(said)
+        code, output, _ = self._cdcv2("verify", "--full", "--json", *self._logs(temp=True))
+        judged = json.loads(output)
         complete = code == Exit.DONE
         story.check(complete, f"cdcv2 verify --full exits {code}: nothing is missing, no two facts exclude each other")
         counted = Counter[str]()
@@ -202,8 +202,8 @@ class DoubledDemo:
             changes >= 8,
             f"they were at work at the same time: of {len(turns)} turns {changes} came after one of the other",
         )
-        _, said, _ = self._cdcv2("inspect", f"kafka:{TIMELINE}", "--bindings", "--json", *self._bootstrap)
-        bindings = [one for one in map(json.loads, said.splitlines()) if one["kind"] == "proposal"]
+        _, output, _ = self._cdcv2("inspect", f"kafka:{TIMELINE}", "--bindings", "--json", *self._bootstrap)
+        bindings = [one for one in map(json.loads, output.splitlines()) if one["kind"] == "proposal"]
         won = Counter(one["by"] for one in bindings if one["won"])
         story.check(
             len(won) > 1,
@@ -213,8 +213,8 @@ class DoubledDemo:
 
     def _replay(self) -> None:
         story, path = self.story, self.folder / "replayed.jsonl"
-        code, _, said = self._cdcv2("replay", "--json", "--output", str(path), *self._logs())
-        story.check(code == Exit.DONE, f"cdcv2 replay exits {code}: {said.strip().rpartition(': ')[2]}")
+        code, _, output = self._cdcv2("replay", "--json", "--output", str(path), *self._logs())
+        story.check(code == Exit.DONE, f"cdcv2 replay exits {code}: {output.strip().rpartition(': ')[2]}")
         self.replayed = path.read_text("utf-8").splitlines()
         seen = both.read(self.replayed, BANKS)
         for source in self.sources:
@@ -258,8 +258,8 @@ class DoubledDemo:
         torn = both.read([*self.replayed[:gone], *self.replayed[gone + 1:]], BANKS)
         self.story.check(len(torn.totals) > 1, f"an update of {table} left out: the sum is seen to be another one")
         log = KafkaLog(f"log.{table}", self.kafka.bootstrap, self.rows[table])
-        told = [message for message in self.watch.messages(table) if isinstance(message, Updates)]
-        data, time, diff = told[len(told) // 2].updates[0]
+        batches = [message for message in self.watch.messages(table) if isinstance(message, Updates)]
+        data, time, diff = batches[len(batches) // 2].updates[0]
         log.send(Updates([(data, time, diff + 1 or 2)]))
         log.flush()
         log.close()
@@ -300,9 +300,9 @@ class DoubledDemo:
             log = self.folder / name / "capture.log"
             for line in log.read_text("utf-8").splitlines() if log.exists() else ():
                 if line.startswith("{") and line.endswith("}"):
-                    said = json.loads(line)
-                    if said["what"] == "carried":
-                        yield said["at"], name
+                    record = json.loads(line)
+                    if record["what"] == "carried":
+                        yield record["at"], name
 
     def _committed(self) -> list[int]:
         """How many transactions of its own each bank has done."""

@@ -189,9 +189,9 @@ class ViewsDemo:
         self._reported(self.pure.wait_dead())
 
     def _reported(self, code: int) -> None:
-        said = self.pure.child.log_tail(1)
-        told = textwrap.shorten(said.removeprefix("cdcv2 materialize: "), 100, placeholder=" ...")
-        self.story.check(code == Exit.UNABLE, f"it ended with exit code {code}: {told}")
+        output = self.pure.child.log_tail(1)
+        words = textwrap.shorten(output.removeprefix("cdcv2 materialize: "), 100, placeholder=" ...")
+        self.story.check(code == Exit.UNABLE, f"it ended with exit code {code}: {words}")
         self.pure.start()
 
     def _end(self) -> None:
@@ -255,8 +255,8 @@ class ViewsDemo:
             for name, rows in (("PostgreSQL", self._in_postgres(table)), ("Delta", self._in_delta(table))):
                 self.story.check(bank == rows, f"{name}: {table} equals the bank's, row by row ({len(bank)} rows)")
         for file in ("postgres.yaml", "delta.yaml"):
-            code, said = self._cdcv2("compare", file, "--source", "env")
-            self.story.check(code == Exit.DONE, f"cdcv2 compare {file} --source env exits {code}: {said[-1]}")
+            code, output = self._cdcv2("compare", file, "--source", "env")
+            self.story.check(code == Exit.DONE, f"cdcv2 compare {file} --source env exits {code}: {output[-1]}")
 
     def _alter(self) -> None:
         """One cent more, in one row."""
@@ -268,8 +268,8 @@ class ViewsDemo:
         (last,) = self.road.bank.contents(TABLES[0])[-1][:1]
         delta.update(updates={"balance": "balance + 1"}, predicate=f"id = {last}")
         for file, (name, poller) in zip(("postgres.yaml", "delta.yaml"), self.pollers.items()):
-            code, said = self._cdcv2("compare", file)
-            named = [line for line in said if f'"id": {last}' in line]
+            code, output = self._cdcv2("compare", file)
+            named = [line for line in output if f'"id": {last}' in line]
             self.story.check(
                 code == Exit.WRONG and len(named) == 1, f"{name}: cdcv2 compare exits {code}, and names the row"
             )

@@ -43,8 +43,8 @@ def end_of(bootstrap: str, topic: str, marker: int, *, patience: float) -> int:
         message = consumer.poll(0.5)
         if message is None or message.error():
             return False
-        said, offset = json.loads(message.value() or b"{}"), message.offset()
-        if offset is not None and said.get("status") == "END" and int(said["id"].partition(":")[2]) >= marker:
+        value, offset = json.loads(message.value() or b"{}"), message.offset()
+        if offset is not None and value.get("status") == "END" and int(value["id"].partition(":")[2]) >= marker:
             found.append(offset)
         return bool(found)
 

@@ -348,9 +348,9 @@ class KafkaLog:
         elif not error.retriable() and error.code() not in (kafka_error._ALL_BROKERS_DOWN, kafka_error._TRANSPORT):
             self._client.fail(f"topic {self._topic!r}", error)
 
-    def _compacted(self, part: int, said: str) -> str:
+    def _compacted(self, part: int, why: str) -> str:
         return (
-            f"messages of the topic {self._topic!r}, partition {part}, are gone that were to be read ({said}): restore "
+            f"messages of the topic {self._topic!r}, partition {part}, are gone that were to be read ({why}): restore "
             "the topic, or write the log again"
         )
 

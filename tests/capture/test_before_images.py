@@ -253,8 +253,8 @@ def test_what_a_record_tells(op: str, before: Any, after: Any, named: Any, told:
 def test_a_table_with_full_identity_is_told_by_its_values() -> None:
     """Where they are given; a table that had another identity before is identified by its key until then."""
     full = Recipe("src", {TABLE: ROWS}, before="from-state", full_identity=frozenset({TABLE}))
-    assert PartialChange("d", None, whole(1, "z"), None) == tell("d", image(1, "z"), None, {"id": 1}, full).told
-    assert PartialChange("u", key(1), None, whole(1)) == tell("u", None, image(1), {"id": 1}, full).told
+    assert PartialChange("d", None, whole(1, "z"), None) == tell("d", image(1, "z"), None, {"id": 1}, full).change
+    assert PartialChange("u", key(1), None, whole(1)) == tell("u", None, image(1), {"id": 1}, full).change
 
 
 def test_untouched_large_values_of_every_type_are_seen() -> None:
@@ -266,11 +266,11 @@ def test_untouched_large_values_of_every_type_are_seen() -> None:
         "uuids": ["b68a35a7-17ad-35b3-af2a-ae46edb4545a"],
     }
     recipe = Recipe("src", {TABLE: LARGE}, before="from-state", snapshot="none")
-    told = tell("u", None, large, {"id": 1}, recipe).told
+    told = tell("u", None, large, {"id": 1}, recipe).change
     given = {"id": 1, "text": "t", "raw": "AA==", "texts": ["t"], "numbers": [1], "uuids": ["u"], "pairs": {}}
 
     assert PartialImage(("id",), (1,)) == told.new
-    assert tuple(KINDS) == tell("u", None, given, {"id": 1}, recipe).told.new.columns
+    assert tuple(KINDS) == tell("u", None, given, {"id": 1}, recipe).change.new.columns
 
 
 @pytest.mark.parametrize("op, before, after, named, reason, remedy", [

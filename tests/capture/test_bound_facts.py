@@ -7,7 +7,7 @@ import pytest
 from cdcv2.capture import facts
 from cdcv2.capture.bound_facts import timeline_fact
 from cdcv2.capture.facts import Fact
-from cdcv2.capture.open_records import SNAPSHOT, BeginRecord, EndRecord, HaltRecord, RowRecord, Said
+from cdcv2.capture.open_records import SNAPSHOT, BeginRecord, EndRecord, HaltRecord, RowRecord, SourceRecord
 from cdcv2.protocol.log import Position
 
 ONE, OTHER = Position("topic", 1, 17), Position("topic", 2, 9)
@@ -26,7 +26,7 @@ CHANGES = (("old", -1), ("new", 1))
     (facts.IgnoredRecord("heartbeat"), None),
     (facts.Notification("STARTED", None, None, 0), None),
 ])  # fmt: skip
-def test_each_kind_of_fact(fact: Fact, expected: Said | BeginRecord | None) -> None:
+def test_each_kind_of_fact(fact: Fact, expected: SourceRecord | BeginRecord | None) -> None:
     """What nothing follows from is nothing."""
     assert expected == timeline_fact(fact)
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcv2.capture.facts import PartialChange, PartialImage
-from cdcv2.capture.partial_changes import TOLD, PartialChangeCodec, part_type
+from cdcv2.capture.partial_changes import PARTIAL_CHANGE, PartialChangeCodec, part_type
 from cdcv2.errors import DecodeError
 from cdcv2.rows.row_type import RowType
 
@@ -50,6 +50,6 @@ def test_it_comes_back(one: PartialChange, other: PartialChange) -> None:
 
 def test_columns_that_the_table_has_not_are_named() -> None:
     """The log of TEMP is another table's."""
-    row = TOLD.encode(("d", [("key", ["id", "zone"], b"\x02\x04")]))
+    row = PARTIAL_CHANGE.encode(("d", [("key", ["id", "zone"], b"\x02\x04")]))
     with pytest.raises(DecodeError, match="it tells of the column 'zone', which the row type has not"):
         PartialChangeCodec(ROWS).decode(row)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cdcv2.capture.open_records import EndRecord, RestartRecord, RowRecord, Said
+from cdcv2.capture.open_records import EndRecord, RestartRecord, RowRecord, SourceRecord
 from cdcv2.capture.released_ends import ReleasedEnds
 from cdcv2.capture.transactions_on_timeline import Transactions
 from cdcv2.core.antichain import Antichain
@@ -20,7 +20,7 @@ def row(tx: int, number: int, after: int | None, **more: Any) -> RowRecord:
     return RowRecord("a", tx, number, after, ((f"row {tx}.{number}", 1),), number, **more)
 
 
-STORIES: dict[str, tuple[list[list[Said]], str | None]] = {
+STORIES: dict[str, tuple[list[list[SourceRecord]], str | None]] = {
     "its END is lost": (
         [[EndRecord.of(5, 70, {})], [EndRecord.of(7, 90, {})], [row(6, 1, 70)], [EndRecord.of(8, 120, {})]],
         "the END of transaction 6 is missing",
@@ -59,7 +59,9 @@ STORIES: dict[str, tuple[list[list[Said]], str | None]] = {
 }  # fmt: skip
 
 
-def went(story: list[list[Said]], ordering: str, begun: int | None = None) -> tuple[list[Update], list[Update], str]:
+def went(
+    story: list[list[SourceRecord]], ordering: str, begun: int | None = None
+) -> tuple[list[Update], list[Update], str]:
     """What came out, what TEMP did, and why it stopped; ``begun``: at that time another capture goes on with TEMP."""
     one, output, temp = Transactions(["a"], ordering=ordering), list[Update](), list[Update]()
     ends: dict[int, tuple[int, int, dict[str, int]]] = {}
@@ -95,7 +97,7 @@ def test_whenever_it_is_begun_it_says_the_same(name: str, ordering: str) -> None
 @pytest.mark.parametrize("ordering", (COMMIT_ORDER, AS_COMPLETE))
 def test_an_end_that_contradicts_what_is_given_out_is_a_stop_that_lasts(ordering: str, begun: int | None) -> None:
     """Also where an earlier transaction is not: the topic may lose the first END, and then nothing shows it."""
-    story: list[list[Said]] = [
+    story: list[list[SourceRecord]] = [
         [EndRecord.of(5, 70, {"a": 1})],
         [row(7, 1, 70), EndRecord.of(7, 90, {"a": 1})],
         [EndRecord.of(7, 90, {})],

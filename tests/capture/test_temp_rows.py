@@ -12,7 +12,7 @@ from cdcv2.capture.open_record_codec import TEMP, OpenRecordCodec
 from cdcv2.capture.open_records import (
     SNAPSHOT, EndRecord, HaltRecord, Held, ReleaseRecord, RowRecord, StartRecord, ThroughRecord,
 )
-from cdcv2.capture.state import TOLD
+from cdcv2.capture.state import UNRESOLVED
 from cdcv2.errors import DecodeError, MalformedError
 from cdcv2.rows.row_type import RowType
 from cdcv2.timeline.ordering import AS_COMPLETE, COMMIT_ORDER
@@ -28,7 +28,7 @@ ORDERS = st.one_of(st.integers(), st.text(), st.tuples(st.text(), st.integers(),
 DATA = st.tuples(st.integers(-5, 5), st.none() | st.text()).map(THINGS.row)
 CHANGES = st.one_of(
     st.lists(st.tuples(DATA, st.sampled_from((-1, 1))), max_size=2).map(tuple),
-    st.tuples(st.tuples(st.sampled_from("cudt").map(lambda op: TOLDS.row([op])), st.just(TOLD))),
+    st.tuples(st.tuples(st.sampled_from("cudt").map(lambda op: TOLDS.row([op])), st.just(UNRESOLVED))),
 )
 COUNTS = st.dictionaries(st.text(min_size=1), st.integers(0, 9), max_size=3)
 HELD: st.SearchStrategy[Held] = st.one_of(

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from cdcv2.capture.open_records import (
-    SNAPSHOT, EndRecord, HaltRecord, Held, ReleaseRecord, RowRecord, Said, StartRecord, ThroughRecord, Tx,
+    SNAPSHOT, EndRecord, HaltRecord, Held, ReleaseRecord, RowRecord, SourceRecord, StartRecord, ThroughRecord, Tx,
 )
-from cdcv2.capture.state import TOLD, UnknownChange
+from cdcv2.capture.state import UNRESOLVED, UnknownChange
 from cdcv2.capture.transactions_on_timeline import Transactions
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ForeignStateError, MalformedError, RefusedError, SourceStop, UsageError
@@ -34,7 +34,7 @@ def operator(**more: Any) -> Transactions:
     return Transactions(["b", "a"], **more)
 
 
-def step(transactions: Transactions, time: int, *said: Said) -> tuple[list[Any], set[tuple[Held, int]]]:
+def step(transactions: Transactions, time: int, *said: SourceRecord) -> tuple[list[Any], set[tuple[Held, int]]]:
     """What all tables get at a time, and what TEMP does, when these records come at it and no more."""
     summary = transactions.updates([(one, time, 1) for one in said], Antichain([time + 1]))
     assert {time} >= {at for updates in (*summary.output.values(), summary.temp) for _, at, _ in updates}
@@ -167,7 +167,7 @@ def test_many_transactions_in_turn_leave_nothing_behind() -> None:
 @pytest.mark.parametrize("turned", (False, True))
 @pytest.mark.parametrize("together", (False, True))
 def test_sources_that_contradict_themselves_stop_it(
-    said: list[Said], reason: str, turned: bool, together: bool
+    said: list[SourceRecord], reason: str, turned: bool, together: bool
 ) -> None:
     """At the time of the second record, or of both, in whatever order; before it all is given out, after it nothing."""
     transactions = operator()
@@ -191,7 +191,7 @@ def test_a_stop_before_anything_is_given_out_states_nothing(snapshot: bool) -> N
     """The line does not call logs complete in which there is nothing yet."""
     transactions = operator(snapshot=snapshot)
     twice, surplus = [SNAP, SNAP._replace(order=("topic", 0, 1), after=6)], [END1, A1._replace(order=9, number=9)]
-    said: list[Said] = [*(twice if snapshot else surplus)]
+    said: list[SourceRecord] = [*(twice if snapshot else surplus)]
     transactions.updates([(one, 1, 1) for one in said], Antichain([2]))
 
     assert transactions.stop is not None and transactions.stop.frontier is None
@@ -268,7 +268,7 @@ def test_the_snapshot_comes_first() -> None:
      "committed at 4, not after the snapshot at 5"),
     ([HaltRecord(SNAPSHOT, 5, "a row without an id", "Begin anew")], "a row without an id"),
 ])  # fmt: skip
-def test_a_snapshot_that_cannot_be_right_stops_it(said: list[Said], reason: str) -> None:
+def test_a_snapshot_that_cannot_be_right_stops_it(said: list[SourceRecord], reason: str) -> None:
     """A second one, one at two places, one before which something was committed."""
     transactions = operator(snapshot=True)
     transactions.updates([(one, time, 1) for time, one in enumerate(said)], Antichain([9]))
@@ -332,7 +332,7 @@ class Numbers:
 
 def told(tx: int, number: int, after: int | None = None) -> RowRecord:
     """A number to add."""
-    return RowRecord("a", tx, 1, after, ((number, TOLD),))
+    return RowRecord("a", tx, 1, after, ((number, UNRESOLVED),))
 
 
 def test_the_state_is_asked_in_the_order_of_commits() -> None:

@@ -13,7 +13,9 @@ import pytest
 from cdcv2.capture.before_images import Contents
 from cdcv2.capture.bound_facts import timeline_fact
 from cdcv2.capture.facts import Begin
-from cdcv2.capture.open_records import SNAPSHOT, EndRecord, HaltRecord, RowRecord, Said, StartRecord, ThroughRecord
+from cdcv2.capture.open_records import (
+    SNAPSHOT, EndRecord, HaltRecord, RowRecord, SourceRecord, StartRecord, ThroughRecord,
+)
 from cdcv2.capture.transactions_on_timeline import Transactions
 from cdcv2.core.antichain import Antichain
 from cdcv2.protocol.messages import Update
@@ -38,7 +40,7 @@ class Recording:
     """One run: the facts of each partition, and how far each must be bound for each checkpoint."""
 
     def __init__(self, run: str) -> None:
-        self.partitions: dict[Part, list[Said | None]] = {
+        self.partitions: dict[Part, list[SourceRecord | None]] = {
             f"{topic}/{part}": [None if isinstance(fact, Begin) else timeline_fact(fact) for _, fact in entries]
             for (topic, part), entries in facts(run, "from-state" if run in KEYED else "from-envelope").items()
         }
@@ -101,7 +103,7 @@ class Recording:
         return max(low, min(self.whole[part], chance.randint(low, max(low, needed.get(part, 0) + ahead))))
 
 
-def is_scanned(one: Said | None) -> bool:
+def is_scanned(one: SourceRecord | None) -> bool:
     """Whether it is a row of the snapshot."""
     return isinstance(one, RowRecord) and one.tx == SNAPSHOT
 
@@ -112,7 +114,7 @@ def recording(run: str) -> Recording:
     return Recording(run)
 
 
-def by_definition(run: str, places: list[Place]) -> list[list[Said]]:
+def by_definition(run: str, places: list[Place]) -> list[list[SourceRecord]]:
     """What comes at each time: of each partition, what is between one binding and the next."""
     done, before = [], dict.fromkeys(recording(run).whole, 0)
     for place in places:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 
 from cdcv2.capture.open_record_codec import TEMP, OpenRecordCodec
-from cdcv2.capture.open_records import SNAPSHOT, EndRecord, RowRecord, Said as Heard, Tx
+from cdcv2.capture.open_records import SNAPSHOT, EndRecord, RowRecord, SourceRecord, Tx
 from cdcv2.capture.transactions_on_timeline import Transactions
 from cdcv2.cli.main import main
 from cdcv2.core.antichain import Antichain
@@ -126,10 +126,10 @@ def temp(path: Path) -> Path:
     tables = {"public.orders": PRICES, "public.items": PRICES}
     carry, kept = Transactions(tables, snapshot=True), OpenRecordCodec(tables)
 
-    def rows(tx: Tx, table: str, after: int, *numbers: int) -> list[Heard]:
+    def rows(tx: Tx, table: str, after: int, *numbers: int) -> list[SourceRecord]:
         return [RowRecord(table, tx, (table, number), after, ((price(number), 1),)) for number in numbers]
 
-    said: list[list[Heard]] = [
+    said: list[list[SourceRecord]] = [
         [EndRecord.of(SNAPSHOT, 0x10, {"public.orders": 1}), *rows(SNAPSHOT, "public.orders", 0x10, 1)],
         [*rows(7, "public.orders", 0x10, 2), EndRecord.of(7, 0x20, {"public.orders": 1})],
         [*rows(8, "public.orders", 0x20, 3, 4), *rows(9, "public.items", 0x30, 5)],

@@ -287,7 +287,7 @@ def test_a_key_of_columns_called_schema_and_payload_is_a_key(with_schema: bool) 
     kept = said(body, key=key, recipe=Recipe("src", dict(recipe.tables), before="from-state"))
 
     assert isinstance(fact, RowFact) and [-1] == [diff for _, diff in fact.changes]
-    assert {"schema", "payload"} == set(kept.told.key.columns)
+    assert {"schema", "payload"} == set(kept.change.key.columns)
 
 
 @pytest.mark.parametrize("column, value", [

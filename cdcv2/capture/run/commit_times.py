@@ -72,7 +72,7 @@ class Capture:
     """Turns records into logs. One thread.
 
     ``logs`` has one log for each table of the recipe; ``memory`` is where positions are kept (None: nowhere, each
-    start reads the topics from their start). ``told`` is called with a report after each release. ``times`` is where
+    start reads the topics from their start). ``on_release`` takes a report after each release. ``times`` is where
     the clock of releases is kept, of logs that are in one directory; otherwise each log keeps it.
 
     Feed it with :meth:`absorb`; call :meth:`release` now and then: it writes. Raises what opening the logs raises,
@@ -89,13 +89,13 @@ class Capture:
         logs: Mapping[str, Log],
         *,
         memory: StateStore | None = None,
-        told: Callable[[ReleaseReport], None] | None = None,
+        on_release: Callable[[ReleaseReport], None] | None = None,
         times: ReleaseTimes | None = None,
         updates_per_message: int = 1000,
     ) -> None:
         if logs.keys() != recipe.tables.keys():
             raise UsageError(f"the logs are of {sorted(logs)}, the tables are {sorted(recipe.tables)}")
-        self._recipe, self._memory, self._told = recipe, memory, told
+        self._recipe, self._memory, self._on_release = recipe, memory, on_release
         remembered = self._restored()
         # Without a state, the log must be read from its start to find what it holds of the snapshot.
         released = (remembered.commits or {}).get("snapshot", {}).get("released", False)
@@ -265,10 +265,10 @@ class Capture:
     def _row(self, fact: RowFact | PartialChangeFact, place: Place) -> None:
         if fact.seq is not None:
             self._reached[place] = fact.seq
-        op = fact.told.op if isinstance(fact, PartialChangeFact) else fact.op
+        op = fact.change.op if isinstance(fact, PartialChangeFact) else fact.op
         if not self._engine.rows(
             fact.table, fact.tx, fact.seq, place, fact.table_order, lambda: self._keep(fact),
-            numbers_anew=fact.renumbered,
+            renumbered=fact.renumbered,
             had=had_rows(op, fact.table_order),
         ):
             self.counters.repeats += 1
@@ -388,8 +388,8 @@ class Capture:
     def _report_release(self, release: Release) -> None:
         self.counters.transactions += len(release.transactions)
         self.counters.releases += 1
-        if self._told is not None:
-            self._told(
+        if self._on_release is not None:
+            self._on_release(
                 ReleaseReport(release, self._commits.waits(), self._held.rows, self.open_transactions, self.counters)
             )
 

@@ -21,7 +21,7 @@ from cdcv2.capture.log_set import Advance, LogSet
 from cdcv2.capture.open_record_codec import OpenRecordCodec
 from cdcv2.capture.open_records import (
     SNAPSHOT, BeginRecord, DoubtRecord, EndRecord, HaltRecord, Held, Passing, ReleaseRecord, RestartRecord, RowRecord,
-    Said, StartRecord, ThroughRecord, Tx, UnendedRecord,
+    SourceRecord, StartRecord, ThroughRecord, Tx, UnendedRecord,
 )
 from cdcv2.capture.partial_changes import PartialChangeCodec
 from cdcv2.capture.released_ends import ReleasedEnds
@@ -105,7 +105,7 @@ class Database:
         # What TEMP's log has of restarts beyond where it goes on, with the times; only where a transaction is in doubt.
         self._ahead: frozenset[tuple[RestartRecord, int]] = frozenset()
         # Time -> what came at it.
-        self._said: dict[int, list[Said | Passing]] = {}
+        self._reported: dict[int, list[SourceRecord | Passing]] = {}
         self._notified: dict[int, list[Notification]] = {}
 
     def _operator(
@@ -157,10 +157,10 @@ class Database:
     def waits(self) -> str | None:
         """That the snapshot is not whole, or how many records are held of transactions that are not."""
         if self._transactions.through is None:
-            said = f"the initial snapshot of {self._recipe.prefix} is not complete"
+            found = f"the initial snapshot of {self._recipe.prefix} is not complete"
             if self._ended or self._snapshot.has_notifications:
-                return said
-            return f"{said}: the topic {self._recipe.notification_topic!r} has told nothing of it; is its name right?"
+                return found
+            return f"{found}: the topic {self._recipe.notification_topic!r} has told nothing of it; is its name right?"
         held = self._transactions.held
         return f"{held} records of {self._recipe.prefix} are of transactions that are not complete" if held else None
 
@@ -256,19 +256,19 @@ class Database:
         """Take a notification at its time, those of one time in their order."""
         self._notified.setdefault(into, []).append(fact)
 
-    def receive(self, one: Said | BeginRecord, into: int) -> None:
+    def receive(self, one: SourceRecord | BeginRecord, into: int) -> None:
         """Take another record at its time; those of the transaction topic in their order."""
         if isinstance(one, (BeginRecord, EndRecord)) and one.tx != SNAPSHOT and self._begins.doubts():
             known = RestartRecord(one.tx)
-            self._said.setdefault(into, []).append(known if (known, into) in self._ahead else DoubtRecord(one.tx))
+            self._reported.setdefault(into, []).append(known if (known, into) in self._ahead else DoubtRecord(one.tx))
         if isinstance(one, BeginRecord):
             if not self._begins.begin(one.tx):
                 return
             one = RestartRecord(one.tx)
         elif isinstance(one, EndRecord) and one.tx != SNAPSHOT:
             lost = self._begins.end(one.tx, one.commit)
-            self._said.setdefault(into, []).extend(UnendedRecord(tx, after, one.commit) for tx, after in lost)
-        self._said.setdefault(into, []).append(one)
+            self._reported.setdefault(into, []).extend(UnendedRecord(tx, after, one.commit) for tx, after in lost)
+        self._reported.setdefault(into, []).append(one)
 
     def advance(self, frontier: Antichain) -> None:
         """Give out what is whole: TEMP and tables, durable and then stated.
@@ -305,18 +305,18 @@ class Database:
 
     def _taken(self, frontier: Antichain) -> Iterator[Update]:
         """What came at the times that are finished now, and the End of the snapshot at its own."""
-        for time in sorted({*self._said, *self._notified}):
+        for time in sorted({*self._reported, *self._notified}):
             if frontier.less_equal(time):
                 return
-            records = self._said.pop(time, [])
+            records = self._reported.pop(time, [])
             yield from ((one, time, 1) for one in records)
             notified = self._notified.pop(time, [])
-            said = self._end(records, notified)
-            if said is not None:
-                yield said, time, 1
+            found = self._end(records, notified)
+            if found is not None:
+                yield found, time, 1
 
     def _end(
-        self, records: Iterable[Said | Passing], notified: Iterable[Notification]
+        self, records: Iterable[SourceRecord | Passing], notified: Iterable[Notification]
     ) -> EndRecord | HaltRecord | None:
         """The End of the snapshot, if it is known, or why there is none."""
         known = [one for one in records if not isinstance(one, (DoubtRecord, UnendedRecord))]

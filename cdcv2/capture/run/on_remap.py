@@ -146,9 +146,9 @@ class SharedCapture:
     def _same_topics(self) -> TopicExtents:
         """How far the topics are, which are those that are bound."""
         look = self._ranges.look()
-        anew = self._binder.bound.recreated_topics(look.ids)
-        if anew:
-            raise retention_check.recreated_topic(anew[0], self._binder.remap, self._read)
+        recreated = self._binder.bound.recreated_topics(look.ids)
+        if recreated:
+            raise retention_check.recreated_topic(recreated[0], self._binder.remap, self._read)
         return look
 
     def carry(self) -> bool:

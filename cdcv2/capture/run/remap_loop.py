@@ -101,7 +101,7 @@ def carry_on(
     ``remark``. If another process has compacted the remap up to where its logs are, it starts again there. Raises what
     binder and capture raise.
     """
-    propose, said = run.propose, ""
+    propose, reported = run.propose, ""
     while True:
         try:
             binder = run.binder(log)
@@ -128,9 +128,9 @@ def carry_on(
                 raise
             if stopping():
                 return None
-            if str(later) != said:
-                said = str(later)
-                remark(f"waiting: {said}")
+            if str(later) != reported:
+                reported = str(later)
+                remark(f"waiting: {reported}")
             time.sleep(1)
 
 

@@ -14,7 +14,7 @@ from cdcv2.protocol.log import Place
 from cdcv2.timeline.positions import of_topics, places, position
 from cdcv2.timeline.remap import Remap
 
-_ANEW = "Start over, with another remap and other logs; or, if the topic can be had again as it was, bring it back"
+_REMEDY = "Start over, with another remap and other logs; or, if the topic can be had again as it was, bring it back"
 _AT_FIRST = ". A plain topic of which nothing is bound may begin with what is there: --begin-at-first"
 
 
@@ -29,17 +29,17 @@ def check(look: TopicExtents, remap: Remap, read: Mapping[Place, int], topics: C
         low, high = spans.get(place, (0, 0))
         wanted, through = read.get(place, 0), bound.get(place, 0)
         if place not in spans:
-            raise UnsafeTopicError(f"{_named(place)} is gone. {lost(remap, place, wanted, through)}. {_ANEW}")
+            raise UnsafeTopicError(f"{_named(place)} is gone. {lost(remap, place, wanted, through)}. {_REMEDY}")
         if high < through:
             raise UnsafeTopicError(
                 f"{_named(place)} ends at {high}, and what stood before {through} is bound: it was made again, or has "
                 f"lost its end, or what is read here is older. {lost(remap, place, max(wanted, high), through)}. "
-                f"{_ANEW}"
+                f"{_REMEDY}"
             )
         if low > wanted:
             raise UnsafeTopicError(
                 f"{_named(place)} begins at {low}, and {wanted} is wanted: what came before was removed (retention). "
-                f"{lost(remap, place, wanted, min(low, through))}. {_ANEW}{'' if place[0] in begun else _AT_FIRST}"
+                f"{lost(remap, place, wanted, min(low, through))}. {_REMEDY}{'' if place[0] in begun else _AT_FIRST}"
             )
 
 
@@ -48,10 +48,10 @@ def recreated_topic(topic: str, remap: Remap, read: Mapping[Place, int]) -> Unsa
     bound = of_topics(places(remap.current), [topic])
     unread = [(place, read.get(place, 0), through) for place, through in sorted(bound.items())]
     times = [lost(remap, *found) for found in unread if found[1] < found[2]]
-    said = " ".join(f"{_named(place)}: {text}." for (place, _, _), text in zip(unread, times))
+    texts = " ".join(f"{_named(place)}: {text}." for (place, _, _), text in zip(unread, times))
     return UnsafeTopicError(
         f"the topic {topic!r} was deleted and made again: it is not the one that this timeline binds. "
-        f"{said or NOTHING_LOST + '.'} Capture the new one as another source, with another remap and other logs"
+        f"{texts or NOTHING_LOST + '.'} Capture the new one as another source, with another remap and other logs"
     )
 
 

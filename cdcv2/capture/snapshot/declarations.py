@@ -31,19 +31,19 @@ def remedy(declared: Collection[int], seen: Collection[int], through: int | None
     >>> "go on with --snapshot-again 90,120 and" in remedy([90], [10, 90, 120], 95)
     True
     """
-    anew, untold = f"Otherwise: {TWO[0].lower()}{TWO[1:]}", undeclared(declared, seen, through)
+    otherwise, missing = f"Otherwise: {TWO[0].lower()}{TWO[1:]}", undeclared(declared, seen, through)
     stated = late(declared, seen, through)
-    if stated and not untold:
-        said = ",".join(map(str, sorted({*stated, *declared})))
-        return f"If these logs were captured with --snapshot-again {said}, go on giving it. {anew}"
+    if stated and not missing:
+        lsns = ",".join(map(str, sorted({*stated, *declared})))
+        return f"If these logs were captured with --snapshot-again {lsns}, go on giving it. {otherwise}"
     known = [lsn for lsn in declared if lsn <= (through or 0) or lsn in seen]
-    said, where = ",".join(map(str, sorted({*known, *untold}))), ""
-    if not untold:
-        said, where = "LSN", (
+    lsns, where = ",".join(map(str, sorted({*known, *missing}))), ""
+    if not missing:
+        lsns, where = "LSN", (
             " (source.lsn of its rows, of which none was seen yet: once it is complete, start this again, and it "
             "is named here)"
         )
     return (
         "If the connector's slot was lost, and it made a new one and took this snapshot on it first of all, and "
-        f"was not interrupted: go on with --snapshot-again {said} and --before from-state{where}. {anew}"
+        f"was not interrupted: go on with --snapshot-again {lsns} and --before from-state{where}. {otherwise}"
     )

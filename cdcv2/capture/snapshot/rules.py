@@ -12,21 +12,21 @@ from collections.abc import Collection, Iterable, Mapping
 from cdcv2.capture.contradictions import Contradiction
 from cdcv2.capture.snapshot.runs import SnapshotRun
 
-_BEGIN_ANEW = (
+_START_OVER = (
     "stop the connector, drop its replication slot and its topics, remove the output and the memory of this capture "
     "(on a remap, take another remap and other logs), and begin anew"
 )
 #: What to do about a snapshot whose seam with the stream is not exact, by what shows that.
-BEGUN_TWICE = f"A snapshot that was begun twice cannot be joined to the stream exactly: {_BEGIN_ANEW}"
-BROKEN_OFF = f"A snapshot that was broken off is not whole, and the slot is there when it is tried again: {_BEGIN_ANEW}"
-TWO = f"The rows of two snapshots cannot be joined to one stream exactly: {_BEGIN_ANEW}"
+BEGUN_TWICE = f"A snapshot that was begun twice cannot be joined to the stream exactly: {_START_OVER}"
+BROKEN_OFF = f"A snapshot that was broken off is not whole, and the slot is there when it is tried again: {_START_OVER}"
+TWO = f"The rows of two snapshots cannot be joined to one stream exactly: {_START_OVER}"
 MORE = (
     "The topics hold rows of a snapshot that was broken off, too, or the producer sent a row twice, and which are too "
-    f"many cannot be known: {_BEGIN_ANEW}"
+    f"many cannot be known: {_START_OVER}"
 )
-EARLY = f"The slot was there before the snapshot, so the two cannot be joined exactly: {_BEGIN_ANEW}"
-TAKEN_ANEW = f"A snapshot that was taken anew cannot be carried over so: {_BEGIN_ANEW}"
-NO_PLACE = f"So it cannot be put into the history: {_BEGIN_ANEW}"
+EARLY = f"The slot was there before the snapshot, so the two cannot be joined exactly: {_START_OVER}"
+RESNAPSHOT = f"A snapshot that was taken anew cannot be carried over so: {_START_OVER}"
+NO_PLACE = f"So it cannot be put into the history: {_START_OVER}"
 #: What to do about a table that the connector never reported.
 UNKNOWN = (
     "If the connector does not capture this table, leave it out (--tables). If it was empty when the snapshot was "

@@ -289,7 +289,7 @@ class SnapshotTracker:
         """What contradicts a resnapshot names it."""
         if not number or found is None:
             return found
-        return Contradiction(f"{found.reason}, of the snapshot at {self.pending}", rules.TAKEN_ANEW)
+        return Contradiction(f"{found.reason}, of the snapshot at {self.pending}", rules.RESNAPSHOT)
 
     def _is_counted(self, number: int, uncovered: Iterable[str] = ()) -> bool:
         """Whether there are as many rows as the run counts."""

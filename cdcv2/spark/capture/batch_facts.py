@@ -195,10 +195,10 @@ def merged(parts: list[str]) -> dict[str, Any]:
     return whole | {"repeats": repeats, "old": old}
 
 
-def ranges(said: Mapping[str, Any]) -> dict[Place, PartitionSpan]:
+def ranges(facts: Mapping[str, Any]) -> dict[Place, PartitionSpan]:
     """What several shares have read of each partition together."""
     found: dict[Place, PartitionSpan] = {}
-    for topic, part, low, high, records in said["seen"]:
+    for topic, part, low, high, records in facts["seen"]:
         before = found.get((topic, part), PartitionSpan(low, high, 0))
         found[topic, part] = PartitionSpan(min(low, before.low), max(high, before.high), before.records + records)
     return found

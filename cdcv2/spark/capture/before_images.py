@@ -45,9 +45,9 @@ from cdcv2.spark.capture.topics import SparkTopics
 from cdcv2.spark.session import tune
 
 #: The fact of a record, or the error for a malformed one; with its offset.
-Told: TypeAlias = tuple[int, Union[Fact, DecodeError]]
-_TOLD = "topic string, partition int, told binary"
-_TOLD_ARROW = pa.schema([("topic", pa.string()), ("partition", pa.int32()), ("told", pa.binary())])
+OffsetFact: TypeAlias = tuple[int, Union[Fact, DecodeError]]
+_FACTS = "topic string, partition int, facts binary"
+_FACTS_ARROW = pa.schema([("topic", pa.string()), ("partition", pa.int32()), ("facts", pa.binary())])
 
 
 class KeyedCapture(CaptureQuery):
@@ -75,7 +75,7 @@ class KeyedCapture(CaptureQuery):
             memory = _StateAdapter(
                 self._memory, self._remembered, recipe, specs, logs, lambda: self._capture.log_frontiers()
             )
-            self._capture = capture.Capture(recipe, logs, memory=memory, told=self._report_captured, times=times)
+            self._capture = capture.Capture(recipe, logs, memory=memory, on_release=self._report_captured, times=times)
             failing.pop_all()
         self._capture.will_seek()
         self._capture.reads(self._identities)
@@ -132,15 +132,15 @@ class KeyedCapture(CaptureQuery):
         """Release the logs. States nothing."""
         self._capture.close()
 
-    def _absorb(self, told: Mapping[Place, list[Told]]) -> DecodeError | None:
+    def _absorb(self, facts: Mapping[Place, list[OffsetFact]]) -> DecodeError | None:
         """Take the facts of each partition in order; returns the error of the first malformed record.
 
         From such a record on, nothing of its partition is taken: it must be read again, and judged again.
         """
-        seen = {place: PartitionSpan(found[0][0], found[-1][0], len(found)) for place, found in told.items()}
+        seen = {place: PartitionSpan(found[0][0], found[-1][0], len(found)) for place, found in facts.items()}
         self.topics.is_complete(self._capture.next_positions(), seen)
         wrong: list[DecodeError] = []
-        for place, found in sorted(told.items()):
+        for place, found in sorted(facts.items()):
             for offset, fact in found:
                 if isinstance(fact, DecodeError):
                     wrong.append(fact)
@@ -200,20 +200,20 @@ class _StateAdapter:
         return {} if written is None else {int(part): offset for part, offset in written["positions"].items()}
 
 
-def _facts(records: DataFrame, recipe: Recipe, start: Mapping[Place, int]) -> dict[Place, list[Told]]:
+def _facts(records: DataFrame, recipe: Recipe, start: Mapping[Place, int]) -> dict[Place, list[OffsetFact]]:
     """The facts of the records from ``start`` on, by partition, in order: read and classified by the executors."""
     function = partial(_classify, pickle.dumps(recipe), dict(start))
-    told: dict[Place, list[Told]] = {}
-    found = records.select(*RECORD_COLUMNS).mapInArrow(function, _TOLD).toArrow()
+    facts: dict[Place, list[OffsetFact]] = {}
+    found = records.select(*RECORD_COLUMNS).mapInArrow(function, _FACTS).toArrow()
     for topic, part, raw in zip(*(column.to_pylist() for column in found.columns)):
-        told.setdefault((topic, part), []).extend(pickle.loads(raw))
-    for ones in told.values():
+        facts.setdefault((topic, part), []).extend(pickle.loads(raw))
+    for ones in facts.values():
         ones.sort(key=_offset)
-    return told
+    return facts
 
 
-def _offset(told: Told) -> int:
-    return told[0]
+def _offset(fact: OffsetFact) -> int:
+    return fact[0]
 
 
 # -- on the executors
@@ -223,16 +223,16 @@ def _classify(
 ) -> Iterator[pa.RecordBatch]:
     recipe = unpickled(how)
     for batch in batches:
-        told: dict[Place, list[Told]] = {}
+        facts: dict[Place, list[OffsetFact]] = {}
         columns = [batch.column(name).to_pylist() for name in RECORD_COLUMNS]
         for record in map(Record._make, zip(*columns)):
             place = record.topic, record.partition
             if record.offset >= start.get(place, 0):
-                told.setdefault(place, []).append((record.offset, _reported(record, recipe)))
-        rows = [(*place, pickle.dumps(ones)) for place, ones in told.items()]
-        arrays = [pa.array(list(column), field.type) for column, field in zip(zip(*rows), _TOLD_ARROW)]
+                facts.setdefault(place, []).append((record.offset, _reported(record, recipe)))
+        rows = [(*place, pickle.dumps(ones)) for place, ones in facts.items()]
+        arrays = [pa.array(list(column), field.type) for column, field in zip(zip(*rows), _FACTS_ARROW)]
         if arrays:
-            yield pa.RecordBatch.from_arrays(arrays, schema=_TOLD_ARROW)
+            yield pa.RecordBatch.from_arrays(arrays, schema=_FACTS_ARROW)
 
 
 def _reported(record: Record, recipe: Recipe) -> Fact | DecodeError:

@@ -24,15 +24,15 @@ from cdcv2.spark.capture.batch_facts import BatchFacts, Screen
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-#: ``kind`` is ROW, SNAPSHOT or SAID; ``tx`` of a snapshot row is its LSN. ``number`` is the number of a row among those
-#: of its table in the transaction, ``order`` that among all.
-CLASSIFIED = "kind byte, table int, tx long, number long, order long, minus binary, plus binary, said string"
-ROW, SNAPSHOT, SAID = 0, 1, 2
+#: ``kind`` is ROW, SNAPSHOT or FACTS; ``tx`` of a snapshot row is its LSN. ``number`` is the number of a row among
+#: those of its table in the transaction, ``order`` that among all.
+CLASSIFIED = "kind byte, table int, tx long, number long, order long, minus binary, plus binary, facts string"
+ROW, SNAPSHOT, FACTS = 0, 1, 2
 RECORD_COLUMNS = ("topic", "partition", "offset", "key", "value")
 
 _ARROW = pa.schema([
     ("kind", pa.int8()), ("table", pa.int32()), ("tx", pa.int64()), ("number", pa.int64()),
-    ("order", pa.int64()), ("minus", pa.binary()), ("plus", pa.binary()), ("said", pa.string()),
+    ("order", pa.int64()), ("minus", pa.binary()), ("plus", pa.binary()), ("facts", pa.string()),
 ])
 
 
@@ -67,12 +67,12 @@ def _classify(
     recipe = unpickled(how)
     tables = tuple(sorted(recipe.tables))
     for batch in batches:
-        said = BatchFacts(tables)
+        facts = BatchFacts(tables)
         rows = _Columns(recipe, tables)
         columns = [batch.column(name).to_pylist() for name in RECORD_COLUMNS]
         for record in map(Record._make, zip(*columns)):
-            _take(record, recipe, screen, said, rows)
-        yield rows.batch(said.to_json() if counted else None)
+            _take(record, recipe, screen, facts, rows)
+        yield rows.batch(facts.to_json() if counted else None)
 
 
 def _scanned(how: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -90,17 +90,17 @@ def _scanned(how: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Recor
         yield pa.RecordBatch.from_arrays([pa.array(sorted(lsns), pa.int64())], names=["lsn"])
 
 
-def _take(record: Record, recipe: Recipe, screen: Screen, said: BatchFacts, rows: _Columns) -> None:
+def _take(record: Record, recipe: Recipe, screen: Screen, facts: BatchFacts, rows: _Columns) -> None:
     place = record.topic, record.partition
     if not screen.is_new(place, record.offset):
         return
-    said.read(place, record.offset)
+    facts.read(place, record.offset)
     try:
         fact = classify(record, recipe)
-        if said.add(fact, record.position, screen):
+        if facts.add(fact, record.position, screen):
             rows.add(fact)
     except DecodeError as error:
-        said.garbled(record.position, error.reason)
+        facts.garbled(record.position, error.reason)
 
 
 class _Columns:
@@ -132,13 +132,13 @@ class _Columns:
         minus.append(gone)
         plus.append(come)
 
-    def batch(self, said: str | None) -> pa.RecordBatch:
+    def batch(self, facts: str | None) -> pa.RecordBatch:
         """The Arrow batch, with the other facts in a last row of its own."""
         texts: list[str | None] = [None] * len(self._columns[0])
-        if said is not None:
-            for column, value in zip(self._columns, (SAID, None, None, None, None, None, None)):
+        if facts is not None:
+            for column, value in zip(self._columns, (FACTS, None, None, None, None, None, None)):
                 column.append(value)
-            texts.append(said)
+            texts.append(facts)
         arrays = [pa.array(column, field.type) for column, field in zip((*self._columns, texts), _ARROW)]
         return pa.RecordBatch.from_arrays(arrays, schema=_ARROW)
 

@@ -40,7 +40,7 @@ from cdcv2.logs.description import LogDescription
 from cdcv2.logs.log_set import describe_log_set
 from cdcv2.logs.release_times import Clock, ReleaseTimes
 from cdcv2.spark.capture.batch_facts import Screen, merged, ranges
-from cdcv2.spark.capture.classify import ROW, SAID, SNAPSHOT, classified
+from cdcv2.spark.capture.classify import FACTS, ROW, SNAPSHOT, classified
 from cdcv2.spark.capture.log_set import FrameLogs, ReleaseChanges
 from cdcv2.spark.capture.logs import TableLogs, consolidated
 from cdcv2.spark.capture.query import CaptureQuery
@@ -108,15 +108,15 @@ class SparkCapture(CaptureQuery):
         spark = tune(frame.sparkSession)
         failpoints.reach(BEGUN)
         screen = self._tally.screen()
-        told = classified(frame, self.recipe, screen).persist()
+        records = classified(frame, self.recipe, screen).persist()
         try:
-            self._count(told, spark)
-            self._release_all(told, screen, spark)
+            self._count(records, spark)
+            self._release_all(records, screen, spark)
             if self.commits.searches_resnapshot:
                 self._seek(spark, self.commits, self._tally.counted)
-                self._release_all(told, screen, spark)
+                self._release_all(records, screen, spark)
         finally:
-            told.unpersist()
+            records.unpersist()
         self._report_waiting(
             spark, self._tally.records, self._tally.repeats, self._counted.waiting, self.commits.open_transactions()
         )
@@ -136,23 +136,23 @@ class SparkCapture(CaptureQuery):
         if error is not None:
             raise error
 
-    def _count(self, told: DataFrame, spark: SparkSession) -> None:
-        parts = told.where(F.col("kind") == SAID).select("said").toArrow().column("said").to_pylist()
-        said = merged(parts)
-        self.topics.is_complete(self._tally.counted, ranges(said))
-        self._old.seen(said["old"])
-        self._tally.absorb(said)
+    def _count(self, records: DataFrame, spark: SparkSession) -> None:
+        parts = records.where(F.col("kind") == FACTS).select("facts").toArrow().column("facts").to_pylist()
+        facts = merged(parts)
+        self.topics.is_complete(self._tally.counted, ranges(facts))
+        self._old.seen(facts["old"])
+        self._tally.absorb(facts)
         if self.commits.needs_ends:
             self.engine.ends_read(self.topics.ends(spark), self._tally.counted)
         failpoints.reach(COUNTED)
 
-    def _release_all(self, told: DataFrame, screen: Screen, spark: SparkSession) -> None:
+    def _release_all(self, records: DataFrame, screen: Screen, spark: SparkSession) -> None:
         while (release := self.engine.ready()) is not None:
-            self._release(release, told, screen, spark)
+            self._release(release, records, screen, spark)
 
-    def _release(self, release: Release, told: DataFrame, screen: Screen, spark: SparkSession) -> None:
+    def _release(self, release: Release, records: DataFrame, screen: Screen, spark: SparkSession) -> None:
         reading = self._counted.reading(release)
-        rows = self._rows(reading, told, screen, spark)
+        rows = self._rows(reading, records, screen, spark)
         if reading.repeats:
             # Rows of the snapshot have no number: those that are equal are several, and none of them comes twice.
             numbered = F.col("number").isNotNull()
@@ -188,7 +188,7 @@ class SparkCapture(CaptureQuery):
             )
         )
 
-    def _rows(self, reading: ReadPlan, told: DataFrame, screen: Screen, spark: SparkSession) -> DataFrame:
+    def _rows(self, reading: ReadPlan, records: DataFrame, screen: Screen, spark: SparkSession) -> DataFrame:
         """The records of a release: ``table, time, tx, number, order, minus, plus``."""
         frames = []
         earlier = {
@@ -196,7 +196,7 @@ class SparkCapture(CaptureQuery):
             for place, (low, high) in reading.ranges.items() if low < screen.start.get(place, 0)
         }
         if any(high >= screen.start.get(place, 0) for place, (_, high) in reading.ranges.items()) or not earlier:
-            frames.append(told)
+            frames.append(records)
         if earlier:
             again = Screen({}, screen.through, screen.base)
             frames.append(classified(self.topics.ranges(spark, earlier), self.recipe, again, counted=False))

@@ -48,37 +48,37 @@ class Tally:
 
     # -- counting
 
-    def absorb(self, said: Mapping[str, Any]) -> None:
+    def absorb(self, facts: Mapping[str, Any]) -> None:
         """Count the facts of the new records of a micro-batch (:func:`~cdcv2.spark.capture.batch_facts.merged`)."""
         self._counted_before = dict(self.counted)
-        for topic, part, _, high, count in said["seen"]:
+        for topic, part, _, high, count in facts["seen"]:
             place = topic, part
             self.counted[place] = max(high + 1, self.counted.get(place, 0))
             self.records += count
-        self._repeats += said["repeats"]
-        self._errors += [(Position(*error[:3]), error[3]) for error in said["errors"]]
-        self._absorb_snapshot(said)
+        self._repeats += facts["repeats"]
+        self._errors += [(Position(*error[:3]), error[3]) for error in facts["errors"]]
+        self._absorb_snapshot(facts)
         # In the order of their topic.
-        for offset, tx, *end in sorted([*said["begins"], *said["ends"]], key=lambda item: item[0]):
+        for offset, tx, *end in sorted([*facts["begins"], *facts["ends"]], key=lambda item: item[0]):
             if end:
                 self._absorb_end(offset, tx, *end)
             else:
                 self._commits.begin(tx)
-        for table, tx, seq, topic, part, low, high, *group in said["rows"]:
+        for table, tx, seq, topic, part, low, high, *group in facts["rows"]:
             self._absorb_rows(self._tables[table], tx, seq, (topic, part), low, high, *group)
-        for number, tx, lsn, seq, order, topic, part, offset, *why in said["halts"]:
+        for number, tx, lsn, seq, order, topic, part, offset, *why in facts["halts"]:
             self._engine.halt(self._tables[number], tx, lsn, seq, order, (topic, part), offset, *why)
         self._engine.read_to(self.counted)
 
-    def _absorb_snapshot(self, said: Mapping[str, Any]) -> None:
-        for offset, kind, table, rows, status in sorted(said["notifications"], key=lambda item: item[0]):
+    def _absorb_snapshot(self, facts: Mapping[str, Any]) -> None:
+        for offset, kind, table, rows, status in sorted(facts["notifications"], key=lambda item: item[0]):
             self._engine.notification(kind, table, rows, self._notifications, offset, status)
-        for number, lsn, topic, part, low, high, count in said["snapshot"]:
+        for number, lsn, topic, part, low, high, count in facts["snapshot"]:
             table, place = self._tables[number], (topic, part)
             keep = partial(self._rows.keep_of_snapshot, (table, lsn), place, low, high, count)
             if not self._engine.snapshot_rows(table, lsn, place, high, keep, count):
                 self._repeats += count
-        for marker, topic, part, offset in said["marks"]:
+        for marker, topic, part, offset in facts["marks"]:
             self._commits.snapshot_marked(marker, Position(topic, part, offset))
 
     def _absorb_end(self, offset: int, tx: int, lsn: int, counts: list[list[int]], ts_ms: int | None) -> None:
@@ -86,11 +86,11 @@ class Tally:
         self._engine.end(tx, lsn, counted, ts_ms, self._transactions, offset)
 
     def _absorb_rows(
-        self, table: str, tx: int, seq: int | None, place: Place, low: int, high: int, anew: bool, had: bool,
+        self, table: str, tx: int, seq: int | None, place: Place, low: int, high: int, renumbered: bool, had: bool,
         orders: list[int], places: list[int], ops: str,
     ) -> None:
         keep = partial(self._rows.keep, table, tx, seq, place, (low, high), orders, places, ops)
-        if not self._engine.rows(table, tx, seq, place, max(orders), keep, numbers_anew=anew, had=had):
+        if not self._engine.rows(table, tx, seq, place, max(orders), keep, renumbered=renumbered, had=had):
             self._repeats += len(orders)
 
     def positions(self) -> dict[Place, int]:

@@ -22,7 +22,7 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.errors import DecodeError
 from cdcv2.spark.capture.report import CaptureReport
 from cdcv2.spark.job import translated
-from cdcv2.spark.remap_capture.classify import HEARD, PLAIN, TOLD, ShareFacts, bound
+from cdcv2.spark.remap_capture.classify import DRIVER_COLUMNS, HEARD, PLAIN, ShareFacts, bound
 from cdcv2.spark.remap_capture.frames import Frames
 from cdcv2.spark.remap_capture.outputs import BoundOutput, RangeShare
 from cdcv2.timeline.ranges import BoundRanges
@@ -94,10 +94,10 @@ class BoundCapture(SharedCapture):
         frame = self._kept = bound(records, self._readers, stretch).persist()
         shares = [RangeShare(frame, sorted(stretch.end)) for _ in self._bound]
         heard = list[ShareFacts]()
-        told = frame.where(F.col("kind") != PLAIN).select(*TOLD).toArrow()
-        for kind, output, *row, said in zip(*(column.to_pylist() for column in told.columns)):
+        reports = frame.where(F.col("kind") != PLAIN).select(*DRIVER_COLUMNS).toArrow()
+        for kind, output, *row, facts in zip(*(column.to_pylist() for column in reports.columns)):
             if kind == HEARD:
-                heard.append(ShareFacts.read(said))
+                heard.append(ShareFacts.read(facts))
             else:
                 shares[output].rows.append(tuple(row))
         for number, (output_of, share) in enumerate(zip(self._bound, shares)):

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from cdcv2.capture.bound_facts import timeline_fact
 from cdcv2.capture.facts import Notification, PartialChangeFact, Record, RowFact, SnapshotRow
-from cdcv2.capture.open_records import SNAPSHOT as SNAPSHOT_TX, BeginRecord, RowRecord, Said
+from cdcv2.capture.open_records import SNAPSHOT as SNAPSHOT_TX, BeginRecord, RowRecord, SourceRecord
 from cdcv2.connectors.debezium.envelope import FROM_STATE, Recipe, classify
 from cdcv2.connectors.plain import PlainRows
 from cdcv2.errors import Cdcv2Error, DecodeError
@@ -34,16 +34,16 @@ if TYPE_CHECKING:
 
 #: ``kind`` is ROW, PLAIN or HEARD; ``output`` and ``table`` are numbers; ``place`` is one of the stretch, in order;
 #: ``tx`` is NO_TX for a row of the snapshot, whose ``number`` is its offset. ``of_table`` is the row's number among
-#: those of its table, ``anew`` whether its connector renumbers the rows of a transaction.
+#: those of its table, ``renumbered`` whether its connector renumbers the rows of a transaction.
 BOUND = (
     "kind byte, output int, table int, time long, tx long, number long, place int, after long, "
-    "of_table long, anew boolean, "
+    "of_table long, renumbered boolean, "
     "minus binary, plus binary, minus_mark binary, plus_mark binary, heard binary"
 )
 #: What of it the driver reads.
-TOLD = (
-    "kind", "output", "table", "time", "tx", "number", "place", "after", "of_table", "anew", "minus_mark", "plus_mark",
-    "heard",
+DRIVER_COLUMNS = (
+    "kind", "output", "table", "time", "tx", "number", "place", "after", "of_table", "renumbered", "minus_mark",
+    "plus_mark", "heard",
 )
 ROW, PLAIN, HEARD = 0, 1, 2
 NO_TX = -1
@@ -52,7 +52,7 @@ RECORD_COLUMNS = ("topic", "partition", "offset", "key", "value")
 _ARROW = pa.schema([
     ("kind", pa.int8()), ("output", pa.int32()), ("table", pa.int32()), ("time", pa.int64()), ("tx", pa.int64()),
     ("number", pa.int64()), ("place", pa.int32()), ("after", pa.int64()),
-    ("of_table", pa.int64()), ("anew", pa.bool_()), ("minus", pa.binary()), ("plus", pa.binary()),
+    ("of_table", pa.int64()), ("renumbered", pa.bool_()), ("minus", pa.binary()), ("plus", pa.binary()),
     ("minus_mark", pa.binary()), ("plus_mark", pa.binary()), ("heard", pa.binary()),
 ])  # fmt: skip
 
@@ -73,7 +73,7 @@ class ShareFacts:
     #: The malformed ones, with their times.
     wrong: list[tuple[int, DecodeError]] = field(default_factory=list)
     #: (output, time, offset, fact)
-    told: list[tuple[int, int, int, Union[Said, BeginRecord, Notification]]] = field(default_factory=list)
+    reports: list[tuple[int, int, int, Union[SourceRecord, BeginRecord, Notification]]] = field(default_factory=list)
     #: (output, table, time) of plain rows -> how many
     plain: dict[tuple[int, int, int], int] = field(default_factory=dict)
     #: Outputs with records of a connector that renumbers the rows of a transaction.
@@ -149,7 +149,7 @@ class _DatabaseClassifier:
                 *(None if data is None else mark(data) for data in images), None,
             ))
         elif one is not None:
-            heard.told.append((self._output, into, record.offset, one))
+            heard.reports.append((self._output, into, record.offset, one))
 
 
 class _KeyedClassifier:
@@ -165,7 +165,7 @@ class _KeyedClassifier:
             heard.old.add(self._output)
         one = fact if isinstance(fact, Notification) else timeline_fact(fact)
         if one is not None:
-            heard.told.append((self._output, into, record.offset, one))
+            heard.reports.append((self._output, into, record.offset, one))
 
 
 class _PlainClassifier:

@@ -49,19 +49,19 @@ _ROWS = pa.schema([
 class RangeShare:
     """The part of a range for one output: the frame of all its rows, BOUND, and the facts for the driver.
 
-    ``rows`` are ``(table, time, tx, number, place, after, of_table, anew, minus_mark, plus_mark)``.
+    ``rows`` are ``(table, time, tx, number, place, after, of_table, renumbered, minus_mark, plus_mark)``.
     """
 
     frame: DataFrame
     places: Sequence[Place]
     rows: list[tuple[Any, ...]] = field(default_factory=list)
-    told: list[tuple[int, int, Any]] = field(default_factory=list)
+    reports: list[tuple[int, int, Any]] = field(default_factory=list)
     plain: dict[tuple[int, int], int] = field(default_factory=dict)
     old: bool = False
 
     def add(self, heard: ShareFacts, number: int) -> None:
         """Add the facts of some records for the output of this number."""
-        self.told.extend(one[1:] for one in heard.told if one[0] == number)
+        self.reports.extend(one[1:] for one in heard.reports if one[0] == number)
         self.old |= number in heard.old
         for (output, table, time), count in heard.plain.items():
             if output == number:
@@ -208,12 +208,12 @@ class BoundDatabase(Database):
         if share is None:
             return
         tables, places = self._logs.tables, share.places
-        for table, time, tx, number, place, after, of_table, anew, minus, plus in share.rows:
+        for table, time, tx, number, place, after, of_table, renumbered, minus, plus in share.rows:
             changes = ((minus, -1),) if plus is None else ((plus, 1),) if minus is None else ((minus, -1), (plus, 1))
             if tx == NO_TX:
                 self.receive(RowRecord(tables[table], SNAPSHOT, (*places[place], number), after, changes), time)
             else:
-                self.receive(RowRecord(tables[table], tx, number, after, changes, of_table, anew), time)
+                self.receive(RowRecord(tables[table], tx, number, after, changes, of_table, renumbered), time)
         take_facts(self, share)
 
     def _written(self, frontier: Antichain) -> Iterator[tuple[Held, int]]:
@@ -308,7 +308,7 @@ def take_facts(database: Database, share: RangeShare) -> None:
     """Have a database take the facts that the driver received, each at its time."""
     database.old.seen(share.old)
     # Notifications have an order, and one partition.
-    for time, _, one in sorted(share.told, key=lambda told: told[:2]):
+    for time, _, one in sorted(share.reports, key=lambda report: report[:2]):
         if isinstance(one, Notification):
             database.notified(one, time)
         else:

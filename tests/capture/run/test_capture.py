@@ -391,7 +391,7 @@ def test_an_unfit_row_of_the_snapshot_stops_at_once() -> None:
 def test_the_assumed_snapshot_is_said(caplog: pytest.LogCaptureFixture) -> None:
     """Nothing stated how many rows it has: the log line and the report show it."""
     told: list[ReleaseReport] = []
-    capture = Capture(recipe(), new_logs(), told=told.append)
+    capture = Capture(recipe(), new_logs(), on_release=told.append)
     capture.absorb_fact(SnapshotRow(A, 1000, "last", "x", place(A, 0)), place(A, 0))
     assert capture.needs_ends
     capture.ends_read({(f"{PREFIX}.{A}", 0): 1, (f"{PREFIX}.{B}", 0): 0, (f"{PREFIX}.transaction", 0): 99})
@@ -403,7 +403,7 @@ def test_the_assumed_snapshot_is_said(caplog: pytest.LogCaptureFixture) -> None:
 def test_what_is_told_after_a_release() -> None:
     """For progress: what came, what is open, and why it waits."""
     told: list[ReleaseReport] = []
-    capture = Capture(recipe(snapshot="none"), new_logs(), told=told.append)
+    capture = Capture(recipe(snapshot="none"), new_logs(), on_release=told.append)
     capture.absorb_fact(*row(A, 5, 1, 0, (("x", 1),)))
     capture.absorb_fact(*end(5, 70, {A: 1}, 0))
     capture.absorb_fact(*end(6, 80, {B: 2}, 1))

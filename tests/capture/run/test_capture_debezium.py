@@ -161,7 +161,7 @@ def test_a_connector_killed_twice_arrives_whole(servers: Servers) -> None:
         transfers(servers.connection, chance, 60)
         ((done,),) = servers.connection.execute("SELECT pg_current_wal_insert_lsn() - '0/0'").fetchall()
         servers.connection.execute("SELECT pg_logical_emit_message(true, 'marker', '')")
-        with Capture(how, dict(logs), told=told.append) as capture:
+        with Capture(how, dict(logs), on_release=told.append) as capture:
             # The marker is the only transaction that was committed behind there.
             run(capture, topics, follow=True, stopping=lambda: not is_before(capture.frontier, int(done) + 1))
     assert {table: truth(servers.connection, table) for table in TABLES} == contents(logs)

@@ -64,7 +64,7 @@ def feed(run: str, capture: Capture, chance: random.Random) -> SourceStop:
 def in_order(run: str) -> tuple[Logs, SourceStop, list[ReleaseReport]]:
     """The run as it was recorded, by arrival, from the records themselves."""
     logs, told = new_logs(), list[ReleaseReport]()
-    with Capture(recipe(run), logs, told=told.append) as capture, pytest.raises(SourceStop) as caught:
+    with Capture(recipe(run), logs, on_release=told.append) as capture, pytest.raises(SourceStop) as caught:
         for number, record in enumerate(dump(run).read()):
             capture.absorb(record)
             if capture.needs_ends:

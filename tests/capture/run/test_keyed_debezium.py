@@ -113,7 +113,7 @@ def truth(connection: Any, table: str, kind: RowType) -> Counter[Any]:
 
 def left_out(told: list[Fact], kind: RowType) -> set[str]:
     """The columns whose untouched values some record leaves out."""
-    items = [fact.told for fact in told if isinstance(fact, PartialChangeFact) and fact.table == "public.items"]
+    items = [fact.change for fact in told if isinstance(fact, PartialChangeFact) and fact.table == "public.items"]
     return {column for one in items if one.new is not None for column in kind.columns if column not in one.new.columns}
 
 
@@ -171,7 +171,7 @@ def test_tables_as_people_have_them_arrive_whole(servers: Servers, tmp_path: Pat
                 run(capture, topics, follow=True, stopping=lambda: not is_before(capture.frontier, int(done) + 1))
         told = [classify(item, how) for item in topics.read({}) if isinstance(item, Record)]
     assert {"public.notes"} == identity
-    assert {"u", "d", "c", "t"} == {fact.told.op for fact in told if isinstance(fact, PartialChangeFact)}
+    assert {"u", "d", "c", "t"} == {fact.change.op for fact in told if isinstance(fact, PartialChangeFact)}
     assert set(LARGE) == left_out(told, kinds["public.items"])
     held = {table: truth(servers.connection, table, kinds[table]) for table in TABLES}
     assert held == contents({table: log.durable for table, log in logs.items()})

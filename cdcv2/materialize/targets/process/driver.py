@@ -81,7 +81,7 @@ class ProcessDriver(Driver):
         self._state: dict[str, Any] = {}
         self._applied: list[Any] = []
         self._agreed: list[Any] | None = None
-        self._untold = False
+        self._unapplied = False
         # What it was asked, and the content of Apply, until it has answered that without a state.
         self._spec: Spec | None = None
         self._last: dict[str, Any] = {}
@@ -118,7 +118,7 @@ class ProcessDriver(Driver):
             self.prepare(message)
         self._turns.record(message)
         spec = self._spec
-        self._untold = self._applied != spec.bindings or self._agreed is not None
+        self._unapplied = self._applied != spec.bindings or self._agreed is not None
         self._applied, self._agreed = spec.bindings, None
         pairs = zip(message.tables, spec.bindings)
         self._documents = [Documents(table, one["fieldSelection"]["values"]) for table, one in pairs]
@@ -133,8 +133,8 @@ class ProcessDriver(Driver):
         """See :class:`Driver`. The recovery log learns here, at first, what was applied."""
         self._send(message, {"acknowledge": {}})
         response = self._expect(Acknowledged, self._acknowledge_patience)
-        if self._untold:
-            self._untold = False
+        if self._unapplied:
+            self._unapplied = False
             return Acknowledged(self._full_patch())
         return response
 
