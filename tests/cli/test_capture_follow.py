@@ -25,6 +25,7 @@ from cdcv2.errors import MissingLogError
 from cdcv2.protocol.log import Place
 from cdcv2.rows.row_type import RowType
 from tests.cli.conftest import Run
+from tests.cli.test_command_capture_edges import note, row, scanned
 
 ROW = {"type": "record", "name": "t", "fields": [{"name": "id", "type": "int"}]}
 ENDS = [
@@ -144,6 +145,56 @@ def test_it_waits_for_the_transaction_topic_and_reports_how_far_it_is(run: Run, 
         "cdcv2 capture: nothing is complete yet: 0 transactions, 0 rows; 3 records to be read",
         "cdcv2 capture: complete through 72: 3 transactions, 0 rows; nothing is open",
     ] == [line for line in lines if "transactions, " in line]
+
+
+class IdleSource(Cluster):
+    """A source whose snapshot is in its topics, and in which nothing was committed since the connector started."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        lines = [note(0, "STARTED"), scanned(1, 2), note(2, "COMPLETED"), row(0, 0, 1), row(0, 1, 2)]
+        plain = map(json.loads, lines)
+        self.records = [Record(one["topic"], 0, one["offset"], None, one["value"].encode()) for one in plain]
+
+    def topics(self) -> list[str]:
+        """All but the transaction topic."""
+        return ["p.public.t", "p.notifications"]
+
+    def waits(self) -> str | None:
+        """The transaction topic."""
+        return "there is no topic 'p.transaction'"
+
+    def read(self, positions: Mapping[Place, int], *, follow: bool = False) -> Iterator[Item]:
+        """The snapshot, then nothing for ever."""
+        yield from self.records
+        while True:
+            self.turn(5)
+            yield None
+
+    def ends(self) -> dict[Place, int]:
+        """Those of the snapshot."""
+        return {("p.public.t", 0): 2, ("p.notifications", 0): 3}
+
+    def unread(self) -> int:
+        """Nothing."""
+        return 0
+
+
+def test_the_snapshot_of_an_idle_source_is_released_before_the_first_transaction(
+    run: Run, words: list[object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By commit times it needs no END; the line names the topic that is waited for all the same."""
+    source = IdleSource()
+    monkeypatch.setattr(kafka_topics, "KafkaTopics", source)
+    monkeypatch.setattr(capture, "Lines", partial(Lines, clock=lambda: source.now))
+    fields = [{"name": "id", "type": "int"}, {"name": "v", "type": ["null", "int"]}]
+    (tmp_path / "rows" / "public.t.avsc").write_text(json.dumps({"type": "record", "name": "t", "fields": fields}))
+    said = run("capture", "kafka", "--bootstrap", "nobody:1", "--prefix", "p", "--rows", tmp_path / "rows", "--follow",
+               "--notifications", "p.notifications", "--into", tmp_path / "logs")  # fmt: skip
+
+    line = "cdcv2 capture: complete through 100: 0 transactions, 2 rows; there is no topic 'p.transaction'"
+    assert (0, True) == (said.code, line in said.err.splitlines()), said
+    assert ["id,v", "1,0", "2,0"] == run("as-of", tmp_path / "logs", "--table", "public.t").out.splitlines()
 
 
 def test_on_a_remap_it_does_so_too(run: Run, words: list[object], tmp_path: Path) -> None:
