@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from types import TracebackType
 from typing import IO
@@ -13,8 +17,32 @@ from typing import IO
 from cdcv2.errors import OutputError
 
 
+#: How the line of a command begins.
+_COMMAND = re.compile(r"\Acdcv2 [a-z-]+: ")
 # Names of files that are open already, as /dev/stdout: a reader would not look at another in their place.
 _OPEN_FILES = ("/dev/std", "/dev/fd/", "/proc/")
+
+
+#: The part of a larger command that speaks in this thread.
+_PART: ContextVar[str | None] = ContextVar("part", default=None)
+
+
+@contextmanager
+def part_of(name: str) -> Iterator[None]:
+    """Within the block, what is printed in this thread begins with the name of a part, and not with its command."""
+    token = _PART.set(name)
+    try:
+        yield
+    finally:
+        _PART.reset(token)
+
+
+def _of_part(text: str, command: str = "") -> str:
+    """The text as the part's, behind the ``command`` that runs it; as it is where no part speaks."""
+    part = _PART.get()
+    if part is None:
+        return text
+    return f"{command}{part}: {_COMMAND.sub('', text, count=1).removeprefix(f'{part}: ')}"
 
 
 class ResultOutput:
@@ -90,7 +118,8 @@ class ResultOutput:
     def line(self, text: str) -> None:
         """Write one line."""
         try:
-            print(text, file=self._file or sys.stdout)
+            # In one piece: parts of a command print at once.
+            print(f"{_of_part(text) if self._file is None else text}\n", end="", file=self._file or sys.stdout)
         except BrokenPipeError:
             raise
         except UnicodeEncodeError as error:
@@ -114,7 +143,7 @@ class ResultOutput:
 def remark(text: str) -> None:
     """Print a remark on the result to standard error; if that is closed, the result stands all the same."""
     try:
-        print(text, file=sys.stderr)
+        print(f"{_of_part(text, 'cdcv2 run: ')}\n", end="", file=sys.stderr)
     except OSError:
         forget(sys.stderr)
 

@@ -36,6 +36,7 @@ COMMANDS = {
     "open-transactions": "print the open transactions of a capture",
     "mangle": "copy logs, duplicated, reordered and re-batched",
     "materialize": "keep views of logs in another system, without Spark",
+    "run": "run a pipeline file: captures and views in one process",
     "compare": "prove that source, logs and target have the same",
     "orphans": "remove files that dead transactions have left",
     "rows": "make the row type of a table",

@@ -5,7 +5,22 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from types import FrameType
+
+
+#: The wish of the command that runs this one as a part, in this thread.
+_WISH: ContextVar[Callable[[], bool] | None] = ContextVar("wish", default=None)
+
+
+@contextmanager
+def stopped_by(wish: Callable[[], bool]) -> Iterator[None]:
+    """Within the block, commands that are run in this thread stop when ``wish`` is true, whatever signals come."""
+    token = _WISH.set(wish)
+    try:
+        yield
+    finally:
+        _WISH.reset(token)
 
 
 @contextmanager
@@ -13,8 +28,12 @@ def stop_signals() -> Iterator[Callable[[], bool]]:
     """Within the block, SIGTERM and the first Ctrl-C are wishes that can be asked for; a second Ctrl-C interrupts.
 
     So the command can write what is complete, and report how far it is, before the block ends. Raises
-    KeyboardInterrupt at the end of it, if the last wish was Ctrl-C.
+    KeyboardInterrupt at the end of it, if the last wish was Ctrl-C. Within :func:`stopped_by` its wish counts instead.
     """
+    wish = _WISH.get()
+    if wish is not None:
+        yield wish
+        return
     received: list[int] = []
 
     def receive(number: int, frame: FrameType | None) -> None:

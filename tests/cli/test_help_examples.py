@@ -31,6 +31,16 @@ bindings:
 target: {driver: lake, folder: lake}
 recovery_log: recovery
 """
+PIPELINE = """
+pipeline: shop
+sources: {shop: {prefix: clean_full}}
+captures: {shop: {from: topics.jsonl.gz, into: of-pipeline}}
+views:
+  shop-files:
+    bindings: [{log: public.orders, target: orders, key: [id]}]
+    target: {driver: lake, folder: lake-of-pipeline}
+    recovery_log: recovery-of-pipeline
+"""
 JOB_MODULES: dict[str, ModuleType] = {"capture": capture_job, "materialize": materialize, "replay": replay}
 JOBS = {name: module.parser for name, module in JOB_MODULES.items()}
 EXAMPLES = [(name, line) for name in COMMANDS for line, _ in module_of(name).EXAMPLES]
@@ -46,6 +56,7 @@ def folder(captured: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
     envelope = {**ENVELOPE, "payload": {"source": {"schema": "public", "table": "orders"}}}
     (tmp_path / "record.json").write_text(json.dumps(envelope), "utf-8")
     (tmp_path / "shop-lake.yaml").write_text(LAKE, "utf-8")
+    (tmp_path / "shop-pipeline.yaml").write_text(PIPELINE, "utf-8")
     (tmp_path / "web").mkdir()
     clicks = {"type": "record", "name": "clicks", "fields": [{"name": "page", "type": "string"}]}
     (tmp_path / "web" / "clicks.avsc").write_text(json.dumps(clicks), "utf-8")

@@ -95,6 +95,7 @@ WORDS: dict[str, dict[str, Any]] = {
     "log": {"metavar": "LOG", "type": place, "help": "a log: a directory, kafka:TOPIC, or TABLE=one of these"},
     "remap": {"metavar": "REMAP", "type": remap_place, "help": "a shared remap: a directory, or kafka:TOPIC"},
     "file": {"metavar": "FILE.yaml", "help": "the file of cdcv2 materialize, or of a pipeline"},
+    "pipeline": {"metavar": "PIPELINE.yaml", "help": "the file of a pipeline (docs/operations/pipeline.md)"},
     "--app-name": {"metavar": "NAME", "help": "the application's name in Spark"},
     "--at": {"metavar": "TIME", "help": "the time that is asked for: "},
     "--bootstrap": {"metavar": "HOST:PORT", "help": "a broker of Kafka, where one is named"},

@@ -1,0 +1,45 @@
+"""What of a pipeline can be judged before anything starts: its captures and views, by the row types in their folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from cdcv2.cli.options.capture import recipe_of
+from cdcv2.cli.options.remap_capture import capture_request
+from cdcv2.cli.options.stream_capture import stream_topics
+from cdcv2.control.materialization_file import check_view
+from cdcv2.control.pipeline_file import CaptureFields, Pipeline
+from cdcv2.errors import UsageError
+from cdcv2.rows.row_type import RowType
+
+
+def check_pipeline(pipeline: Pipeline) -> dict[str, Mapping[str, RowType]]:
+    """Capture -> the logs that it writes, with the types of their rows. Nothing is made.
+
+    Raises UsageError with the line of what is wrong in a capture or a view. A view of logs that no capture of the
+    pipeline writes is judged when these are opened.
+    """
+    types = {name: row_types(capture) for name, capture in pipeline.captures.items()}
+    for view in pipeline.views.values():
+        if view.capture is not None:
+            check_view(view, types[view.capture])
+    return types
+
+
+def row_types(capture: CaptureFields) -> Mapping[str, RowType]:
+    """The logs that a capture writes for its tables, with the types of their rows.
+
+    Raises UsageError with the line of the capture, or of its option.
+    """
+    try:
+        if capture.arguments.stream:
+            return {table: one.records.row_type for table, one in stream_topics(capture.arguments).items()}
+        if capture.arguments.remap is None:
+            return recipe_of(capture.arguments).tables
+        asked = capture_request(capture.arguments)
+        types = {table: kind for table, (_, kind) in asked.plain.items()}
+        for recipe, names in asked.databases.values():
+            types |= {names[table]: kind for table, kind in recipe.tables.items()}
+        return types
+    except UsageError as error:
+        capture.fail(error)
