@@ -14,7 +14,7 @@ from cdcv2 import failpoints
 from cdcv2.capture.topics import TopicExtents
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import IncompleteError, MissingLogError, RefusedError, SourceStop
-from cdcv2.protocol.log import Place
+from cdcv2.protocol.log import Place, plain_places
 from cdcv2.timeline.minting import RemapLog, agree, run
 from cdcv2.timeline.partitioned import NOT_STARTED
 from cdcv2.timeline.positions import frontier, limited, of_topics, places
@@ -146,11 +146,7 @@ class Binder:
     def _begins(self, look: TopicExtents) -> dict[str, dict[str, int]]:
         """The first offsets of plain topics that have lost their first records."""
         plain = {of["topic"] for of in self.recipe.tables.values() if "topic" in of}
-        found: dict[str, dict[str, int]] = {}
-        for (topic, part), (low, _) in sorted(look.spans.items()):
-            if low and topic in plain:
-                found.setdefault(topic, {})[str(part)] = low
-        return found
+        return plain_places({place: low for place, (low, _) in look.spans.items() if low and place[0] in plain})
 
     def follow(self) -> None:
         """Read what is new in the remap."""

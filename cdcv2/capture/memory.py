@@ -16,7 +16,7 @@ from typing import Any
 
 from cdcv2.core.own_json import checked, reading
 from cdcv2.errors import ForeignStateError, RefusedError
-from cdcv2.protocol.log import Place
+from cdcv2.protocol.log import Place, places_from_plain, plain_places
 
 MEMORY_VERSION = 1
 
@@ -44,11 +44,8 @@ class CaptureMemory:
 
     def to_plain(self) -> dict[str, Any]:
         """The memory as JSON can hold it."""
-        positions: dict[str, dict[str, int]] = {}
-        for (topic, part), offset in sorted(self.positions.items()):
-            positions.setdefault(topic, {})[str(part)] = offset
         return {
-            "commits": self.commits, "positions": positions, "topics": dict(self.topics),
+            "commits": self.commits, "positions": plain_places(self.positions), "topics": dict(self.topics),
             "logs": dict(sorted(self.logs.items())),
         }
 
@@ -65,10 +62,7 @@ class CaptureMemory:
                     _check_log(log)
             if plain["commits"] is not None:
                 _check_commits(plain["commits"])
-            positions = {
-                (topic, int(part)): checked(offset, int)
-                for topic, parts in plain["positions"].items() for part, offset in parts.items()
-            }
+            positions = places_from_plain(plain["positions"])
             return cls(plain["commits"], positions, checked(plain.get("topics", {}), dict), plain["logs"])
 
 

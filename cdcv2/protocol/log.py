@@ -8,10 +8,11 @@ in a job's arguments or in a YAML file is a :class:`LogAddress`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
+from cdcv2.core.own_json import checked
 from cdcv2.errors import UsageError
 from cdcv2.protocol.messages import GarbledMessage, Message
 
@@ -137,6 +138,28 @@ class Entry(NamedTuple):
 
 #: A partition of a topic: the topic, and its number there.
 Place: TypeAlias = tuple[str, int]
+
+
+def plain_places(offsets: Mapping[Place, int]) -> dict[str, dict[str, int]]:
+    """An offset of each partition, as JSON can hold it. Cost: sorts them.
+
+    >>> plain_places({("orders", 1): 4, ("orders", 0): 7})
+    {'orders': {'0': 7, '1': 4}}
+    """
+    plain: dict[str, dict[str, int]] = {}
+    for (topic, part), offset in sorted(offsets.items()):
+        plain.setdefault(topic, {})[str(part)] = offset
+    return plain
+
+
+def places_from_plain(plain: Mapping[str, Mapping[str, int]]) -> dict[Place, int]:
+    """What :func:`plain_places` made this of. Raises TypeError and others for anything else. Cost: linear.
+
+    >>> places_from_plain({"orders": {"0": 7}})
+    {('orders', 0): 7}
+    """
+    return {(topic, int(part)): checked(at, int) for topic, parts in plain.items() for part, at in parts.items()}
+
 
 #: part -> the next offset to read there: everything before it has been read.
 Positions: TypeAlias = dict[int, int]

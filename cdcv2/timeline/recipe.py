@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cdcv2.errors import ForeignStateError
-from cdcv2.protocol.log import Place
+from cdcv2.protocol.log import Place, places_from_plain
 
 #: The version of the mapping from records to rows: a change of what is written needs a new one.
 #: :data:`~cdcv2.capture.released_transactions.KNOWN` is a part of it. Version 2: TEMP has the numbers of rows.
@@ -142,7 +142,7 @@ class BoundRecipe:
     @property
     def firsts(self) -> dict[Place, int]:
         """Where partitions begin, other than with their first offset."""
-        return {(topic, int(part)): at for topic, parts in self.begins.items() for part, at in parts.items()}
+        return places_from_plain(self.begins)
 
     @property
     def sources(self) -> set[str]:

@@ -25,7 +25,7 @@ from cdcv2.connectors.stream import BoundRecord, StreamRecords, UpdateRecord, se
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.own_json import reading
 from cdcv2.errors import DecodeError, ForeignStateError, MissingLogError, SourceStop, UnavailableError, UnsafeTopicError
-from cdcv2.protocol.log import Log, Place
+from cdcv2.protocol.log import Log, Place, places_from_plain, plain_places
 from cdcv2.protocol.writer import Writer
 
 VERSION = 1
@@ -77,8 +77,9 @@ class StreamTables:
             for table, one in tables.items()
         }
         #: Where each partition was read to, and the offsets before which updates may be repeats of this capture's own.
-        self.read: dict[Place, int] = _places(kept["positions"])
-        self._counted: dict[Place, int] = _places(kept["read"])
+        with reading("the memory of the capture", FORGET):
+            self.read: dict[Place, int] = places_from_plain(kept["positions"])
+            self._counted: dict[Place, int] = places_from_plain(kept["read"])
         self._topics: dict[str, str] = dict(kept["topics"])
         self._partitions: dict[str, int] = {}
         #: How many records were taken.
@@ -200,7 +201,7 @@ class StreamTables:
         counted = {place: max(at, self._counted.get(place, 0)) for place, at in self.read.items()}
         self._memory.save({
             "version": VERSION, "capture": self._identity, "topics": self._topics,
-            "positions": _plain_places(self.positions()), "read": _plain_places(counted),
+            "positions": plain_places(self.positions()), "read": plain_places(counted),
             "counts": {stream.table: stream.counts.plain() for stream in self._streams.values()},
             "logs": self._writers.export(),
         })
@@ -320,15 +321,3 @@ def check_span(place: Place, span: tuple[int, int], at: int, counted: int) -> No
             "(retention), not dumped, or the topic was made anew. Bring it back; or have the history written into a "
             "new topic, and capture that into new logs"
         )
-
-
-def _places(plain: Mapping[str, Mapping[str, int]]) -> dict[Place, int]:
-    with reading("the memory of the capture", FORGET):
-        return {(topic, int(part)): int(offset) for topic, at in plain.items() for part, offset in at.items()}
-
-
-def _plain_places(positions: Mapping[Place, int]) -> dict[str, dict[str, int]]:
-    plain: dict[str, dict[str, int]] = {}
-    for (topic, part), offset in sorted(positions.items()):
-        plain.setdefault(topic, {})[str(part)] = offset
-    return plain

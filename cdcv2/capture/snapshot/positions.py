@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from cdcv2.protocol.log import Place
+from cdcv2.protocol.log import Place, places_from_plain, plain_places
 
 
 class SnapshotRows:
@@ -68,11 +68,8 @@ class SnapshotRows:
         """What must survive, as plain JSON; None: no row is judged."""
         if self._released is None:
             return None
-        read: dict[str, dict[str, int]] = {}
-        for (topic, part), offset in sorted(self._read.items()):
-            read.setdefault(topic, {})[str(part)] = offset
         released = {table: list(of) for table, of in self._released.items()}
-        return {"released": released, "rows": dict(self._rows), "read": read}
+        return {"released": released, "rows": dict(self._rows), "read": plain_places(self._read)}
 
     @classmethod
     def restore(cls, plain: Mapping[str, Any] | None) -> SnapshotRows:
@@ -80,5 +77,5 @@ class SnapshotRows:
         rows = cls(None if plain is None else {table: (lsn, n) for table, (lsn, n) in plain["released"].items()})
         if plain is not None:
             rows._rows = dict(plain["rows"])
-            rows._read = {(topic, int(at)): offset for topic, of in plain["read"].items() for at, offset in of.items()}
+            rows._read = places_from_plain(plain["read"])
         return rows

@@ -24,7 +24,7 @@ from cdcv2.connectors.debezium.envelope import Recipe
 from cdcv2.connectors.debezium.topics_check import check_dumped, check_meet
 from cdcv2.connectors.dump_files import LINE_WITHOUT_VALUE, VALUE_NAMES, gap
 from cdcv2.errors import MalformedError, MissingLogError
-from cdcv2.protocol.log import Place
+from cdcv2.protocol.log import Place, plain_places
 from cdcv2.spark.capture.batch_facts import PartitionSpan
 from cdcv2.spark.paths import nameable, readable, streamable
 from cdcv2.spark.remap_capture.frames import kafka_frame
@@ -273,9 +273,7 @@ class SparkKafkaTopics:
 
     def stream(self, spark: SparkSession, positions: Mapping[Place, int]) -> DataFrame:
         """Exactly what is behind the positions; topics and partitions that appear later, from their start."""
-        start: dict[str, dict[str, int]] = {}
-        for topic, part in sorted(self._asked.ends()):
-            start.setdefault(topic, {})[str(part)] = positions.get((topic, part), _EARLIEST)
+        start = plain_places({place: positions.get(place, _EARLIEST) for place in self._asked.ends()})
         # A pattern, as a list would have to name topics that exist; Spark looks for it anywhere in a name.
         pattern = f"^({'|'.join(re.escape(topic) for topic in self._recipe.topics())})$"
         reader = spark.readStream.format("kafka").options(**reading(self._java)).option("subscribePattern", pattern)

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from cdcv2.capture.topics import Ranges
-from cdcv2.protocol.log import Place
+from cdcv2.protocol.log import Place, plain_places
 from cdcv2.spark.topics import reading, settings
 
 
@@ -61,12 +61,10 @@ def kafka_frame(
 ) -> DataFrame:
     """Records of these ranges, by Spark's source; ``java`` are the clients' settings. In at least so many tasks."""
     assign: dict[str, list[int]] = {}
-    first: dict[str, dict[str, int]] = {}
-    behind: dict[str, dict[str, int]] = {}
-    for (topic, part), (low, high) in sorted(ranges.items()):
+    for topic, part in sorted(ranges):
         assign.setdefault(topic, []).append(part)
-        first.setdefault(topic, {})[str(part)] = low
-        behind.setdefault(topic, {})[str(part)] = high
+    first = plain_places({place: low for place, (low, _) in ranges.items()})
+    behind = plain_places({place: high for place, (_, high) in ranges.items()})
     options = reading(java) | {
         "minPartitions": str(tasks),
         "assign": json.dumps(assign), "startingOffsets": json.dumps(first), "endingOffsets": json.dumps(behind),
