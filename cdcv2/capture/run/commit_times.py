@@ -128,9 +128,9 @@ class Capture:
         plain = self._memory.load() if self._memory is not None else None
         if plain is None:
             return CaptureMemory()
-        if plain.get("version") != VERSION or plain.get("capture") != identity(self._recipe):
+        if plain.get("version") != VERSION or plain.get("capture") != self._recipe.identity:
             raise ForeignStateError(
-                f"the memory is of the capture {plain.get('capture')}, this one is {identity(self._recipe)}: "
+                f"the memory is of the capture {plain.get('capture')}, this one is {self._recipe.identity}: "
                 "give each capture a memory and logs of its own"
             )
         memory = CaptureMemory.from_plain(plain)
@@ -401,7 +401,7 @@ class Capture:
         if self._memory is None or not self._engine.sure:
             return
         memory = CaptureMemory(self._commits.export(), self.positions(), self._topics, self._writers.export())
-        self._memory.save({"version": VERSION, "capture": identity(self._recipe), **memory.to_plain()})
+        self._memory.save({"version": VERSION, "capture": self._recipe.identity, **memory.to_plain()})
 
     def close(self) -> None:
         """Release the logs. States nothing."""
@@ -417,9 +417,3 @@ class Capture:
 def coverage_of(commits: CommitTransactions) -> TableCoverage:
     """The tables of which nothing is stated, as the connector does not cover them, or has not all of their rows."""
     return TableCoverage(tuple(sorted(commits.uncovered)), {}, tuple(sorted(commits.partial)))
-
-
-def identity(recipe: Recipe) -> dict[str, Any]:
-    """By what the memory of a capture is known to be of this recipe."""
-    rows = {table: row_type.fingerprint for table, row_type in sorted(recipe.tables.items())}
-    return {"prefix": recipe.prefix, "tables": rows}

@@ -139,6 +139,12 @@ class Recipe:
         object.__setattr__(self, "_topics", {self.topic(table): table for table in self.tables})
         object.__setattr__(self, "_readers", {table: ImageReader(kind) for table, kind in self.tables.items()})
 
+    @property
+    def identity(self) -> dict[str, Any]:
+        """By what the memory of a capture is known to be of this recipe: the prefix, and each table's row type."""
+        rows = {table: row_type.fingerprint for table, row_type in sorted(self.tables.items())}
+        return {"prefix": self.prefix, "tables": rows}
+
     def topic(self, table: str) -> str:
         """The topic of a table: what a topic's name cannot hold is an underscore in it, as the connector does it."""
         return _UNFIT_FOR_TOPIC.sub("_", f"{self.prefix}.{table}")

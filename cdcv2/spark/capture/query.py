@@ -205,11 +205,11 @@ class CaptureQuery(ABC):
 
 
 def _binding(recipe: Recipe, topics: SparkTopics, specs: Mapping[str, LogSpec]) -> dict[str, Any]:
-    binding: dict[str, Any] = {
-        "source": topics.binding(), "prefix": recipe.prefix, "transaction topic": recipe.transaction_topic,
-        "snapshot": recipe.snapshot,
+    """By what the memory is known to be of this capture: the recipe's identity, and where it reads and writes."""
+    rows = recipe.identity["tables"]
+    return {
+        "source": topics.binding(), "prefix": recipe.identity["prefix"],
+        "transaction topic": recipe.transaction_topic, "snapshot": recipe.snapshot,
+        **{f"row type of {table}": rows[table] for table in rows},
+        **{f"log of {table}": specs[table].name for table in rows},
     }
-    for table, row_type in sorted(recipe.tables.items()):
-        binding[f"row type of {table}"] = row_type.fingerprint
-        binding[f"log of {table}"] = specs[table].name
-    return binding
