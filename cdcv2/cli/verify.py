@@ -29,6 +29,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from cdcv2.capture.release import ASSUMED
 from cdcv2.cli.console import ResultOutput
 from cdcv2.cli.display import json_line, plain_position, raw_text
 from cdcv2.cli.disputes import add_quarantine_argument, quarantine_of, remark_disputes
@@ -277,7 +278,7 @@ def _text(
     ]
     lines += found.texts()
     if assumed:
-        lines.append("snapshot completeness assumed: no notification topic states how many rows it has")
+        lines.append(ASSUMED)
     lines += [
         f"{table}: assumed to have been empty at the snapshot, as the capture states (--empty)" for table in empty
     ]

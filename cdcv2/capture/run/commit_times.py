@@ -14,7 +14,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from cdcv2.capture import log_set
 from cdcv2.capture.before_images import Contents
@@ -27,7 +26,7 @@ from cdcv2.capture.facts import (
 )
 from cdcv2.capture.memory import CaptureMemory, declares_same, same_topics
 from cdcv2.capture.open_rows import OpenRows
-from cdcv2.capture.release import Release, WaitReason
+from cdcv2.capture.release import ASSUMED, Release, WaitReason
 from cdcv2.capture.run.source_check import raise_stop
 from cdcv2.capture.run.state_file import StateStore
 from cdcv2.capture.run.table_writers import CoveredTableLogs, TableWriters
@@ -371,7 +370,7 @@ class Capture:
         """All logs are stated: forget what is released, and remember how far that is."""
         self._engine.settle(release)
         if release.assumed:
-            LOGGER.warning("snapshot completeness assumed: no notification topic says how many rows it has")
+            LOGGER.warning(ASSUMED)
         self.save()
 
     def _updates(self, table: str, release: Release) -> Iterator[Update]:

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from cdcv2.capture.memory import declares_same, same_topics
-from cdcv2.capture.release import Release, WaitReason
+from cdcv2.capture.release import ASSUMED, Release, WaitReason
 from cdcv2.capture.released_ends import ReleasedEnds
 from cdcv2.capture.run.log_types import kept_types
 from cdcv2.connectors.debezium.envelope import Recipe
@@ -162,8 +162,7 @@ class CaptureQuery(ABC):
     def _report_release(self, release: Release, what: str, **facts: Any) -> None:
         self.transactions += len(release.transactions)
         if release.assumed:
-            assumed = "snapshot completeness assumed: no notification topic says how many rows it has"
-            self._report.write("assumed", assumed)
+            self._report.write("assumed", ASSUMED)
         snapshot = "" if release.snapshot is None else f"the snapshot at {release.snapshot} and "
         # With no table covered no log has a statement.
         frontier = None if self.frontier is None else release.through + 1
