@@ -25,7 +25,7 @@ from cdcv2.cli.console import ResultOutput, remark
 from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.words import declare
 from cdcv2.cli.source_address import source_address
-from cdcv2.connectors.debezium.row_types import row_type_from_envelope, without_sources
+from cdcv2.connectors.debezium.row_types import row_type_from_envelope, source_table, without_sources
 from cdcv2.connectors.dump_files import VALUE_NAMES
 from cdcv2.core.json_text import parse_json
 from cdcv2.errors import MalformedError, MissingLogError, OutputError, UsageError
@@ -104,7 +104,7 @@ def _read(path: Path, table: str) -> dict[str, Any]:
     for body in _records(path):
         source = body["payload"].get("source") if isinstance(body.get("payload"), dict) else None
         if isinstance(source, dict) and isinstance(body.get("schema"), dict):
-            if f"{source.get('schema')}.{source.get('table')}" == table:
+            if source_table(source) == table:
                 return row_type_from_envelope(body["schema"], table)
     raise UsageError(
         f"{path} holds no record of {table} with a schema: set value.converter.schemas.enable=true in the connector's "

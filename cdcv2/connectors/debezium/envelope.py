@@ -40,6 +40,7 @@ from cdcv2.capture.facts import (
     Truncate, UnfitRow,
 )
 from cdcv2.connectors.debezium.images import ImageReader, UnfitImage, identity_remedy, keyless_remedy
+from cdcv2.connectors.debezium.row_types import source_table
 from cdcv2.core.json_text import parse_json
 from cdcv2.core.order import MAX_TIME
 from cdcv2.errors import DecodeError, UsageError
@@ -219,7 +220,7 @@ def _row(body: Mapping[str, Any], table: str, record: Record, recipe: Recipe) ->
             f"it is of Debezium's connector for {connector!r}, and only that for {_POSTGRESQL!r} is understood",
             position=record.position, raw=record.value, fault=_OTHER, what=WHAT,
         )
-    of = f"{source.get('schema')}.{source.get('table')}"
+    of = source_table(source)
     if of != table or source.get("name") != recipe.prefix:
         raise _foreign(f"it is of table {of} of {source.get('name')}, in the topic of {table}", record)
     if op == "r":

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from cdcv2.connectors.debezium.images import identity_remedy
-from cdcv2.connectors.debezium.row_types import MEANINGS, Avro, field_schema, record_schema
+from cdcv2.connectors.debezium.row_types import MEANINGS, SECOND_TYPES, Avro, field_schema, numeric_scale, record_schema
 from cdcv2.errors import MalformedError, RefusedError
 from cdcv2.rows.source_types import SourceType
 from cdcv2.store.postgres_session import find_table
@@ -23,8 +23,6 @@ _TYPE = """
     SELECT t.typname, t.typtype, t.typcategory, t.typelem, t.typbasetype, t.typtypmod, n.nspname
       FROM pg_catalog.pg_type t JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace WHERE t.oid = %s
 """
-#: Types whose modifier is the number of digits of a second.
-_MOMENTS = ("time", "timetz", "timestamp", "timestamptz")
 
 #: PostgreSQL's name -> Avro type, and the semantic type where a number needs explaining.
 _TYPES: dict[str, tuple[str, str | None]] = {
@@ -123,14 +121,13 @@ def source_type(name: str, modifier: int) -> SourceType:
     if modifier < 0:
         return SourceType(name)
     if name == "numeric":
-        # The scale has 11 bits, of which the first is its sign.
         both = modifier - 4
-        return SourceType(name, precision=both >> 16, scale=((both & 0x7FF) ^ 0x400) - 0x400)
+        return SourceType(name, precision=both >> 16, scale=numeric_scale(both))
     if name in ("varchar", "bpchar"):
         return SourceType(name, length=modifier - 4)
     if name in ("bit", "varbit"):
         return SourceType(name, length=modifier)
-    return SourceType(name, precision=modifier) if name in _MOMENTS else SourceType(name)
+    return SourceType(name, precision=modifier) if name in SECOND_TYPES else SourceType(name)
 
 
 def _moment(name: str, modifier: int) -> tuple[Avro, str | None]:

@@ -42,8 +42,8 @@ MEANINGS = {
 _STATED = "__debezium.source.column."
 #: The length of what has none.
 _ENDLESS = 2**31 - 1
-#: Types whose scale is the number of digits of a second.
-_DIGITS = ("time", "timetz", "timestamp", "timestamptz")
+#: Types whose scale, and whose modifier in the catalogue, is the number of digits of a second.
+SECOND_TYPES = ("time", "timetz", "timestamp", "timestamptz")
 #: Type -> the semantic type of its values by the connector's defaults: with more than three digits of a second, or not.
 _UNITS = {
     "date": ("io.debezium.time.Date",) * 2,
@@ -106,10 +106,28 @@ def row_types_in(records: Iterable[Record], prefix: str) -> dict[str, dict[str, 
             continue
         source = body.get("payload", {}).get("source") if isinstance(body, dict) and "payload" in body else None
         if isinstance(source, dict) and source.get("table"):
-            table = f"{source.get('schema')}.{source['table']}"
+            table = source_table(source)
             if table not in found:
                 found[table] = row_type_from_envelope(body["schema"], table)
     return found
+
+
+def source_table(source: Mapping[str, Any]) -> str:
+    """The table of a record, as captures write it, by the record's ``source``.
+
+    >>> source_table({"schema": "public", "table": "orders"})
+    'public.orders'
+    """
+    return f"{source.get('schema')}.{source.get('table')}"
+
+
+def numeric_scale(bits: int) -> int:
+    """The scale of a ``numeric`` by PostgreSQL's 11 bits of it, of which the first is its sign.
+
+    >>> numeric_scale(2), numeric_scale(0x7FE)
+    (2, -2)
+    """
+    return ((bits & 0x7FF) ^ 0x400) - 0x400
 
 
 def without_sources(schema: Mapping[str, Avro]) -> list[str]:
@@ -149,11 +167,11 @@ def _source(schema: Mapping[str, Any]) -> SourceType | None:
 
 def _sized(name: str, length: int, scale: int) -> SourceType:
     if name == "numeric" and length:
-        # PostgreSQL's scale has 11 bits, of which the first is its sign, and the connector passes over that.
-        return SourceType(name, precision=length, scale=((scale & 0x7FF) ^ 0x400) - 0x400)
+        # The connector passes over its sign.
+        return SourceType(name, precision=length, scale=numeric_scale(scale))
     if name in ("varchar", "bpchar", "bit", "varbit") and length < _ENDLESS:
         return SourceType(name, length=length)
-    if name in _DIGITS and scale < 6:
+    if name in SECOND_TYPES and scale < 6:
         return SourceType(name, precision=scale)
     return SourceType(name)
 
