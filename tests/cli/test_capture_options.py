@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from argparse import SUPPRESS
 from pathlib import Path
 
 import pytest
@@ -135,6 +136,24 @@ def test_every_option_of_a_remap_and_of_streams_is_known() -> None:
     for title, way in (("on a shared remap", capture_ways.REMAP), ("records with times of their own", "--stream")):
         options = {word for action in groups[title]._group_actions for word in action.option_strings} - {"--stream"}
         assert {(way,)} == {capture_ways.WAYS[option].ways for option in options}
+
+
+#: Options that mean the same however a capture is done.
+WITH_ALL_WAYS = {
+    "--app-name", "--follow", "--help", "--into", "--json", "--max-records", "--no-follow", "--partitions", "--rows",
+    "--spark-log", "-h",
+}
+
+
+@pytest.mark.parametrize("program", ["capture", "capture.py"])
+def test_an_option_goes_with_all_ways_only_if_that_is_stated(program: str) -> None:
+    """An option that is new, and that no list has, would be ignored by the ways that do not know it."""
+    parser = parser_of("capture") if program == "capture" else JOBS["capture"]()
+    options = {word for action in parser._actions if action.help != SUPPRESS for word in action.option_strings}
+    listed = capture_ways.WAYS.keys() | capture_ways.KAFKA.keys() | CHOOSE.keys()
+
+    assert WITH_ALL_WAYS & options == options - listed
+    assert not WITH_ALL_WAYS & listed
 
 
 @pytest.mark.parametrize("value", ["-1", "0", "nan", "inf", "soon"])
