@@ -20,7 +20,6 @@ where the output is known to be complete, the state to resume from is there, too
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import reduce
 from typing import NamedTuple
 
 from cdcv2.capture.bound_transactions import BoundTransactions
@@ -239,7 +238,7 @@ def resume(remap: Remap, uppers: Iterable[Antichain]) -> ResumePoint:
     Raises RefusedError where the remap has forgotten that: it must be held at the last time that all of them have.
     Cost: O(log bindings).
     """
-    frontier = reduce(Antichain.meet, uppers)
+    frontier = Antichain.meet_of(uppers)
     if frontier and remap.since and check_int(frontier.elements[0]) <= remap.since:
         raise RefusedError(
             f"the remap was compacted to {remap.since}, and the output is behind that ({through_text(frontier)}). "

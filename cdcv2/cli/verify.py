@@ -240,9 +240,7 @@ def run(args: argparse.Namespace) -> Exit:
         )
         for table, reader in sorted(readers.items())
     ]
-    frontier = Antichain()
-    for reader in readers.values():
-        frontier = frontier.meet(reader.frontier)
+    frontier = Antichain.meet_of(reader.frontier for reader in readers.values())
     # A copy of it, given by its table, is as good.
     gone = [log for log in missing_logs(addresses(args)) if log.name not in {named.table for named in opened}]
     lacks = any(one.lacks for one in judged)

@@ -119,6 +119,17 @@ class Antichain:
         """
         return Antichain(self._elements + other._elements)
 
+    @classmethod
+    def meet_of(cls, frontiers: Iterable[Antichain]) -> Antichain:
+        """The meet of any number: how far all are that are each as far as theirs. Of none it is the empty one.
+
+        >>> Antichain.meet_of([Antichain([5]), Antichain([3]), Antichain()]), Antichain.meet_of([])
+        (Antichain([3]), Antichain())
+
+        Cost: as of the constructor, over the elements of all.
+        """
+        return cls(time for frontier in frontiers for time in frontier)
+
     def to_plain(self) -> list[int | list[int]]:
         """The elements as JSON can hold them. Raises MalformedError where one has no plain form."""
         return [to_plain(time) for time in self._elements]

@@ -76,10 +76,9 @@ class LogWatch:
 
     def known(self) -> Antichain:
         """How far all logs together are stated by now."""
-        met = Antichain()
         for table in self._topics:
             self._read(table)
-            met = met.meet(self._readers[table].known)
+        met = Antichain.meet_of(self._readers[table].known for table in self._topics)
         if met != Antichain([0]) and (not self._seen or self._seen[-1] != met):
             self._seen.append(met)
         return met

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol
@@ -208,7 +207,7 @@ class LogReader:
 
     def _slowest(self) -> set[str]:
         """The parts that hold the common frontier back. Of times of a partial order, each by an element of its own."""
-        least = reduce(Antichain.meet, (reader.frontier for reader in self.readers.values()))
+        least = Antichain.meet_of(reader.frontier for reader in self.readers.values())
         return {
             part for part, reader in self.readers.items()
             if reader.frontier == least or any(time in least.elements for time in reader.frontier)

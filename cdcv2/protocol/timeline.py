@@ -132,9 +132,7 @@ class Timeline:
         return self._settle()
 
     def _settle(self) -> Cut | None:
-        lower, upper = self._reported, Antichain()
-        for reader in self.readers.values():
-            upper = upper.meet(reader.frontier)
+        lower, upper = self._reported, Antichain.meet_of(reader.frontier for reader in self.readers.values())
         if upper == lower:
             return None
         updates: dict[str, list[Update]] = {}

@@ -374,9 +374,9 @@ class Reader:
             self._fold(session, table, table.ledger.to_fold())
             table.ledger.settle()
         failpoints.reach(_AFTER_FOLD)
-        frontier = reduce(Antichain.meet, (table.ledger.reported for table in self.tables.values()))
+        frontier = Antichain.meet_of(table.ledger.reported for table in self.tables.values())
         # Up to where the first of them begins nothing is stated.
-        first = reduce(Antichain.meet, (table.start for table in self.tables.values()))
+        first = Antichain.meet_of(table.start for table in self.tables.values())
         given = 0
         if frontier != self.released and not first.dominates(frontier):
             given = self._release(session, frontier)

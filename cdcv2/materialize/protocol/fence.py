@@ -168,10 +168,7 @@ def ahead(found: Iterable[Piece], known: Sequence[Piece]) -> tuple[Piece, Piece]
 
 def meet_of(found: Iterable[Piece]) -> Antichain:
     """The frontier that all the pieces have reached: where to begin to read."""
-    least = Antichain()
-    for piece in found:
-        least = least.meet(piece.frontier)
-    return least
+    return Antichain.meet_of(piece.frontier for piece in found)
 
 
 def fenced(materialization: str, wanted: Range) -> FencedError:

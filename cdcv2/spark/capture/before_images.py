@@ -177,7 +177,7 @@ class _StateAdapter:
         if self._remembered is None:
             return None
         return {
-            "version": capture.VERSION, "capture": capture.identity(self._recipe),
+            "version": capture.VERSION, "capture": self._recipe.identity,
             **replace(self._remembered, logs={}).to_plain(),
         }
 
