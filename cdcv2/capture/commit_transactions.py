@@ -29,7 +29,7 @@ from typing import Any
 from cdcv2.capture.begins import BeginRecords
 from cdcv2.capture.contradictions import LOST, Commit, Contradiction
 from cdcv2.capture.coverage import UncoveredTables
-from cdcv2.capture.memory import MEMORY_VERSION, check_memory
+from cdcv2.capture.memory import MEMORY_VERSION, CommitsMemory, check_memory
 from cdcv2.capture.release import Release, WaitReason, without_end
 from cdcv2.capture.released_ends import ReleasedEnds
 from cdcv2.capture.row_counts import RowCounts, TableEffect
@@ -607,21 +607,22 @@ class CommitTransactions:
 
     # -- memory
 
-    def export(self) -> dict[str, Any]:
+    def export(self) -> CommitsMemory:
         """What must survive a restart, as plain JSON. Facts of open transactions are read again from the topics."""
-        return {
+        lost = self._tracker.lost()
+        plain: CommitsMemory = {
             "version": MEMORY_VERSION,
             "tables": list(self.tables),
             "mode": self._mode,
             "through": self.through,
             "snapshot": self.snapshots.export(),
-            "lost": self._tracker.lost(),
-            "spoilt": self._spoilt and [*self._spoilt, not self._lasts],
-            **(self._export_resnapshots() if self.snapshots.declared else {}),
+            "lost": None if lost is None else list(lost),
+            "spoilt": None if self._spoilt is None else [*self._spoilt, not self._lasts],
         }
-
-    def _export_resnapshots(self) -> dict[str, Any]:
-        return {"again": self.snapshots.export_resnapshots(), "first": sorted(self._finished & self._first_ones)}
+        if self.snapshots.declared:
+            plain["again"] = self.snapshots.export_resnapshots()
+            plain["first"] = sorted(self._finished & self._first_ones)
+        return plain
 
     @classmethod
     def restore(

@@ -1,5 +1,8 @@
 """What a capture by commit times keeps between two runs, with and without Spark, and whether a run may resume with it.
 
+Its shape is stated once, by the types below: mypy holds those who export it to them, and what is read is checked
+against them.
+
 Rows are never kept: they are in the source's topics, and are read again. So a memory is small. It is written after the
 statements that it describes, so that a crash leaves the old or the new one. Losing it costs time, never facts: the
 topics are read from their start, and what the logs have already is found there.
@@ -12,9 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
-from cdcv2.core.own_json import checked, reading
+from cdcv2.core.own_json import check_shape, reading
 from cdcv2.errors import ForeignStateError, RefusedError
 from cdcv2.protocol.log import Place, places_from_plain, plain_places
 
@@ -27,6 +30,59 @@ FORGET = (
 )
 
 
+class ReleasedRowsMemory(TypedDict):
+    """What :class:`~cdcv2.capture.snapshot.positions.SnapshotRows` keeps of the first snapshot, once it is released."""
+
+    released: dict[str, list[int]]
+    rows: dict[str, int]
+    read: dict[str, dict[str, int]]
+
+
+class SnapshotMemory(TypedDict):
+    """What :class:`~cdcv2.capture.snapshot.tracker.SnapshotTracker` keeps of the first snapshot."""
+
+    released: bool
+    lsn: int | None
+    completed: bool
+    notified: NotRequired[int]
+    rows: NotRequired[ReleasedRowsMemory | None]
+
+
+class ResnapshotsMemory(TypedDict):
+    """What it keeps of those that were taken later; ``told`` are the LSNs that the user declares."""
+
+    told: list[int]
+    runs: int
+    notified: int
+
+
+class CommitsMemory(TypedDict):
+    """What :class:`~cdcv2.capture.commit_transactions.CommitTransactions` keeps: up to which END all is released.
+
+    ``spoilt`` is what stops it for good, ``lost`` what was not there. ``first`` has, with resnapshots, the finished
+    transactions of which a first record was read.
+    """
+
+    version: NotRequired[Any]
+    tables: list[str]
+    mode: str
+    through: int | None
+    snapshot: SnapshotMemory
+    lost: NotRequired[list[Any] | None]
+    spoilt: NotRequired[list[Any] | None]
+    again: NotRequired[ResnapshotsMemory | None]
+    first: NotRequired[list[int]]
+
+
+class LogMemory(TypedDict):
+    """What spares reading a log from its start, as far as both writers keep the same of it; the rest is their own."""
+
+    positions: dict[str, int]
+    marks: NotRequired[dict[str, Any]]
+    rows: NotRequired[int | None]
+    reader: NotRequired[dict[str, Any]]
+
+
 @dataclass(frozen=True)
 class CaptureMemory:
     """One memory. A capture that begins has an empty one.
@@ -37,7 +93,7 @@ class CaptureMemory:
     each table, what spares reading its log from the start: plain values, which only the writer of the logs understands.
     """
 
-    commits: Mapping[str, Any] | None = None
+    commits: CommitsMemory | None = None
     positions: Mapping[Place, int] = field(default_factory=dict)
     topics: Mapping[str, str] = field(default_factory=dict)
     logs: Mapping[str, Any] = field(default_factory=dict)
@@ -57,13 +113,13 @@ class CaptureMemory:
         a one; those that were written before there were digests may.
         """
         with reading(place, FORGET):
-            for log in plain["logs"].values():
-                if checked(log, dict, type(None)) is not None:
-                    _check_log(log)
-            if plain["commits"] is not None:
-                _check_commits(plain["commits"])
+            check_shape(plain["logs"], dict[str, LogMemory | None])
+            check_shape(plain["commits"], CommitsMemory | None)
+            if plain["commits"] is not None and plain["commits"].get("again"):
+                check_shape(plain["commits"]["first"], list[int])
+            check_shape(plain.get("topics", {}), dict[str, str])
             positions = places_from_plain(plain["positions"])
-            return cls(plain["commits"], positions, checked(plain.get("topics", {}), dict), plain["logs"])
+            return cls(plain["commits"], positions, plain.get("topics", {}), plain["logs"])
 
 
 def same_topics(found: Mapping[str, str], remembered: Mapping[str, str]) -> dict[str, str]:
@@ -81,37 +137,18 @@ def same_topics(found: Mapping[str, str], remembered: Mapping[str, str]) -> dict
     return {**remembered, **found}
 
 
-def _check_log(log: Mapping[str, Any]) -> None:
-    for part, offset in log["positions"].items():
-        int(part), checked(offset, int)
-    checked(log.get("rows"), int, type(None))
-    checked(log.get("marks", {}), dict)
-    checked(log.get("reader", {}), dict)
-
-
-def _check_commits(commits: Mapping[str, Any]) -> None:
-    checked(commits["through"], int, type(None))
-    for declared in (commits.get("again") or {"told": []})["told"]:
-        checked(declared, int)
-    snapshot = commits["snapshot"]
-    checked(snapshot["released"], bool)
-    checked(snapshot["lsn"], int, type(None))
-    checked(snapshot["completed"], bool)
-    checked(snapshot.get("notified", 0), int)
-    # One that was never JSON has tuples.
-    for name in ("spoilt", "lost"):
-        checked(commits.get(name), list, tuple, type(None))
-
-
 def declares_same(memory: CaptureMemory, again: tuple[int, ...]) -> bool:
     """Whether a state was saved with the same resnapshots declared; if not, its positions may be behind their rows.
 
     A permanent stop in the state always counts, unless a newly declared resnapshot explains it. Raises RefusedError if
     a resnapshot that is already in the logs is no longer declared.
     """
-    commits = memory.commits or {}
-    declared: list[int] = commits.get("again", {}).get("told", [])
-    kept = [lsn for lsn in declared if lsn <= (commits.get("through") or 0)]
+    commits = memory.commits
+    if commits is None:
+        return not again
+    resnapshots = commits.get("again")
+    declared = [] if resnapshots is None else resnapshots["told"]
+    kept = [lsn for lsn in declared if lsn <= (commits["through"] or 0)]
     if not set(again).issuperset(kept):
         lsns = ",".join(map(str, kept))
         raise RefusedError(

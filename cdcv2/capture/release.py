@@ -10,7 +10,7 @@ from cdcv2.capture.contradictions import Commit
 from cdcv2.capture.log_set import Advance
 from cdcv2.core.antichain import Antichain
 
-#: What users are told of logs whose snapshot could only be assumed to be whole.
+#: What is reported of logs whose snapshot could only be assumed to be whole.
 ASSUMED = "snapshot completeness assumed: no notification topic states how many rows it has"
 
 

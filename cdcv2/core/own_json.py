@@ -15,7 +15,8 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from types import UnionType
+from typing import Any, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 from cdcv2.errors import ForeignStateError, RefusedError
 
@@ -82,6 +83,42 @@ def reading(place: object, remedy: str = RESTORE) -> Iterator[None]:
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as cause:
         what = f"{cause} is missing" if isinstance(cause, KeyError) else cause
         raise ForeignStateError(f"{place} is damaged ({what}): {remedy}") from cause
+
+
+def check_shape(value: Any, shape: Any) -> None:
+    """Raise unless a value is as a type states: a TypedDict, ``list[X]``, ``dict[str, X]``, ``X | None``, a plain type.
+
+    Of a TypedDict all names must be there but those that are NotRequired; others may be there, too. A bool is no int.
+    Raises TypeError, and KeyError for a name that is missing. Cost: linear.
+
+    >>> from typing import TypedDict
+    >>> class Found(TypedDict):
+    ...     lsn: int | None
+    ...     rows: NotRequired[dict[str, int]]
+    >>> check_shape({"lsn": None, "rows": {"t": 3}}, Found)
+    >>> check_shape({"lsn": 7, "rows": {"t": True}}, Found)
+    Traceback (most recent call last):
+    TypeError: true is no whole number
+    """
+    kinds = get_args(shape) if get_origin(shape) in (Union, UnionType) else (shape,)
+    if Any in kinds:
+        return
+    plain = [dict if is_typeddict(kind) else get_origin(kind) or kind for kind in kinds]
+    checked(value, *plain)
+    kind = kinds[plain.index(type(value))]
+    if is_typeddict(kind):
+        _check_names(value, kind)
+    elif get_args(kind) and isinstance(value, (list, dict)):
+        for one in value if isinstance(value, list) else value.values():
+            check_shape(one, get_args(kind)[-1])
+
+
+def _check_names(value: Mapping[str, Any], kind: Any) -> None:
+    for name, shape in get_type_hints(kind, include_extras=True).items():
+        if get_origin(shape) is not NotRequired:
+            check_shape(value[name], shape)
+        elif name in value:
+            check_shape(value[name], get_args(shape)[0])
 
 
 def checked(value: Any, *kinds: type) -> Any:

@@ -212,6 +212,35 @@ def test_an_older_memory_without_a_digest_never_ends_in_another_error(tmp_path: 
     assert any(said for _, said in outcomes(path, read))
 
 
+def test_each_value_of_a_memory_is_checked_by_its_shape() -> None:
+    """A text in place of a number, an object or a list is refused, wherever a capture reads it."""
+    plain = json.loads(json.dumps(CaptureMemory(
+        {
+            "version": 1, "tables": ["t"], "mode": "initial", "through": 9, "lost": None, "spoilt": None,
+            "snapshot": {
+                "released": True, "lsn": 5, "completed": True, "notified": 3,
+                "rows": {"released": {"t": [5, 1]}, "rows": {"t": 1}, "read": {"p.t": {"0": 4}}},
+            },
+            "again": {"told": [8], "runs": 1, "notified": 6}, "first": [7],
+        },
+        {("p.t", 0): 4}, {"p.t": "7f"}, {"t": {"positions": {"0": 2}, "marks": {}, "rows": 1, "reader": {}}},
+    ).to_plain()))
+    assert plain == CaptureMemory.from_plain(plain).to_plain()
+    taken = []
+    for place in places(plain):
+        other = inner = copy.deepcopy(plain)
+        for name in place[:-1]:
+            inner = inner[name]
+        was, inner[place[-1]] = inner[place[-1]], "x"
+        try:
+            CaptureMemory.from_plain(other)
+        except ForeignStateError:
+            continue
+        taken += [] if type(was) is str else [place]
+
+    assert [("commits", "version")] == taken
+
+
 def test_a_damaged_recovery_log_in_sqlite_is_refused_with_its_path(tmp_path: Path) -> None:
     """It has the same digest as one in a folder."""
     path = tmp_path / "recovery.sqlite"

@@ -97,7 +97,7 @@ class Capture:
         self._recipe, self._memory, self._on_release = recipe, memory, on_release
         remembered = self._restored()
         # Without a state, the log must be read from its start to find what it holds of the snapshot.
-        released = (remembered.commits or {}).get("snapshot", {}).get("released", False)
+        released = remembered.commits is not None and remembered.commits["snapshot"]["released"]
         self._writers = TableWriters(logs, remembered.logs if released else {}, updates_per_message)
         self._held = OpenRows()
         self._engine = CaptureEngine.opened(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
+from cdcv2.capture.memory import ReleasedRowsMemory
 from cdcv2.protocol.log import Place, places_from_plain, plain_places
 
 
@@ -64,7 +64,7 @@ class SnapshotRows:
         self.read(table, place, offset, rows)
         return False
 
-    def export(self) -> dict[str, Any] | None:
+    def export(self) -> ReleasedRowsMemory | None:
         """What must survive, as plain JSON; None: no row is judged."""
         if self._released is None:
             return None
@@ -72,7 +72,7 @@ class SnapshotRows:
         return {"released": released, "rows": dict(self._rows), "read": plain_places(self._read)}
 
     @classmethod
-    def restore(cls, plain: Mapping[str, Any] | None) -> SnapshotRows:
+    def restore(cls, plain: ReleasedRowsMemory | None) -> SnapshotRows:
         """As it was at :meth:`export`."""
         rows = cls(None if plain is None else {table: (lsn, n) for table, (lsn, n) in plain["released"].items()})
         if plain is not None:

@@ -7,10 +7,11 @@ is next, contradict one that is released, or show another one, and each of these
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from cdcv2.capture.contradictions import Commit, Contradiction
 from cdcv2.capture.coverage import indispensable, left_out, unknown, unnamed
+from cdcv2.capture.memory import ResnapshotsMemory, SnapshotMemory
 from cdcv2.capture.snapshot import rules
 from cdcv2.capture.snapshot.extent import SnapshotExtent
 from cdcv2.capture.snapshot.positions import SnapshotRows
@@ -448,7 +449,7 @@ class SnapshotTracker:
 
     # -- memory
 
-    def export(self) -> dict[str, Any]:
+    def export(self) -> SnapshotMemory:
         """What must survive a restart; rows and notifications of an unreleased snapshot are read again instead."""
         if not self.released:
             return {"released": False, "lsn": None, "completed": False}
@@ -457,12 +458,12 @@ class SnapshotTracker:
             "notified": self._runs.forgotten_to if self._notified else 0, "rows": self._positions.export(),
         }
 
-    def export_resnapshots(self) -> dict[str, Any]:
+    def export_resnapshots(self) -> ResnapshotsMemory:
         """The same of the resnapshots."""
         runs = min(self._done, max(0, self._runs.completed - 1))
         return {"told": list(self.declared), "runs": runs, "notified": self._runs.forgotten_to}
 
-    def restore(self, first: Mapping[str, Any], again: Mapping[str, Any] | None, through: int | None) -> None:
+    def restore(self, first: SnapshotMemory, again: ResnapshotsMemory | None, through: int | None) -> None:
         """Take over what :meth:`export` and :meth:`export_resnapshots` gave, of logs that are stated up to there."""
         self.released, self.lsn = first["released"], first["lsn"]
         if self.released:
