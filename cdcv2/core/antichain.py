@@ -124,7 +124,7 @@ class Antichain:
         """The meet of any number: how far all are that are each as far as theirs. Of none it is the empty one.
 
         >>> Antichain.meet_of([Antichain([5]), Antichain([3]), Antichain()]), Antichain.meet_of([])
-        (Antichain([3]), Antichain())
+        (Antichain([3]), Antichain([]))
 
         Cost: as of the constructor, over the elements of all.
         """
