@@ -246,9 +246,9 @@ def test_a_damaged_recovery_log_in_sqlite_is_refused_with_its_path(tmp_path: Pat
     path = tmp_path / "recovery.sqlite"
     log = SqliteRecoveryLog("m", path)
     log.open(Range(), Antichain([0]))
-    [text] = log._connection.execute("SELECT log FROM cdcv2_recovery_log").fetchone()
+    [[text]] = log._file.rows("SELECT log FROM cdcv2_recovery_log", [])
     for other in ("{", "3", "null", json.dumps({**json.loads(text), "holdings": -1}), text.replace("0", "1", 1)):
-        log._connection.execute("UPDATE cdcv2_recovery_log SET log = ?", [other])
+        log._file.rows("UPDATE cdcv2_recovery_log SET log = ?", [other])
         with pytest.raises(ForeignStateError, match="recovery.sqlite"):
             log.holdings()
     log.close()
