@@ -16,14 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import Any, Union
+from typing import Any, NamedTuple, Union
 
 from cdcv2 import failpoints
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.changes import ChangeBatch
 from cdcv2.core.order import Time, check_time, sort_key
 from cdcv2.errors import ForeignStateError, LogFinishedError, MalformedError, ResumeError, UsageError
-from cdcv2.protocol.log import Log, Positions
+from cdcv2.protocol.log import Log, Positions, Source
 from cdcv2.protocol.log_identity import LogIdentity
 from cdcv2.protocol.messages import Progress, Update, Updates, counted
 from cdcv2.protocol.open_times import OpenTimes
@@ -76,15 +76,20 @@ class Writer:
         if state is not None:
             _check_state(log, state)
         marked = LogIdentity(log, {} if state is None else state["marks"])
-        reader, self._positions, span, first, rows = _read(marked, origin, state)
+        if state is None:
+            found = read_content(marked, Resolver(origin))
+        else:
+            read = Resolver.restore(state["reader"])
+            found = read_content(marked, read, state["positions"], state.get("rows"))._replace(span=None, first=None)
+        reader, self._positions = found.reader, found.positions
         #: Up to where the log was stated when it was opened.
         self.read_to = reader.known
         #: The sum of the diffs of all updates at the times before :attr:`read_to`; None: it was not known then.
-        self.rows = rows if reader.frontier == reader.known else None
+        self.rows = found.rows
         #: The first and the last time at which the log has updates; None: none. Not known, and None, from a state.
-        self.span = span
+        self.span = found.span
         #: The first finished time at which the log has updates, and the sum of their diffs; None as for ``span``.
-        self.first = first
+        self.first = found.first
         self._marks = marked.marks()
         if not reader.known:
             raise LogFinishedError(f"the history of log {log.name} is complete: nothing can be added to it")
@@ -212,15 +217,9 @@ class Writer:
 
     def _check_orphans(self, upper: Antichain) -> None:
         for time in self._orphans.not_beyond(upper):
-            fed = self._pending.get(time)
-            for data, diff in self._orphans[time].items():
-                now = fed.get(data) if fed is not None else 0
-                if now != diff:
-                    raise ResumeError(
-                        f"log {self.log.name} holds {data!r} at time {time} with the diff {diff}, and the writer was "
-                        f"fed {now or 'none'}: it is fed another history than the log's. Feed it the same one, or "
-                        "begin a new log"
-                    )
+            fed, held = self._pending.get(time), self._orphans[time]
+            lacking = [data for data, diff in held.items() if fed is None or fed.get(data) != diff]
+            check_orphans(self.log.name, time, len(held), len(held) - len(lacking), next(iter(lacking or held)))
 
     def __enter__(self) -> Writer:
         return self
@@ -229,6 +228,21 @@ class Writer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def check_orphans(name: str, time: Time, held: int, found: int, example: object) -> None:
+    """Raise ResumeError unless all the orphans that a log holds at a time are found among what is written there now.
+
+    With the same diffs; ``example`` is the data of one of them. Cost: constant.
+
+    >>> check_orphans("log", 3, 2, 2, "x")
+    """
+    if found != held:
+        raise ResumeError(
+            f"log {name} holds {example!r} at time {time}, which no statement counts, and {held - found} of {held} "
+            "such updates are not among what is written there now: it is fed another history than the log's. Feed it "
+            "the same one, or begin a new log"
+        )
 
 
 def check_stated(statement: Progress, others: Iterable[Progress], name: str) -> None:
@@ -253,19 +267,42 @@ def check_stated(statement: Progress, others: Iterable[Progress], name: str) -> 
                 )
 
 
-def _read(
-    log: LogIdentity, start: Antichain, state: Mapping[str, Any] | None
-) -> tuple[Resolver, Positions, tuple[Time, Time] | None, tuple[Time, int] | None, int | None]:
-    """A reader of all that the log holds now, the positions behind that, the span and the first of its updates.
+class LogContent(NamedTuple):
+    """What a log holds, for who goes on with it: its ``reader``, and the ``positions`` behind all that was read.
 
-    And the sum of their diffs; None: the state does not have it.
+    ``span`` has the first and the last time at which updates were read; ``first`` the first finished time of them, and
+    the sum of their diffs there. ``rows`` is the sum of the diffs of all before ``reader.known``; None: not known.
     """
-    reader = Resolver(start) if state is None else Resolver.restore(state["reader"])
-    positions = Positions() if state is None else dict(state["positions"])
+
+    reader: Resolver
+    positions: Positions
+    span: tuple[Time, Time] | None
+    first: tuple[Time, int] | None
+    rows: int | None
+
+
+def read_content(
+    log: Source | LogIdentity, reader: Resolver, positions: Positions | None = None, rows: int | None = 0
+) -> LogContent:
+    """Take what a log holds behind the positions into a reader, which has taken what is before: ``rows`` is its sum.
+
+    Raises what reading the log and absorbing raise. Cost: what is read.
+
+    >>> from cdcv2.logs.memory import MemoryLog
+    >>> log = MemoryLog("a")
+    >>> with Writer(log) as writer:
+    ...     writer.update("x", 3, 1)
+    ...     writer.advance([5])
+    >>> found = read_content(log, Resolver())
+    >>> found.reader.known, found.first, found.rows
+    (Antichain([5]), (3, 1), 1)
+    """
+    positions = dict(positions or {})
     span: tuple[Time, Time] | None = None
     first: tuple[Time, int] | None = None
-    rows = 0 if state is None else state.get("rows")
     for entry in log.read(dict(positions) or None):
+        if entry is None:
+            continue
         batch = reader.absorb(entry)
         if batch is not None and rows is not None:
             rows += sum([diff for _, _, diff in batch.updates])
@@ -275,7 +312,7 @@ def _read(
         span = counted(entry.message, span)
         part, offset = entry.position.part, entry.position.offset
         positions[part] = max(positions.get(part, 0), offset + 1)
-    return (reader, positions, span, first, rows) if state is None else (reader, positions, None, None, rows)
+    return LogContent(reader, positions, span, first, rows if reader.frontier == reader.known else None)
 
 
 def _check_state(log: Log, state: Mapping[str, Any]) -> None:

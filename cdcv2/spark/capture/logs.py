@@ -23,13 +23,13 @@ import pyarrow as pa
 from cdcv2.capture.engine import LogsState
 from cdcv2.capture.run.log_starts import LogStarts
 from cdcv2.core.order import Time
-from cdcv2.errors import LogFinishedError, ResumeError, UsageError
+from cdcv2.errors import LogFinishedError, UsageError
 from cdcv2.logs.description import LogDescription
 from cdcv2.logs.stops import Stop, in_headers, stop_of
 from cdcv2.protocol.log import Log, Positions
-from cdcv2.protocol.messages import Progress, Update, Updates, counted
+from cdcv2.protocol.messages import Progress, Update, Updates
 from cdcv2.protocol.resolver import Resolver
-from cdcv2.protocol.writer import check_stated
+from cdcv2.protocol.writer import check_orphans, check_stated, read_content
 from cdcv2.spark.capture.state_file import LogTail
 from cdcv2.spark.capture.tails import LogSpec, marked, opened, recognized
 
@@ -106,23 +106,14 @@ class TableLogs:
         if tail is not None and (tail.known <= begins or tail.rows is None):
             # Nothing was stated then: what the log holds of the snapshot is known by reading it from its start.
             tail = None
-        rows = 0 if tail is None else tail.rows or 0
-        positions: Positions = dict(tail.positions) if tail else {}
-        reader = Resolver([tail.known], begins=[begins]) if tail else Resolver([begins])
-        for entry in log.read(positions or None):
-            if entry is not None:
-                batch = reader.absorb(entry)
-                rows += sum([diff for _, _, diff in batch.updates]) if batch is not None else 0
-                if batch is not None and batch.updates and table not in self.firsts:
-                    time = batch.updates[0][1]
-                    number_there = sum(diff for _, at, diff in batch.updates if at == time)
-                    self.firsts[table] = _int(time, log.name), number_there
-                self.spans[table] = counted(entry.message, self.spans[table])
-                part, offset = entry.position.part, entry.position.offset
-                positions[part] = max(positions.get(part, 0), offset + 1)
-        self._tails[table] = positions
-        self._rows[table] = rows if reader.frontier == reader.known else None
-        return reader
+        if tail is None:
+            found = read_content(log, Resolver([begins]))
+        else:
+            found = read_content(log, Resolver([tail.known], begins=[begins]), tail.positions, tail.rows)
+        if found.first is not None:
+            self.firsts[table] = _int(found.first[0], log.name), found.first[1]
+        self.spans[table], self._tails[table], self._rows[table] = found.span, found.positions, found.rows
+        return found.reader
 
     def _take(self, number: int, table: str, reader: Resolver) -> None:
         """The table is covered: go on with its log as it was read."""
@@ -250,13 +241,9 @@ class TableLogs:
         for number, time, count, *_ in zip(*(column.to_pylist() for column in found.columns)):
             matched[number, time] = matched.get((number, time), 0) + count
         for (number, time), rows in sorted(orphans.items(), key=lambda item: item[0]):
-            if matched.get((number, time), 0) != len(rows):
-                row = self._specs[self.tables[number]].row_type.decode(next(iter(rows)))
-                raise ResumeError(
-                    f"log {self._logs[self.tables[number]].name} holds {len(rows)} updates at time {time} that no "
-                    f"statement counts ({row!r} among them), and {matched.get((number, time), 0)} of them are what the "
-                    "topics say: they are another history than the log's. Capture the same one, or begin a new log"
-                )
+            table = self.tables[number]
+            row = self._specs[table].row_type.decode(next(iter(rows)))
+            check_orphans(self._logs[table].name, time, len(rows), matched.get((number, time), 0), row)
 
     def state(self, table: str, frontier: int, counts: Mapping[int, int], more: Mapping[int, int]) -> bool:
         """State ``[its known, frontier)`` of the table, durably. Whether there was anything to state, if it is covered.
