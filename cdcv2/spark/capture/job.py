@@ -35,8 +35,8 @@ import argparse
 import shlex
 import sys
 import threading
-from contextlib import ExitStack
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -117,11 +117,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.remap is not None:
             return _bound(options)
         plan = planned(options)
-        with ended(session(options.app_name, spark_log=options.spark_log)) as spark:
-            if plan.logs and from_kafka(options):
-                require(spark, KAFKA)
-            report, stopping = CaptureReport.standard(), threading.Event()
-            listen(spark, stopping)
+        with _started(options) as (spark, stopping):
+            report = CaptureReport.standard()
             if not begins(spark, plan, report, stopping):
                 return Exit.DONE
             return outcome(capture(spark, plan, report, stopping))
@@ -129,23 +126,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return run("capture", body)
 
 
-def _streams(options: argparse.Namespace) -> Exit:
-    plan = stream_job.planned(options)
+@contextmanager
+def _started(options: argparse.Namespace) -> Iterator[tuple[SparkSession, threading.Event]]:
+    """A session that has what the capture needs, and the event of a signal that is to stop it."""
     stopping = threading.Event()
     with ended(session(options.app_name, spark_log=options.spark_log)) as spark:
         if from_kafka(options):
             require(spark, KAFKA)
         listen(spark, stopping)
+        yield spark, stopping
+
+
+def _streams(options: argparse.Namespace) -> Exit:
+    plan = stream_job.planned(options)
+    with _started(options) as (spark, stopping):
         return stream_job.capture(spark, plan, CaptureReport.standard(), stopping)
 
 
 def _bound(options: argparse.Namespace) -> Exit:
     plan = bound_job.planned(options)
-    stopping = threading.Event()
-    with ended(session(options.app_name, spark_log=options.spark_log)) as spark:
-        if from_kafka(options):
-            require(spark, KAFKA)
-        listen(spark, stopping)
+    with _started(options) as (spark, stopping):
         came = bound_job.capture(spark, plan, CaptureReport.standard(), stopping=stopping)
         return bound_job.outcome(came, finished=not options.follow and not stopping.is_set())
 
