@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from cdcv2.capture.engine import LogsState
 from cdcv2.capture.log_set import Advance, WriterLogs
 from cdcv2.capture.memory import FORGET
-from cdcv2.capture.run.log_starts import LogStarts
+from cdcv2.capture.run.log_starts import CoveringLogs, LogStarts
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Time
 from cdcv2.errors import ForeignStateError, MalformedError, UsageError
@@ -70,7 +70,7 @@ class Tables(Protocol):
         """Release the logs."""
 
 
-class TableWriters:
+class TableWriters(CoveringLogs):
     """Writes the logs of tables, by their names. ``kept`` is what :meth:`export` gave; tables of which it has nothing
     are read from their start.
 
@@ -108,21 +108,6 @@ class TableWriters:
         return Writer(log, start=[start], updates_per_message=self._chunk)
 
     # -- what the logs state
-
-    @property
-    def uncovered(self) -> frozenset[str]:
-        """The tables of which nothing is stated, as the connector does not cover them."""
-        return self._starts.uncovered
-
-    @property
-    def partial(self) -> frozenset[str]:
-        """Those of them of which there are records, as their logs state, and rows that are in no record."""
-        return self._starts.partial
-
-    @property
-    def describing(self) -> bool:
-        """Whether each log can state that its table is not covered."""
-        return self._starts.describing
 
     def log_frontiers(self) -> dict[str, int]:
         """For each table that is covered, up to where its log is stated."""

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from cdcv2.capture.engine import LogsState
-from cdcv2.capture.run.log_starts import LogStarts
+from cdcv2.capture.run.log_starts import CoveringLogs, LogStarts
 from cdcv2.core.order import Time
 from cdcv2.errors import LogFinishedError, UsageError
 from cdcv2.logs.description import LogDescription
@@ -62,7 +62,7 @@ class WriteCounts:
     more: int
 
 
-class TableLogs:
+class TableLogs(CoveringLogs):
     """The logs of all tables, on the driver. They are opened, and read from their tails on, at once.
 
     A log is made if it is missing, unless it has a tail: a log that was removed must not come back as if it were new.
@@ -146,16 +146,6 @@ class TableLogs:
         self._specs = {table: spec.described(log_set) for table, spec in self._specs.items()}
 
     @property
-    def uncovered(self) -> frozenset[str]:
-        """The tables of which nothing is stated, as the connector does not cover them."""
-        return self._starts.uncovered
-
-    @property
-    def partial(self) -> frozenset[str]:
-        """Those of them of which there are records, as their logs state, and rows that are in no record."""
-        return self._starts.partial
-
-    @property
     def starts(self) -> dict[str, int]:
         """For each table that is covered, where its log begins."""
         return self._starts.begin
@@ -164,11 +154,6 @@ class TableLogs:
     def waiting(self) -> dict[str, int]:
         """For each table that counts as not covered and whose log states where it begins, where that is."""
         return self._starts.waiting
-
-    @property
-    def describing(self) -> bool:
-        """Whether each log can state that its table is not covered."""
-        return self._starts.describing
 
     def rows(self) -> dict[str, tuple[int, int]]:
         """Of each log that begins with the history how many rows its table has, and at which time."""
