@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from cdcv2 import failpoints
-from cdcv2.capture import log_set
+from cdcv2.capture import release_order
 from cdcv2.capture.run import log_starts, on_remap as shared_capture
 from cdcv2.core.antichain import Antichain
 from cdcv2.logs.directory import DirectoryLog
@@ -171,9 +171,9 @@ def test_a_row_from_before_that_is_changed_later_is_named_by_whoever_meets_it(ca
 
 @pytest.mark.parametrize("memory", ["kept", "lost"])
 @pytest.mark.parametrize("step, nth", [
-    (log_set.BEFORE_UPDATES, 1), (log_starts.COVERED, 1), (log_set.TABLE_WRITTEN, 1),
-    (log_set.TABLE_WRITTEN, 2), (log_set.UPDATES_DURABLE, 1), (log_set.TABLE_STATED, 1),
-    (log_set.TABLE_STATED, 2), (log_set.STATED, 1), (log_set.REMEMBERED, 1),
+    (release_order.BEFORE_UPDATES, 1), (log_starts.COVERED, 1), (release_order.TABLE_WRITTEN, 1),
+    (release_order.TABLE_WRITTEN, 2), (release_order.UPDATES_DURABLE, 1), (release_order.TABLE_STATED, 1),
+    (release_order.TABLE_STATED, 2), (release_order.STATED, 1), (release_order.REMEMBERED, 1),
 ])  # fmt: skip
 def test_a_crash_anywhere_while_it_is_covered_is_healed(capture: Captures, step: str, nth: int, memory: str) -> None:
     """Nothing is lost of it or of the others, and it begins where it would have, with the memory and without it."""
@@ -187,7 +187,7 @@ def test_a_crash_anywhere_while_it_is_covered_is_healed(capture: Captures, step:
     assert 0 == capture.run("verify", capture.logs, "--full").code
 
 
-@pytest.mark.parametrize("step", [log_set.TABLE_STATED, log_set.UPDATES_DURABLE, log_set.REMEMBERED])
+@pytest.mark.parametrize("step", [release_order.TABLE_STATED, release_order.UPDATES_DURABLE, release_order.REMEMBERED])
 def test_a_log_that_a_crash_left_behind_is_not_taken_for_one_of_such_a_table(capture: Captures, step: str) -> None:
     """Its table was scanned, and its first statement is not durable: the next run makes it, and judges alike."""
     dump = [*BEGUN, row(0, 0, 7, table="u"), note(0, "STARTED"), scanned(1, 2), scanned(2, 1, "public.u"),
@@ -367,7 +367,7 @@ def test_logs_resume_behind_an_end_and_not_where_one_begins(capture: Captures) -
 def test_logs_that_are_behind_one_that_has_begun_come_up_to_it_in_any_steps(capture: Captures) -> None:
     """It was stated first, and a crash came then; the next run releases what is before it by itself."""
     assert 0 == capture([*BEGUN, *SAID], *NOTIFIED, tables="tu").code
-    with failpoints.placed(log_set.TABLE_STATED), pytest.raises(failpoints.PlacedCrash):
+    with failpoints.placed(release_order.TABLE_STATED), pytest.raises(failpoints.PlacedCrash):
         capture([*BEGUN, *SAID, *FIRST_OF_T, *FIRST_OF_U], *NOTIFIED, tables="tu")
     assert 0 == capture(WHOLE, *NOTIFIED, "--max-records", "1", tables="tu").code
     assert ("140", [1, 3, 10, 11], [7, 8]) == (begins(capture), capture.held(), capture.held("u"))
@@ -483,7 +483,7 @@ def test_on_a_remap_views_of_logs_that_all_begin_late_have_their_rows(run: Run, 
 
 @pytest.mark.parametrize("before", ["from-envelope", "from-state"])
 @pytest.mark.parametrize("op", "ud")
-@pytest.mark.parametrize("step", [None, log_set.UPDATES_DURABLE, log_set.TEMP_STATED])
+@pytest.mark.parametrize("step", [None, release_order.UPDATES_DURABLE, release_order.TEMP_STATED])
 def test_on_a_remap_a_table_that_had_rows_before_its_first_record_is_named(
     run: Run, tmp_path: Path, op: str, before: str, step: str | None
 ) -> None:
@@ -511,8 +511,8 @@ def test_on_a_remap_out_of_order_it_begins_with_what_is_given_out_first(run: Run
 
 
 @pytest.mark.parametrize("step, nth", [
-    (log_starts.COVERED, 1), (log_set.UPDATES_DURABLE, 1), (log_set.TEMP_STATED, 1),
-    (log_set.TABLE_STATED, 1), (log_set.TABLE_STATED, 2), (shared_capture.READ, 1),
+    (log_starts.COVERED, 1), (release_order.UPDATES_DURABLE, 1), (release_order.TEMP_STATED, 1),
+    (release_order.TABLE_STATED, 1), (release_order.TABLE_STATED, 2), (shared_capture.READ, 1),
 ])  # fmt: skip
 @pytest.mark.parametrize("first", ["t", "none"])
 def test_on_a_remap_a_crash_anywhere_while_it_is_covered_is_healed(
@@ -539,7 +539,7 @@ def test_on_a_remap_a_crash_anywhere_while_it_is_covered_is_healed(
 def test_on_a_remap_one_that_lags_behind_finds_the_same_start(bound: Captures) -> None:
     """Others have stated it; a run that resumes at an earlier time releases the same."""
     assert 0 == bound([*BEGUN, *SAID], *NOTIFIED, tables="tu").code
-    with failpoints.placed(log_set.TABLE_STATED, 1), pytest.raises(failpoints.PlacedCrash):
+    with failpoints.placed(release_order.TABLE_STATED, 1), pytest.raises(failpoints.PlacedCrash):
         bound([*BEGUN, *SAID, *FIRST_OF_T, *FIRST_OF_U], *NOTIFIED, tables="tu")
     start = begins(bound)
     assert (start, 1, 1) == (begins(bound), len(statements(bound, "u")), len(statements(bound, "t")))

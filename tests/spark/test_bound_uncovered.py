@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cdcv2 import failpoints
-from cdcv2.capture import log_set
+from cdcv2.capture import release_order
 from cdcv2.logs.capture_manifest import manifest_of
 from cdcv2.logs.directory import DirectoryLog
 from tests.cli.conftest import Run, runs
@@ -50,7 +50,7 @@ def test_the_others_go_on_and_it_is_captured_from_its_first_record_on(
     assert 1 == capture.job(spark, [*FIRST, *FIRST_OF_T]).count(NAMED)
     assert ([1, 3, 10], "none", []) == (capture.held(), begins(capture), statements(capture, "u"))
     whole = [*FIRST, *FIRST_OF_T, *FIRST_OF_U]
-    with failpoints.placed(log_set.TABLE_STATED), pytest.raises(failpoints.PlacedCrash):
+    with failpoints.placed(release_order.TABLE_STATED), pytest.raises(failpoints.PlacedCrash):
         capture.job(spark, whole)
     assert NAMED not in capture.job(spark, whole)
     start = int(begins(capture) or 0)

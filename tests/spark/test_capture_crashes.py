@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cdcv2 import failpoints
-from cdcv2.capture import log_set
+from cdcv2.capture import release_order
 from cdcv2.capture.facts import SnapshotRow
 from cdcv2.capture.run.commit_times import Capture
 from cdcv2.connectors.debezium.envelope import Recipe, Record, classify
@@ -34,8 +34,8 @@ RUN = "clean_full"
 RECORDS, BATCH = 1000, 500
 NOTES = "notes"
 STEPS = [
-    BEGUN, COUNTED, log_set.BEFORE_UPDATES, log_set.TABLE_WRITTEN, log_set.UPDATES_DURABLE, log_set.TABLE_STATED,
-    log_set.STATED, log_set.REMEMBERED,
+    BEGUN, COUNTED, release_order.BEFORE_UPDATES, release_order.TABLE_WRITTEN, release_order.UPDATES_DURABLE,
+    release_order.TABLE_STATED, release_order.STATED, release_order.REMEMBERED,
 ]
 
 
@@ -115,7 +115,7 @@ def test_a_crash_at_any_step_leaves_the_same_facts_in_the_end(
 ) -> None:
     """Twice over at each step, something lost each time."""
     # After the second release is stated there is nothing left to die in.
-    for life, nth in enumerate((1, 1) if step in (log_set.STATED, log_set.REMEMBERED) else (2, 1)):
+    for life, nth in enumerate((1, 1) if step in (release_order.STATED, release_order.REMEMBERED) else (2, 1)):
         with failpoints.placed(step, nth), pytest.raises(failpoints.PlacedCrash):
             run.run(spark)
         LOSSES[(number + 2 * life + 1) % len(LOSSES)](run)
@@ -138,7 +138,7 @@ def test_what_was_captured_is_not_written_again(run: CaptureRun, spark: SparkSes
 
 def test_two_captures_may_write_the_same_logs(run: CaptureRun, spark: SparkSession, tmp_path: Path) -> None:
     """Begun one after the other, with a memory each and other batches: the same facts, so nobody minds."""
-    with failpoints.placed(log_set.TABLE_STATED, 3), pytest.raises(failpoints.PlacedCrash):
+    with failpoints.placed(release_order.TABLE_STATED, 3), pytest.raises(failpoints.PlacedCrash):
         run.run(spark)
     second = CaptureRun(tmp_path, how(), files=None)
     second.state = tmp_path / "second"
@@ -173,7 +173,7 @@ def test_nothing_is_stated_that_differs_from_a_statement_that_waits(run: Capture
 
 def test_orphans_that_agree_are_counted_and_not_written_again(run: CaptureRun, spark: SparkSession) -> None:
     """A crash left updates without their statement; the next life states them."""
-    with failpoints.placed(log_set.UPDATES_DURABLE), pytest.raises(failpoints.PlacedCrash):
+    with failpoints.placed(release_order.UPDATES_DURABLE), pytest.raises(failpoints.PlacedCrash):
         run.run(spark)
     before = updates(run)
     run.run(spark)

@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
 from cdcv2 import failpoints
-from cdcv2.capture import log_set
+from cdcv2.capture import release_order
 from cdcv2.capture.run.commit_times import Capture as PureCapture
 from cdcv2.connectors.debezium.envelope import FROM_ENVELOPE, FROM_STATE, Recipe, Record
 from cdcv2.errors import Cdcv2Error, ForeignStateError, MissingLogError, SourceStop, UnavailableError, UnsafeTopicError
@@ -153,9 +153,9 @@ def test_the_recorded_run_through_kafka_with_crashes(broker: KafkaBroker, spark:
     run = KafkaRun(broker, "whole", tmp_path, records=1700)
     make_topics(broker, topics_of("whole"))
     produce(broker, first(2600), "whole")
-    with failpoints.placed(log_set.TABLE_STATED, 4), pytest.raises(failpoints.PlacedCrash):
+    with failpoints.placed(release_order.TABLE_STATED, 4), pytest.raises(failpoints.PlacedCrash):
         run.run(spark)
-    with failpoints.placed(log_set.UPDATES_DURABLE, 2), pytest.raises(failpoints.PlacedCrash):
+    with failpoints.placed(release_order.UPDATES_DURABLE, 2), pytest.raises(failpoints.PlacedCrash):
         run.run(spark)
     run.records = None
     shutil.rmtree(run.state)
@@ -177,7 +177,7 @@ def test_old_rows_looked_up_or_whole_may_take_turns(broker: KafkaBroker, spark: 
         run.run(spark, before=FROM_STATE)
     with failpoints.placed("release.remembered"), pytest.raises(failpoints.PlacedCrash):
         run.run(spark, before=FROM_STATE)
-    with failpoints.placed(log_set.TABLE_STATED, 4), pytest.raises(failpoints.PlacedCrash):
+    with failpoints.placed(release_order.TABLE_STATED, 4), pytest.raises(failpoints.PlacedCrash):
         run.run(spark)
     run.run(spark, before=FROM_STATE)
     assert expected(2600) == run.found()

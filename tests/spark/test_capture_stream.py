@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cdcv2 import failpoints
-from cdcv2.capture import log_set
+from cdcv2.capture import release_order
 from cdcv2.capture.facts import Record
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import (
@@ -46,7 +46,8 @@ FILES = [
 ]  # fmt: skip
 HISTORY = StreamHistory([[*FILES[0][0], *FILES[2][0]], FILES[1][1]])
 STEPS = [
-    stream.KEPT, log_set.BEFORE_UPDATES, log_set.UPDATES_DURABLE, log_set.STATED, log_set.REMEMBERED,
+    stream.KEPT, release_order.BEFORE_UPDATES, release_order.UPDATES_DURABLE, release_order.STATED,
+    release_order.REMEMBERED,
 ]  # fmt: skip
 
 
@@ -100,7 +101,7 @@ def job(spark: SparkSession, tmp_path: Path) -> StreamRun:
     return StreamRun(spark, tmp_path)
 
 
-@pytest.mark.parametrize(("step", "lost"), [*((step, False) for step in STEPS), (log_set.UPDATES_DURABLE, True)])
+@pytest.mark.parametrize(("step", "lost"), [*((step, False) for step in STEPS), (release_order.UPDATES_DURABLE, True)])
 def test_a_crash_at_any_step_leaves_the_same_facts(step: str, lost: bool, job: StreamRun) -> None:
     """With all that was kept lost as well, the source is read again, and the log knows what it has."""
     job.put(*FILES)

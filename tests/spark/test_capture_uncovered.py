@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cdcv2 import failpoints
-from cdcv2.capture import log_set
+from cdcv2.capture import release_order
 from cdcv2.capture.run import log_starts
 from cdcv2.errors import ResumeError
 from cdcv2.logs.directory import DirectoryLog
@@ -42,8 +42,8 @@ def check(capture: OnSpark) -> None:
 
 
 CRASHES = {
-    "from-envelope": [log_starts.COVERED, log_set.TABLE_STATED],
-    "from-state": [log_set.UPDATES_DURABLE],
+    "from-envelope": [log_starts.COVERED, release_order.TABLE_STATED],
+    "from-state": [release_order.UPDATES_DURABLE],
 }
 
 

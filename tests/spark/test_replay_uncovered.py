@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cdcv2 import failpoints
-from cdcv2.capture import log_set
+from cdcv2.capture import release_order
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import IncompleteError, RefusedError, UsageError
 from cdcv2.exits import Exit
@@ -105,7 +105,7 @@ def test_a_log_that_begins_late_is_complete_nowhere_before_it_states_something(
     spark: SparkSession, capture: Captures
 ) -> None:
     """Where it begins is stated, and updates are in it, which no statement counts yet."""
-    with failpoints.placed(log_set.UPDATES_DURABLE), pytest.raises(failpoints.PlacedCrash):
+    with failpoints.placed(release_order.UPDATES_DURABLE), pytest.raises(failpoints.PlacedCrash):
         capture(WHOLE, *NOTIFIED, tables="tu")
     wanted = of(capture, "u")
     reader, people = told(spark, wanted)

@@ -2,8 +2,8 @@
 
 The time of a row is the LSN at which its transaction was committed. A release makes all transactions up to some END
 durable in all logs, and states every table, with rows in it or not, up to END + 1: in the order of
-:mod:`cdcv2.capture.log_set`. Readers of the timeline see only the meet of the logs. With the memory lost, the topics
-are read from their start: it costs time, never facts.
+:mod:`cdcv2.capture.release_order`. Readers of the timeline see only the meet of the logs. With the memory lost, the
+topics are read from their start: it costs time, never facts.
 
 The file is long as it is one order: each method has a part in bringing facts, logs and memory from one release to the
 next.
@@ -15,7 +15,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from cdcv2.capture import log_set
+from cdcv2.capture import release_order
 from cdcv2.capture.before_images import Contents
 from cdcv2.capture.commit_transactions import CommitTransactions
 from cdcv2.capture.contradictions import Contradiction, two_rows, two_snapshot_rows
@@ -360,7 +360,7 @@ class Capture:
         return release if release is None or release.again is None else self.release() or release
 
     def _write(self, release: Release) -> None:
-        log_set.write(
+        release_order.write(
             CoveredTableLogs(self._writers, lambda table: self._updates(table, release)), release.advance,
             keep=lambda: self._engine.keep_time(release), remember=lambda: self._settle(release),
         )

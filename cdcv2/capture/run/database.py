@@ -12,12 +12,12 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import cast
 
-from cdcv2.capture import log_set
+from cdcv2.capture import release_order
 from cdcv2.capture.before_images import Contents
 from cdcv2.capture.begins import BeginRecords
 from cdcv2.capture.bound_facts import shows_rows_before, timeline_fact
 from cdcv2.capture.facts import Notification, PartialChangeFact, Record, RowFact, SnapshotRow
-from cdcv2.capture.log_set import Advance, LogSet
+from cdcv2.capture.release_order import Advance, LogSet
 from cdcv2.capture.open_record_codec import OpenRecordCodec
 from cdcv2.capture.open_records import (
     SNAPSHOT, BeginRecord, DoubtRecord, EndRecord, HaltRecord, Held, Passing, ReleaseRecord, RestartRecord, RowRecord,
@@ -289,7 +289,7 @@ class Database:
             summary.frontier, summary.begins, self._transactions.uncovered, self._transactions.partial, self._empty,
             begun=self.has_started,
         )
-        log_set.write(self._log_set(summary), advance, temp=self._temp)
+        release_order.write(self._log_set(summary), advance, temp=self._temp)
 
     def _log_set(self, summary: TransactionSummary) -> LogSet:
         """The logs, with the updates of what is finished."""

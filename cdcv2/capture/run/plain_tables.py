@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from cdcv2.capture import log_set
+from cdcv2.capture import release_order
 from cdcv2.capture.facts import Record
-from cdcv2.capture.log_set import Advance, WriterLogs
+from cdcv2.capture.release_order import Advance, WriterLogs
 from cdcv2.capture.run.on_remap import Span
 from cdcv2.capture.topics import Ranges
 from cdcv2.connectors.plain import PlainRows
@@ -79,7 +79,7 @@ class PlainTables(PlainOutput):
 
     def advance(self, frontier: Antichain) -> None:
         """Make what was taken durable, and state it."""
-        log_set.write(WriterLogs(self._writers), Advance(frontier))
+        release_order.write(WriterLogs(self._writers), Advance(frontier))
 
     def close(self) -> None:
         """Release the logs."""

@@ -12,9 +12,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-from cdcv2.capture import log_set
+from cdcv2.capture import release_order
 from cdcv2.capture.facts import Record
-from cdcv2.capture.log_set import Advance, WriterLogs
+from cdcv2.capture.release_order import Advance, WriterLogs
 from cdcv2.capture.memory import FORGET, same_topics
 from cdcv2.capture.run.held_digests import held_digests
 from cdcv2.capture.run.state_file import StateStore
@@ -188,7 +188,8 @@ class StreamTables:
             frontier = 0 if topic in behind else stream.counts.complete()
             if frontier > stream.counts.released:
                 logs = WriterLogs({stream.table: stream.writer})
-                log_set.write(logs, Advance(Antichain([frontier])), remember=partial(self._settle, stream, frontier))
+                settle = partial(self._settle, stream, frontier)
+                release_order.write(logs, Advance(Antichain([frontier])), remember=settle)
 
     def _settle(self, stream: _TableStream, frontier: int) -> None:
         stream.release(frontier)

@@ -7,7 +7,7 @@ A micro-batch is a trigger and a share of new records, nothing else. Of each:
 3. The rows of those are taken from the cache. Rows of earlier batches are read again from the topics by range. All are
    consolidated, and written by the executors.
 4. The driver states them, table by table, and saves from where the topics must be read again, in the order of
-   :mod:`cdcv2.capture.log_set`.
+   :mod:`cdcv2.capture.release_order`.
 
 After a crash anywhere, a restart is enough: what is in the logs is found there, and the rest is written. So Spark's
 checkpoint has nothing to add to the state; each run has a fresh one, which begins at the positions of the state. A
@@ -24,7 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cdcv2 import failpoints
-from cdcv2.capture import log_set
+from cdcv2.capture import release_order
 from cdcv2.capture.contradictions import two_rows
 from cdcv2.capture.engine import CaptureEngine
 from cdcv2.capture.memory import CaptureMemory
@@ -162,7 +162,7 @@ class SparkCapture(CaptureQuery):
             rows = once.unionByName(rows.where(~numbered))
         changes = ReleaseChanges(consolidated(rows) if reading.rows() else None, reading.rows(), reading.expected)
         logs = FrameLogs(self.logs, changes, spark)
-        log_set.write(
+        release_order.write(
             logs, release.advance, keep=lambda: self.engine.keep_time(release),
             remember=lambda: self._settle(release),
         )

@@ -22,9 +22,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from cdcv2 import failpoints
-from cdcv2.capture import log_set
+from cdcv2.capture import release_order
 from cdcv2.capture.facts import Record
-from cdcv2.capture.log_set import Advance
+from cdcv2.capture.release_order import Advance
 from cdcv2.capture.run.held_digests import held_digests
 from cdcv2.capture.run.stream_tables import StreamTopic
 from cdcv2.capture.stream_counts import StreamCounts, update_digest
@@ -141,7 +141,7 @@ class StreamCapture:
         remember = partial(self._save, query, number)
         if frontier > self.counts.released:
             logs = FrameLogs(self.logs, self._changes(session.read.schema(_ENCODED), frontier), session)
-            log_set.write(logs, Advance(Antichain([frontier])), remember=partial(remember, frontier))
+            release_order.write(logs, Advance(Antichain([frontier])), remember=partial(remember, frontier))
         else:
             remember()
         self._last, self._query = number, query

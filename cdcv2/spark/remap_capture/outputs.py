@@ -17,9 +17,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from cdcv2.capture import log_set
+from cdcv2.capture import release_order
 from cdcv2.capture.facts import Notification, Record
-from cdcv2.capture.log_set import Advance, LogSet
+from cdcv2.capture.release_order import Advance, LogSet
 from cdcv2.capture.open_record_codec import OpenRecordCodec
 from cdcv2.capture.open_records import SNAPSHOT, Held, RowRecord
 from cdcv2.capture.run import on_remap
@@ -115,7 +115,7 @@ class BoundPlain(PlainOutput):
 
     def advance(self, frontier: Antichain) -> None:
         """Make what was taken durable, and state it."""
-        log_set.write(FrameLogs(self._logs, self._changes(_int(frontier)), self._spark), Advance(frontier))
+        release_order.write(FrameLogs(self._logs, self._changes(_int(frontier)), self._spark), Advance(frontier))
 
     def _changes(self, upper: int) -> ReleaseChanges:
         share, expected = self._share, dict[tuple[str, int], int]()

@@ -8,7 +8,7 @@ from functools import cache
 import pytest
 
 from cdcv2 import failpoints
-from cdcv2.capture import log_set
+from cdcv2.capture import release_order
 from cdcv2.capture.facts import Truncate
 from cdcv2.capture.run.commit_times import Capture, ReleaseReport
 from cdcv2.core.antichain import Antichain
@@ -164,8 +164,8 @@ def test_a_crash_at_any_step_leaves_the_same_facts_in_the_end(step: str, remembe
 def test_every_step_of_a_release_is_known() -> None:
     """The crashes above are placed at what the code declares, each once."""
     assert sorted([
-        log_set.TABLE_WRITTEN, log_set.UPDATES_DURABLE, log_set.TABLE_STATED,
-        log_set.BEFORE_UPDATES, log_set.STATED, log_set.REMEMBERED,
+        release_order.TABLE_WRITTEN, release_order.UPDATES_DURABLE, release_order.TABLE_STATED,
+        release_order.BEFORE_UPDATES, release_order.STATED, release_order.REMEMBERED,
     ]) == RELEASE
 
 

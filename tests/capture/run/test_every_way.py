@@ -14,7 +14,7 @@ from dataclasses import replace
 import pytest
 
 from cdcv2 import failpoints
-from cdcv2.capture import log_set
+from cdcv2.capture import release_order
 from cdcv2.errors import RefusedError, UsageError
 from tests.every_way import pure
 from tests.every_way.compare import Case, Different
@@ -159,7 +159,7 @@ def test_the_steps_that_are_drawn_are_all_that_there_are() -> None:
     both = {name for name in failpoints.KNOWN if name.startswith(("release.", "writer."))}
     bound = {name for name in failpoints.KNOWN if name.startswith(("shared-capture.", "coverage."))}
 
-    assert (both - {log_set.TEMP_STATED}, {*bound, log_set.TEMP_STATED}) == (
+    assert (both - {release_order.TEMP_STATED}, {*bound, release_order.TEMP_STATED}) == (
         set(pure.PLAIN_STEPS), {*pure.BOUND_STEPS} - {*pure.PLAIN_STEPS}
     )
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cdcv2 import failpoints
-from cdcv2.capture import log_set
-from cdcv2.capture.log_set import Advance, WriterLogs
+from cdcv2.capture import release_order
+from cdcv2.capture.release_order import Advance, WriterLogs
 from cdcv2.core.antichain import Antichain
 from cdcv2.failpoints import PlacedCrash
 from cdcv2.logs.memory import MemoryLog
@@ -22,9 +22,9 @@ ORDER = [
 ]
 #: After which of these each step of a crash lies.
 STEPS = [
-    (log_set.BEFORE_UPDATES, 1, 0), (log_set.TABLE_WRITTEN, 1, 3), (log_set.TABLE_WRITTEN, 2, 4),
-    (log_set.UPDATES_DURABLE, 1, 4), (log_set.TEMP_STATED, 1, 6), (log_set.TABLE_STATED, 1, 7),
-    (log_set.TABLE_STATED, 2, 8), (log_set.STATED, 1, 8), (log_set.REMEMBERED, 1, 9),
+    (release_order.BEFORE_UPDATES, 1, 0), (release_order.TABLE_WRITTEN, 1, 3), (release_order.TABLE_WRITTEN, 2, 4),
+    (release_order.UPDATES_DURABLE, 1, 4), (release_order.TEMP_STATED, 1, 6), (release_order.TABLE_STATED, 1, 7),
+    (release_order.TABLE_STATED, 2, 8), (release_order.STATED, 1, 8), (release_order.REMEMBERED, 1, 9),
 ]
 
 
@@ -59,7 +59,7 @@ def write(journal: list[str], advance: Advance = ADVANCE) -> None:
     temp.update("held", 5, 1)
     logs = Covered({of: Writer(Journaled(of, journal)) for of in "ab"}, lambda table: [("x", 5, 1)])
     logs.journal = journal
-    log_set.write(
+    release_order.write(
         logs, advance, temp=temp, keep=lambda: journal.append("clock"), remember=lambda: journal.append("memory")
     )
 
@@ -98,7 +98,7 @@ def test_a_table_that_is_stated_already_gets_no_statement() -> None:
         with Writer(log) as writer:
             writer.advance([upper])
     journal.clear()
-    with failpoints.placed(log_set.TABLE_STATED, 2):
-        log_set.write(WriterLogs({"ahead": Writer(ahead), "behind": Writer(behind)}), ADVANCE)
+    with failpoints.placed(release_order.TABLE_STATED, 2):
+        release_order.write(WriterLogs({"ahead": Writer(ahead), "behind": Writer(behind)}), ADVANCE)
 
     assert ["statement of behind"] == journal
