@@ -41,7 +41,7 @@ from cdcv2.logs.log_set import describe_log_set
 from cdcv2.logs.release_times import Clock, ReleaseTimes
 from cdcv2.spark.capture.batch_facts import Screen, merged, ranges
 from cdcv2.spark.capture.classify import FACTS, ROW, SNAPSHOT, classified
-from cdcv2.spark.capture.log_set import FrameLogs, ReleaseChanges
+from cdcv2.spark.capture.release_frames import FrameLogs, ReleaseChanges
 from cdcv2.spark.capture.logs import TableLogs, consolidated
 from cdcv2.spark.capture.query import CaptureQuery
 from cdcv2.spark.capture.report import CaptureReport

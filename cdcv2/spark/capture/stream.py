@@ -33,7 +33,7 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.errors import DecodeError, ForeignStateError, MalformedError
 from cdcv2.protocol.log import Place, Position
 from cdcv2.spark.capture.batch_facts import PartitionSpan
-from cdcv2.spark.capture.log_set import FrameLogs, ReleaseChanges
+from cdcv2.spark.capture.release_frames import FrameLogs, ReleaseChanges
 from cdcv2.spark.capture.logs import TableLogs
 from cdcv2.spark.capture.report import CaptureReport
 from cdcv2.spark.capture.state_file import LogTail

@@ -32,7 +32,7 @@ from cdcv2.errors import RefusedError, UnsafeTopicError
 from cdcv2.protocol.log import Log, Place
 from cdcv2.protocol.writer import Writer
 from cdcv2.rows.row_type import RowType
-from cdcv2.spark.capture.log_set import FrameLogs, ReleaseChanges
+from cdcv2.spark.capture.release_frames import FrameLogs, ReleaseChanges
 from cdcv2.spark.capture.logs import TableLogs, consolidated
 from cdcv2.spark.remap_capture.classify import NO_TX, PLAIN, ROW, Reader, ShareFacts, mark
 from cdcv2.spark.remap_capture.tables import BoundTables
