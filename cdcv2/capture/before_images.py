@@ -34,7 +34,7 @@ from cdcv2.capture.facts import PartialChange, PartialImage
 from cdcv2.capture.open_records import SNAPSHOT, RowRecord, Tx
 from cdcv2.capture.open_rows import OpenRows
 from cdcv2.capture.release import Release
-from cdcv2.capture.state import UnknownChange
+from cdcv2.capture.table_content import UnknownChange
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import RefusedError
 from cdcv2.protocol.iter import Iter
@@ -191,7 +191,7 @@ class Contents:
     """The contents of all tables, at the frontier up to which all is released.
 
     With commit times it follows releases (:meth:`follow_release`). On a timeline it is the
-    :class:`~cdcv2.capture.state.State` that the operator asks (:meth:`take`).
+    :class:`~cdcv2.capture.table_content.State` that the operator asks (:meth:`take`).
     """
 
     def __init__(self, contents: Mapping[str, Content]) -> None:

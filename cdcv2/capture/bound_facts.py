@@ -10,7 +10,7 @@ from cdcv2.capture import facts
 from cdcv2.capture.coverage import had_rows
 from cdcv2.capture.facts import Fact
 from cdcv2.capture.open_records import SNAPSHOT, BeginRecord, EndRecord, HaltRecord, RowRecord, SourceRecord
-from cdcv2.capture.state import UNRESOLVED
+from cdcv2.capture.table_content import UNRESOLVED
 
 
 def timeline_fact(fact: Fact) -> SourceRecord | BeginRecord | None:

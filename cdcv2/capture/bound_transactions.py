@@ -23,7 +23,7 @@ from cdcv2.capture.open_records import (
 from cdcv2.capture.released_ends import ReleasedEnds
 from cdcv2.capture.row_counts import RowCounts, TableEffect
 from cdcv2.capture.snapshot import rules
-from cdcv2.capture.state import State, UnknownChange
+from cdcv2.capture.table_content import State, UnknownChange
 from cdcv2.capture.transactions import OpenEnd, TransactionTracker
 from cdcv2.core.changes import ChangeBatch
 from cdcv2.errors import ForeignStateError, SourceStop

@@ -34,7 +34,7 @@ class RowRecord(NamedTuple):
     1 (Debezium's ``data_collection_order``); None: unknown. ``renumbered``: its connector renumbers the rows of a
     transaction when it is restarted inside it. A connector may send a row twice, with another ``after``, so ``after``
     does not identify it: see :meth:`is_copy`. A row whose before-image must be looked up is one change of diff 0: see
-    :mod:`cdcv2.capture.state`.
+    :mod:`cdcv2.capture.table_content`.
 
     >>> RowRecord("orders", 7, 1, None, (("tea", 1),)).tx
     7

@@ -26,7 +26,7 @@ from cdcv2.capture.bound_transactions import BoundTransactions
 from cdcv2.capture.open_records import Held, Passing, RowRecord, SourceRecord, StartRecord, Tx
 from cdcv2.capture.released_ends import ReleasedEnds
 from cdcv2.capture.row_counts import RowCounts
-from cdcv2.capture.state import State
+from cdcv2.capture.table_content import State
 from cdcv2.completeness import through_text
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.changes import ChangeBatch

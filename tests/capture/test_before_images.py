@@ -11,7 +11,7 @@ import pytest
 from cdcv2.capture.before_images import Content, Contents
 from cdcv2.capture.facts import End, PartialChange, PartialChangeFact, PartialImage, Record, UnfitRow
 from cdcv2.capture.run.commit_times import Capture
-from cdcv2.capture.state import UnknownChange
+from cdcv2.capture.table_content import UnknownChange
 from cdcv2.connectors.debezium.envelope import Recipe, classify
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import RefusedError, SourceStop, UsageError

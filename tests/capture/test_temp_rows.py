@@ -12,7 +12,7 @@ from cdcv2.capture.open_record_codec import TEMP, OpenRecordCodec
 from cdcv2.capture.open_records import (
     SNAPSHOT, EndRecord, HaltRecord, Held, ReleaseRecord, RowRecord, StartRecord, ThroughRecord,
 )
-from cdcv2.capture.state import UNRESOLVED
+from cdcv2.capture.table_content import UNRESOLVED
 from cdcv2.errors import DecodeError, MalformedError
 from cdcv2.rows.row_type import RowType
 from cdcv2.timeline.ordering import AS_COMPLETE, COMMIT_ORDER

@@ -12,7 +12,7 @@ import pytest
 from cdcv2.capture.open_records import (
     SNAPSHOT, EndRecord, HaltRecord, Held, ReleaseRecord, RowRecord, SourceRecord, StartRecord, ThroughRecord, Tx,
 )
-from cdcv2.capture.state import UNRESOLVED, UnknownChange
+from cdcv2.capture.table_content import UNRESOLVED, UnknownChange
 from cdcv2.capture.transactions_on_timeline import Transactions
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ForeignStateError, MalformedError, RefusedError, SourceStop, UsageError
