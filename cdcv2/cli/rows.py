@@ -81,7 +81,7 @@ def _make_folder(folder: Path) -> None:
 
 
 def _requested(args: argparse.Namespace) -> dict[str, Any]:
-    from cdcv2.connectors.debezium.postgres import full_identity, row_type_from_postgres
+    from cdcv2.connectors.debezium.postgres_catalogue import full_identity, row_type_from_postgres
     from cdcv2.store.postgres_session import connect
 
     address = source_address(args.source)

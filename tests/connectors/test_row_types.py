@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cdcv2.capture.facts import RowFact, SnapshotRow, UnfitRow
-from cdcv2.connectors.debezium import postgres
+from cdcv2.connectors.debezium import postgres_catalogue
 from cdcv2.connectors.debezium.envelope import Recipe, classify
 from cdcv2.connectors.debezium.row_types import row_type_from_envelope, row_types_in, without_sources
 from cdcv2.errors import MalformedError, RefusedError, UsageError
@@ -101,7 +101,7 @@ def test_the_catalogue_gives_what_the_records_have(connection: Any) -> None:
     recorded = row_types_in(dump("edge", "topics_edgeall").read(), "edgeall")["public.types_t"]
     decimals = {"n", "nbare"}
     expected = [field for field in recorded["fields"] if field["name"] not in decimals]
-    said = postgres.row_type_from_postgres(connection, "public.types_t")["fields"]
+    said = postgres_catalogue.row_type_from_postgres(connection, "public.types_t")["fields"]
     assert expected == [identity(field) | _doc(field) for field in said if field["name"] not in decimals]
     assert [["null", "string"]] * 2 == [field["type"] for field in said if field["name"] in decimals]
 
@@ -115,7 +115,7 @@ def test_the_catalogue_gives_the_source_types(connection: Any) -> None:
     """With their digits, lengths and elements; an enum by its name, a domain by what is underneath."""
     found = {}
     for table in ("public.types_t", "public.more"):
-        row_type = RowType(postgres.row_type_from_postgres(connection, table))
+        row_type = RowType(postgres_catalogue.row_type_from_postgres(connection, table))
         found.update(zip(row_type.columns, row_type.sources))
     assert {
         "id": SourceType("int4"), "s": SourceType("text"), "n": SourceType("numeric", precision=12, scale=2),
@@ -172,7 +172,7 @@ def test_the_envelope_gives_the_source_types_that_the_connector_states(
 @pytest.mark.integration
 def test_types_that_the_recording_lacks(connection: Any) -> None:
     """Domains and enums by what is underneath; short times in millis; generated columns are left out."""
-    schema = postgres.row_type_from_postgres(connection, "public.more")
+    schema = postgres_catalogue.row_type_from_postgres(connection, "public.more")
     types = {field["name"]: field["type"][1] for field in schema["fields"]}
     assert {
         "small": "int", "real4": "float", "millis": "long", "clock": "int", "zoned": "string", "one": "boolean",
@@ -187,19 +187,19 @@ def test_types_that_the_recording_lacks(connection: Any) -> None:
 def test_what_has_no_row_type_is_named(connection: Any) -> None:
     """Table or column, and what to do."""
     with pytest.raises(MalformedError, match="column 'place' has the type 'point'"):
-        postgres.row_type_from_postgres(connection, "public.odd")
+        postgres_catalogue.row_type_from_postgres(connection, "public.odd")
     with pytest.raises(UsageError, match="no table 'public.nowhere'"):
-        postgres.row_type_from_postgres(connection, "public.nowhere")
+        postgres_catalogue.row_type_from_postgres(connection, "public.nowhere")
 
 
 @pytest.mark.integration
 def test_identity_is_checked_in_the_catalogue(connection: Any) -> None:
     """What no record says, PostgreSQL does."""
     with pytest.raises(RefusedError, match="public.more, public.types_t: not REPLICA IDENTITY FULL.*ALTER TABLE"):
-        postgres.check_identity(connection, ["public.types_t", "public.more"])
+        postgres_catalogue.check_identity(connection, ["public.types_t", "public.more"])
     connection.execute("ALTER TABLE types_t REPLICA IDENTITY FULL")
-    assert {"public.types_t"} == postgres.full_identity(connection, ["public.types_t", "public.more"])
-    assert {"public.types_t"} == postgres.check_identity(connection, ["public.types_t"])
+    assert {"public.types_t"} == postgres_catalogue.full_identity(connection, ["public.types_t", "public.more"])
+    assert {"public.types_t"} == postgres_catalogue.check_identity(connection, ["public.types_t"])
 
 
 def test_the_row_types_that_ship_with_the_tests_are_plain() -> None:

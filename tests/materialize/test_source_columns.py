@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from cdcv2.connectors.debezium.postgres import row_type_from_postgres
+from cdcv2.connectors.debezium.postgres_catalogue import row_type_from_postgres
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import MalformedError, RefusedError
 from cdcv2.materialize import FileRecoveryLog, Max, Min, Runtime, Sum, ViewBinding

@@ -89,7 +89,7 @@ def test_types_on_spark_are_what_the_table_says(kind: str, python: str, plain: s
 @pytest.mark.integration
 def test_types_of_postgresql_are_what_the_table_says() -> None:
     """A table with a column of each, described by a real PostgreSQL's catalogue."""
-    from cdcv2.connectors.debezium.postgres import row_type_from_postgres
+    from cdcv2.connectors.debezium.postgres_catalogue import row_type_from_postgres
     from cdcv2.servers.postgres import Postgres
 
     rows = table("PostgreSQL")

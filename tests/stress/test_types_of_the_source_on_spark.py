@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cdcv2.cli.main import main as command
-from cdcv2.connectors.debezium.postgres import row_type_from_postgres
+from cdcv2.connectors.debezium.postgres_catalogue import row_type_from_postgres
 from cdcv2.exits import Exit
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.protocol import Progress, Updates

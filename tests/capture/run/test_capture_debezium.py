@@ -16,7 +16,7 @@ import pytest
 from cdcv2.capture.run.commit_times import Capture, ReleaseReport
 from cdcv2.capture.run.loop import run
 from cdcv2.cli.main import main
-from cdcv2.connectors.debezium import postgres
+from cdcv2.connectors.debezium import postgres_catalogue
 from cdcv2.connectors.debezium.config import debezium_config
 from cdcv2.connectors.debezium.envelope import Recipe
 from cdcv2.connectors.kafka_topics import KafkaTopics
@@ -87,8 +87,8 @@ def connector(servers: Servers, prefix: str, tables: tuple[str, ...]) -> Iterato
 
 def recipe(servers: Servers, prefix: str, tables: tuple[str, ...]) -> Recipe:
     """The capture of these tables, their row types from the catalogue."""
-    kinds = {table: RowType(postgres.row_type_from_postgres(servers.connection, table)) for table in tables}
-    identity = postgres.check_identity(servers.connection, tables)
+    kinds = {table: RowType(postgres_catalogue.row_type_from_postgres(servers.connection, table)) for table in tables}
+    identity = postgres_catalogue.check_identity(servers.connection, tables)
     return Recipe(prefix, kinds, notification_topic=f"{prefix}.notifications", full_identity=identity)
 
 

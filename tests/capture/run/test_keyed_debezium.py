@@ -16,7 +16,7 @@ from cdcv2.capture.facts import Fact, PartialChangeFact, Record
 from cdcv2.capture.run.commit_times import Capture
 from cdcv2.capture.run.loop import run
 from cdcv2.cli import main as cli
-from cdcv2.connectors.debezium import postgres
+from cdcv2.connectors.debezium import postgres_catalogue
 from cdcv2.connectors.debezium.envelope import Recipe, classify
 from cdcv2.connectors.kafka_topics import KafkaTopics
 from cdcv2.logs.directory import DirectoryLog
@@ -148,8 +148,8 @@ def on_a_timeline(servers: Servers, kinds: dict[str, RowType], folder: Path) -> 
 def test_tables_as_people_have_them_arrive_whole(servers: Servers, tmp_path: Path) -> None:
     """Keys of one and of two columns, none; large values of all kinds; a capture that starts over in the middle."""
     chance = random.Random(5)
-    kinds = {table: RowType(postgres.row_type_from_postgres(servers.connection, table)) for table in TABLES}
-    identity = postgres.full_identity(servers.connection, TABLES)
+    kinds = {table: RowType(postgres_catalogue.row_type_from_postgres(servers.connection, table)) for table in TABLES}
+    identity = postgres_catalogue.full_identity(servers.connection, TABLES)
     how = Recipe("shop", kinds, notification_topic="shop.notifications", full_identity=identity, before="from-state")
     logs = {table: RecordingLog() for table in TABLES}
     topics = KafkaTopics(Client(servers.kafka.bootstrap), how)

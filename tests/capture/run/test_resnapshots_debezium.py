@@ -16,7 +16,7 @@ import pytest
 
 from cdcv2 import failpoints
 from cdcv2.cli import main as cli
-from cdcv2.connectors.debezium import postgres
+from cdcv2.connectors.debezium import postgres_catalogue
 from cdcv2.exits import Exit
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.protocol.iter import Iter
@@ -143,7 +143,7 @@ def test_a_snapshot_on_a_new_slot_under_load_heals_what_was_lost(
     chance, session = random.Random(11), servers.connection
     (tmp_path / "rows").mkdir()
     for table in TABLES:
-        schema = postgres.row_type_from_postgres(session, table)
+        schema = postgres_catalogue.row_type_from_postgres(session, table)
         (tmp_path / "rows" / f"{table}.avsc").write_text(json.dumps(schema), "utf-8")
     words = [
         "capture", "kafka", "--bootstrap", servers.kafka.bootstrap, "--prefix", "again",
