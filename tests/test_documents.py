@@ -111,6 +111,19 @@ def test_readme_links_a_page_by_each_question_of_a_newcomer() -> None:
         assert question.lower() in (ROOT / page).read_text("utf-8").lower(), page
 
 
+def test_a_contributor_finds_where_a_change_begins() -> None:
+    """Each row names a file, and what it names in it is there; links are judged above."""
+    text = (ROOT / "CONTRIBUTING.md").read_text("utf-8").split("## Where a change begins")[1].split("\n## ")[0]
+    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")][1:]
+    files = {task: LINK.findall(begins) for task, begins, _ in rows}
+    named = [(LINK.findall(begins)[0], word) for _, begins, _ in rows for word in re.findall(r"`(\w+)`", begins)]
+    lost = [(path, word) for path, word in named if f" {word}" not in (ROOT / path).read_text("utf-8")]
+
+    assert len(files) == len(rows) > 6 and all(files.values())
+    assert all(path.endswith(".py") for paths in files.values() for path in paths)
+    assert [] == lost
+
+
 def test_every_page_of_operations_is_in_the_index() -> None:
     """By a question; nobody finds a page that no page names."""
     index = (ROOT / "docs/operations.md").read_text("utf-8")
