@@ -1,16 +1,14 @@
 """The catalogue of external state: its entries, in a SQLite database in a folder, which one owner at a time may change.
 
-An owner holds a lock on the folder for as long as it lives: the system frees it, however the process ends. A second
-one is refused, with who holds it. Besides, each owner has an *epoch*, a number higher than those before, and every
-change states it. So a process that has lost the lock without noticing it (a network file system, a folder that was
-copied back) changes nothing after another has taken over.
+An owner holds the lock on the folder (:mod:`cdcv2.control.owner`). Besides, each owner has an *epoch*, a number higher
+than those before, and every change states it. So a process that has lost the lock without noticing it (a network file
+system, a folder that was copied back) changes nothing after another has taken over.
 
 The format is durable: each entry is one JSON object with a digest, and the version is in a table of its own.
 """
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import sqlite3
@@ -21,14 +19,15 @@ from typing import Any
 
 from cdcv2 import failpoints
 from cdcv2.control.entries import CatalogueEntry
+from cdcv2.control.owner import OwnedFolder
 from cdcv2.core.json_text import parse_json
 from cdcv2.core.own_json import reading, with_digest, without_digest
-from cdcv2.errors import FencedError, ForeignStateError, OutputError, RefusedError, UsageError
-from cdcv2.store.file_system import in_words, is_there
+from cdcv2.errors import FencedError, ForeignStateError, OutputError, UsageError
+from cdcv2.store.file_system import is_there
 from cdcv2.store.sqlite_file import SqliteFile
 
-#: The names of its files in the folder.
-DATABASE, LOCK = "catalogue.sqlite", "catalogue.lock"
+#: The name of its file in the folder.
+DATABASE = "catalogue.sqlite"
 BEFORE_CHANGE = failpoints.declare("catalogue.before-change", "a change of the catalogue is decided, and not written")
 AFTER_CHANGE = failpoints.declare("catalogue.after-change", "a change of the catalogue is written")
 _FORMAT, _VERSION = "cdcv2 catalogue", 1
@@ -46,9 +45,9 @@ class Catalogue:
         epoch: the number of its owner; None for one that is only read.
     """
 
-    def __init__(self, folder: Path, lock: int | None) -> None:
-        self.folder, self.epoch = folder, None if lock is None else 0
-        self._lock = lock
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.epoch: int | None = None
         self._file = SqliteFile(folder / DATABASE, _TABLES, self._failed)
 
     def begin(self, owner: str, now: float) -> None:
@@ -94,10 +93,8 @@ class Catalogue:
             self._demand_ours()
 
     def close(self) -> None:
-        """Let it go."""
+        """Let it go; the folder stays its owner's."""
         self._file.close()
-        if self._lock is not None:
-            os.close(self._lock)
 
     def __enter__(self) -> Catalogue:
         return self
@@ -151,17 +148,16 @@ class Catalogue:
         )
 
 
-def take_catalogue(folder: Path, owner: str, now: float) -> Catalogue:
-    """The catalogue in a folder, both made if they are not there, as its one owner. ``owner``: shown to others.
+def take_catalogue(folder: OwnedFolder, owner: str, now: float) -> Catalogue:
+    """The catalogue in a folder that is ours, made if it is not there. ``owner``: shown to others.
 
-    Raises RefusedError while another process owns it, with who that is; OutputError where it cannot be made.
+    Raises OutputError where it cannot be made, ForeignStateError for one of another version.
     """
-    lock = _locked(folder)
+    catalogue = Catalogue(folder.path)
     try:
-        catalogue = Catalogue(folder, lock)
         catalogue.begin(owner, now)
     except BaseException:
-        os.close(lock)
+        catalogue.close()
         raise
     return catalogue
 
@@ -170,33 +166,13 @@ def read_catalogue(folder: Path) -> Catalogue:
     """The catalogue in a folder, to look at; its owner may be at work. Raises UsageError where there is none."""
     if not is_there(folder / DATABASE):
         raise UsageError(f"{folder} holds no catalogue: name the state folder of a pipeline")
-    catalogue = Catalogue(folder, None)
-    catalogue.check_version()
+    catalogue = Catalogue(folder)
+    try:
+        catalogue.check_version()
+    except BaseException:
+        catalogue.close()
+        raise
     return catalogue
-
-
-def _locked(folder: Path) -> int:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
-    except OSError as cause:
-        raise OutputError(f"the catalogue in {folder} cannot be made: {in_words(cause)}; grant the rights") from cause
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as cause:
-        os.close(lock)
-        raise RefusedError(
-            f"the catalogue in {folder} belongs to {_owner_of(folder)}, which is at work ({cause.strerror}): let it "
-            "work, or end it first"
-        ) from None
-    return lock
-
-
-def _owner_of(folder: Path) -> str:
-    if not is_there(folder / DATABASE):
-        return _who({})
-    with Catalogue(folder, None) as catalogue:
-        return _who(catalogue.owner() or {})
 
 
 def _who(owner: dict[str, Any]) -> str:

@@ -8,15 +8,17 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from cdcv2 import failpoints
-from cdcv2.control.catalogue import BEFORE_CHANGE, DATABASE, LOCK, read_catalogue, take_catalogue
+from cdcv2.control.catalogue import BEFORE_CHANGE, DATABASE, Catalogue, read_catalogue, take_catalogue
 from cdcv2.control.entries import CatalogueEntry, Debt, EntryState, Kind, Reason
+from cdcv2.control.owner import OwnedFolder
 from cdcv2.errors import FencedError, ForeignStateError, OutputError, RefusedError, UsageError
 from tests.test_architecture import ROOT
 
@@ -30,13 +32,20 @@ ENTRIES = [
 ]  # fmt: skip
 
 
+@contextmanager
+def taken(folder: Path, owner: str) -> Iterator[Catalogue]:
+    """The catalogue in a folder, by an owner."""
+    with OwnedFolder(folder, 5.0) as owned, take_catalogue(owned, owner, 5.0) as catalogue:
+        yield catalogue
+
+
 def test_what_was_written_is_read_by_the_next_owner(tmp_path: Path) -> None:
     """In the order in which the entries were made; each owner has a higher epoch."""
-    with take_catalogue(tmp_path / "state", "one", 5.0) as first:
+    with taken(tmp_path / "state", "one") as first:
         first.write(ENTRIES)
         first.write([replace(ENTRIES[0], state=EntryState.MADE)])
         assert 1 == first.epoch
-    with take_catalogue(tmp_path / "state", "two", 6.0) as second:
+    with taken(tmp_path / "state", "two") as second:
         assert 2 == second.epoch
         assert [replace(ENTRIES[0], state=EntryState.MADE), ENTRIES[1]] == second.entries()
         second.remove(["7f"])
@@ -46,45 +55,46 @@ def test_what_was_written_is_read_by_the_next_owner(tmp_path: Path) -> None:
 
 def test_a_second_owner_is_refused_with_who_the_first_is(tmp_path: Path) -> None:
     """As long as the first lives; it may be looked at all the time."""
-    with take_catalogue(tmp_path, "the controller of shop", 5.0) as first:
+    with taken(tmp_path, "the controller of shop") as first:
         first.write(ENTRIES)
-        pattern = rf"belongs to the controller of shop \(process {os.getpid()}\), which is at work"
-        with pytest.raises(RefusedError, match=pattern):
-            take_catalogue(tmp_path, "another", 6.0)
+        with pytest.raises(RefusedError, match=rf"are kept by process {os.getpid()} on "), taken(tmp_path, "another"):
+            pass
         with read_catalogue(tmp_path) as looked:
             assert (ENTRIES, "the controller of shop") == (looked.entries(), (looked.owner() or {})["owner"])
             with pytest.raises(FencedError):
                 looked.write(ENTRIES)
 
 
-def test_one_that_was_killed_is_followed_at_once(tmp_path: Path) -> None:
-    """The system frees its lock; what it had written is there."""
+def test_an_owner_follows_one_that_was_killed(tmp_path: Path) -> None:
+    """The system frees the lock; what it had written is there, and its epoch is over."""
     program = (
-        "import os, signal, sys; from pathlib import Path; from cdcv2.control.catalogue import take_catalogue\n"
-        "take_catalogue(Path(sys.argv[1]), 'dead', 5.0); os.kill(os.getpid(), signal.SIGKILL)"
+        "import os, signal, sys; from pathlib import Path; from cdcv2.control.owner import OwnedFolder\n"
+        "from cdcv2.control.catalogue import take_catalogue\n"
+        "owned = OwnedFolder(Path(sys.argv[1]), 5.0); take_catalogue(owned, 'dead', 5.0)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)"
     )
     subprocess.run([sys.executable, "-c", program, str(tmp_path)], cwd=ROOT, check=False)
 
-    with take_catalogue(tmp_path, "next", 6.0) as following:
+    with taken(tmp_path, "next") as following:
         assert (2, "next") == (following.epoch, (following.owner() or {})["owner"])
 
 
 def test_one_that_has_lost_its_lock_changes_nothing(tmp_path: Path) -> None:
     """As on a network file system, or when somebody removed the file: the epoch is asked at every change."""
-    first = take_catalogue(tmp_path, "first", 5.0)
-    (tmp_path / LOCK).unlink()
-    with closing(first), take_catalogue(tmp_path, "second", 6.0) as second:
-        second.write(ENTRIES)
-        for change in (lambda: first.write([]), lambda: first.remove(["7f"]), first.demand):
-            with pytest.raises(FencedError, match=r"was taken over by second \(process \d+\)"):
-                change()
+    with taken(tmp_path, "first") as first:
+        (tmp_path / "owner.lock").unlink()
+        with taken(tmp_path, "second") as second:
+            second.write(ENTRIES)
+            for change in (lambda: first.write([]), lambda: first.remove(["7f"]), first.demand):
+                with pytest.raises(FencedError, match=r"was taken over by second \(process \d+\)"):
+                    change()
 
-        assert ENTRIES == second.entries()
+            assert ENTRIES == second.entries()
 
 
 def test_several_entries_change_together_or_not_at_all(tmp_path: Path) -> None:
     """Also where the second of them cannot be written."""
-    with take_catalogue(tmp_path, "one", 5.0) as catalogue:
+    with taken(tmp_path, "one") as catalogue:
         catalogue.write(ENTRIES)
         odd = replace(ENTRIES[1], settings={"x": object()})
         with pytest.raises(TypeError):
@@ -101,9 +111,10 @@ def test_what_is_no_catalogue_is_named(tmp_path: Path) -> None:
         read_catalogue(tmp_path)
     (tmp_path / "text").mkdir()
     (tmp_path / "text" / DATABASE).write_text("no database at all\n" * 99)
-    with pytest.raises(OutputError, match="file is not a database"):
-        take_catalogue(tmp_path / "text", "one", 5.0)
-    take_catalogue(tmp_path, "one", 5.0).close()
+    with pytest.raises(OutputError, match="file is not a database"), taken(tmp_path / "text", "one"):
+        pass
+    with taken(tmp_path, "one"):
+        pass
     for key, value, said in (
         ("entry:7f", {"nonce": "7f"}, "'debt' is missing"),
         ("entry:7f", {"nonce": "7f", "digest": "0"}, "it was changed after it was written"),
@@ -120,5 +131,5 @@ def test_the_first_format_is_read_and_continued(tmp_path: Path) -> None:
     """`tests/golden/catalogue`: written by `python -m tests.golden.catalogue`, before its first release."""
     shutil.copytree(GOLDEN, tmp_path / "state")
 
-    with take_catalogue(tmp_path / "state", "next", 9.0) as catalogue:
+    with taken(tmp_path / "state", "next") as catalogue:
         assert (ENTRIES, 2) == (catalogue.entries(), catalogue.epoch)
