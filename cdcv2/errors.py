@@ -301,7 +301,13 @@ class MissingLogError(Cdcv2Error):
 
 
 class UnavailableError(Cdcv2Error):
-    """A broker, database or program does not answer, or is not there. Start it and try again."""
+    """A broker, database or program does not answer, or is not there. Start it and try again.
+
+    Attributes:
+        forbidden: whether it answered, and does not let us: the right is missing.
+    """
+
+    forbidden = False
 
 
 class MissingExtraError(UnavailableError):

@@ -97,7 +97,7 @@ def _is_ours(entry: CatalogueEntry, thing: ExternalObject) -> bool:
     """Whether it is what the entry means: by its mark, or its identity, or the nonce in its name."""
     if not entry.owned:
         return entry.identity in (None, thing.identity)
-    if entry.rules.marked and thing.mark is not None:
+    if thing.mark is not None:
         return thing.mark == entry.nonce
     if entry.identity is not None:
         return entry.identity == thing.identity
@@ -180,6 +180,9 @@ def _making(entry: CatalogueEntry, look: Look, found: Condition, now: float) -> 
         return _owed(entry, Reason.REFUSED, _refusal(entry, thing), found, now)
     if found is Condition.INVALIDATED:
         return _lost(entry, _useless(entry, thing), found, now)
+    if found is Condition.FITTING and thing.identity is None:
+        # It is taken over by a mark, which is put on as when it is made.
+        return Step(replace(entry, attempted=now, applied=entry.settings), Act.MAKE, found)
     there = _recorded(entry, thing)
     return _compared(_became(there, EntryState.MADE, now), thing, found, now)
 

@@ -152,7 +152,11 @@ class Client:
         reply = "" if error is None else f": {error.str()}"
         past = f" (last heard: {self._last_error})" if self._last_error and self._last_error not in reply else ""
         if error is not None and error.code() in self._codes(*_FORBIDDEN):
-            return UnavailableError(f"Kafka at {self.bootstrap} does not let us use {what}{reply}{past}: get the right")
+            forbidden = UnavailableError(
+                f"Kafka at {self.bootstrap} does not let us use {what}{reply}{past}: get the right"
+            )
+            forbidden.forbidden = True
+            return forbidden
         return UnavailableError(
             f"Kafka at {self.bootstrap} does not answer for {what}{reply}{past}: start it, or correct its address "
             "and settings"

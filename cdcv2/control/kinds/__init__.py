@@ -1,0 +1,1 @@
+"""The kinds of external state: how each is looked at, made, changed and removed in its own system."""

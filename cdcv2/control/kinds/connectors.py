@@ -1,0 +1,102 @@
+"""Connectors, through Kafka Connect's REST interface: known by a setting of our own in their configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from cdcv2 import failpoints
+from cdcv2.control.entries import Answer, CatalogueEntry, ExternalObject, Look, NoAnswer, Reason
+from cdcv2.control.kinds.marks import mark_of, read_mark
+from cdcv2.errors import Cdcv2Error, RefusedError, UnavailableError, UsageError
+from cdcv2.store.connect_client import ConnectClient, without_secrets
+
+#: The setting that has the mark. Connect gives it to no one: a connector ignores what it does not know.
+MARK = "cdcv2.entry"
+BEFORE_DELETE = failpoints.declare("external.connector-found", "a connector of ours is about to be deleted")
+
+
+def no_secrets(entry: CatalogueEntry) -> Mapping[str, str]:
+    """For connectors whose secrets are all references."""
+    return {}
+
+
+class ConnectorKind:
+    """Connectors. Settings: the configuration, without secrets in clear text.
+
+    ``clients``: address -> client. ``secrets``: the settings of an entry that are in no catalogue.
+    """
+
+    def __init__(
+        self,
+        clients: Mapping[str, ConnectClient],
+        secrets: Callable[[CatalogueEntry], Mapping[str, str]] = no_secrets,
+    ) -> None:
+        self._clients, self._secrets = clients, secrets
+
+    def look(self, entry: CatalogueEntry) -> Look:
+        """See :class:`cdcv2.control.reconcile.ExternalKind`."""
+        found: list[Answer] = []
+
+        def look(client: ConnectClient) -> None:
+            server, config = client.cluster_id(), client.config(entry.name)
+            found.append(Answer(server, None if config is None else _object_of(config)))
+
+        return self._do(entry, look) or found[0]
+
+    def make(self, entry: CatalogueEntry) -> NoAnswer | None:
+        """See :class:`cdcv2.control.reconcile.ExternalKind`."""
+
+        def make(client: ConnectClient) -> None:
+            if not client.create(entry.name, self._config(entry)):
+                raise RefusedError(f"{entry.shown} is there already")
+
+        return self._do(entry, make)
+
+    def alter(self, entry: CatalogueEntry) -> NoAnswer | None:
+        """See :class:`cdcv2.control.reconcile.ExternalKind`."""
+
+        def alter(client: ConnectClient) -> None:
+            if _is_ours(client, entry):
+                client.alter(entry.name, self._config(entry))
+
+        return self._do(entry, alter)
+
+    def destroy(self, entry: CatalogueEntry) -> NoAnswer | None:
+        """See :class:`cdcv2.control.reconcile.ExternalKind`."""
+
+        def destroy(client: ConnectClient) -> None:
+            if _is_ours(client, entry):
+                failpoints.reach(BEFORE_DELETE)
+                client.delete(entry.name)
+
+        return self._do(entry, destroy)
+
+    def _config(self, entry: CatalogueEntry) -> dict[str, str]:
+        settings = {name: str(value) for name, value in entry.settings.items()}
+        return {**settings, **self._secrets(entry), MARK: mark_of(entry)}
+
+    def _do(self, entry: CatalogueEntry, work: Callable[[ConnectClient], None]) -> NoAnswer | None:
+        client = self._clients.get(entry.address)
+        if client is None:
+            text = f"no Connect at {entry.address} is declared any more: declare it until {entry.shown} is removed"
+            return NoAnswer(Reason.UNREACHABLE, text)
+        try:
+            work(client)
+        except RefusedError as error:
+            return NoAnswer(Reason.BUSY, str(error))
+        except Cdcv2Error as error:
+            refused = isinstance(error, UsageError) or (isinstance(error, UnavailableError) and error.forbidden)
+            return NoAnswer(Reason.DENIED if refused else Reason.UNREACHABLE, str(error))
+        return None
+
+
+def _object_of(config: Mapping[str, str]) -> ExternalObject:
+    mark, owner = read_mark(config.get(MARK))
+    plain = {name: value for name, value in config.items() if name not in (MARK, "name")}
+    return ExternalObject(mark, mark, owner, None, without_secrets(plain), place=config.get("connector.class", ""))
+
+
+def _is_ours(client: ConnectClient, entry: CatalogueEntry) -> bool:
+    """Whether what is there now has the mark of the entry."""
+    config = client.config(entry.name)
+    return config is not None and read_mark(config.get(MARK))[0] == entry.nonce

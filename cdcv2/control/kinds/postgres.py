@@ -1,0 +1,280 @@
+"""What lives in PostgreSQL: publications, replication slots, tables of views, schemas for staging.
+
+Every act is one transaction, in which the identity is checked again and the mark is set, except where PostgreSQL has
+none: a slot is made and dropped at once. The right to do something is asked for by doing it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, LiteralString
+
+from cdcv2 import failpoints
+from cdcv2.control.entries import Answer, CatalogueEntry, ExternalObject, Look, NoAnswer, Reason
+from cdcv2.control.kinds.marks import mark_of, read_mark
+from cdcv2.errors import Cdcv2Error
+from cdcv2.store.postgres_session import connect
+
+if TYPE_CHECKING:
+    import psycopg
+    from psycopg import Connection
+    from psycopg.sql import Composed
+
+WITHIN_MAKE = failpoints.declare("external.postgres-made", "a thing is made in PostgreSQL, and not committed")
+WITHIN_DESTROY = failpoints.declare("external.postgres-dropped", "a thing is dropped in PostgreSQL, and not committed")
+#: How a connector of Debezium calls its session that reads a slot.
+READERS = ("Debezium Streaming",)
+#: Classes and codes of SQLSTATE: no connection or a shutdown; in use, locked, needed by others, or there already.
+_AWAY, _BUSY = ("08", "57P"), ("55006", "55P03", "2BP01", "42710", "42P07", "42P06", "57014", "40P01", "53400")
+#: How long, in milliseconds, a lock is waited for, and a statement works.
+_PATIENCE = 5000
+_SYSTEM = "SELECT system_identifier::text FROM pg_control_system()"
+
+
+class PostgresKind(ABC):
+    """What the kinds in PostgreSQL have in common. ``servers``: address -> connection string."""
+
+    def __init__(self, servers: Mapping[str, str]) -> None:
+        self._servers = servers
+
+    def look(self, entry: CatalogueEntry) -> Look:
+        """See :class:`cdcv2.control.reconcile.ExternalKind`."""
+        found: list[Answer] = []
+
+        def ask(session: Connection[Any]) -> None:
+            (system,) = session.execute(_SYSTEM).fetchone() or ("",)
+            found.append(Answer(system, self._found(session, entry)))
+
+        failed = self._do(entry, ask)
+        return failed or found[0]
+
+    def make(self, entry: CatalogueEntry) -> NoAnswer | None:
+        """See :class:`cdcv2.control.reconcile.ExternalKind`."""
+
+        def make(session: Connection[Any]) -> None:
+            self._make(session, entry)
+            failpoints.reach(WITHIN_MAKE)
+
+        return self._do(entry, make)
+
+    def alter(self, entry: CatalogueEntry) -> NoAnswer | None:
+        """See :class:`cdcv2.control.reconcile.ExternalKind`."""
+        return self._do(entry, lambda session: self._alter(session, entry))
+
+    def destroy(self, entry: CatalogueEntry) -> NoAnswer | None:
+        """See :class:`cdcv2.control.reconcile.ExternalKind`."""
+
+        def destroy(session: Connection[Any]) -> None:
+            there = self._found(session, entry)
+            if there is not None and there.identity == entry.identity:
+                self._destroy(session, entry)
+            failpoints.reach(WITHIN_DESTROY)
+
+        return self._do(entry, destroy)
+
+    @abstractmethod
+    def _found(self, session: Connection[Any], entry: CatalogueEntry) -> ExternalObject | None:
+        """What is there."""
+
+    @abstractmethod
+    def _make(self, session: Connection[Any], entry: CatalogueEntry) -> None: ...
+
+    @abstractmethod
+    def _destroy(self, session: Connection[Any], entry: CatalogueEntry) -> None: ...
+
+    def _alter(self, session: Connection[Any], entry: CatalogueEntry) -> None:
+        """Nothing: kinds that cannot be altered are not asked to be."""
+
+    def _do(self, entry: CatalogueEntry, work: Callable[[Connection[Any]], None]) -> NoAnswer | None:
+        """Do it in one transaction; what hindered it, or None."""
+        conninfo = self._servers.get(entry.address)
+        if conninfo is None:
+            text = f"no connection to {entry.address} is declared any more: declare it until {entry.shown} is removed"
+            return NoAnswer(Reason.UNREACHABLE, text)
+        try:
+            session = connect(conninfo, origin=f"that of {entry.address}")
+        except Cdcv2Error as error:
+            return NoAnswer(Reason.UNREACHABLE, str(error))
+        import psycopg
+
+        try:
+            with session:
+                session.execute(f"SET lock_timeout = {_PATIENCE}; SET statement_timeout = {4 * _PATIENCE}")
+                work(session)
+        except psycopg.Error as error:
+            return hindrance(error, entry)
+        return None
+
+
+def hindrance(error: psycopg.Error, entry: CatalogueEntry) -> NoAnswer:
+    """An error of PostgreSQL, as what hindered an act. Only the first line is shown: others may hold rows."""
+    import psycopg
+
+    state = error.sqlstate or ""
+    line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    if state in _BUSY:
+        return NoAnswer(Reason.BUSY, f"{entry.shown}: PostgreSQL has it in use, or needs it for another ({line})")
+    if state.startswith(_AWAY) or (not state and isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)):
+        return NoAnswer(Reason.UNREACHABLE, f"{entry.shown}: PostgreSQL ended the session ({line}): see to the server")
+    return NoAnswer(Reason.DENIED, f"{entry.shown}: PostgreSQL refuses it ({line}): grant the right, or mend that")
+
+
+def _named(text: LiteralString, entry: CatalogueEntry, **more: Any) -> Composed:
+    """A statement with the name of the entry, its parts quoted, for ``{name}``, and its mark for ``{mark}``."""
+    from psycopg import sql
+
+    name = sql.Identifier(*entry.name.split("."))
+    return sql.SQL(text).format(name=name, mark=sql.Literal(mark_of(entry)), **more)
+
+
+class PublicationKind(PostgresKind):
+    """Publications. Settings: ``tables``, a sorted list of ``schema.table``."""
+
+    def _found(self, session: Connection[Any], entry: CatalogueEntry) -> ExternalObject | None:
+        row = session.execute(
+            "SELECT oid::text, puballtables, obj_description(oid, 'pg_publication') FROM pg_publication "
+            "WHERE pubname = %s", [entry.name],
+        ).fetchone()  # fmt: skip
+        if row is None:
+            return None
+        tables = session.execute(
+            "SELECT n.nspname || '.' || c.relname FROM pg_publication_rel r JOIN pg_class c ON c.oid = r.prrelid "
+            "JOIN pg_namespace n ON n.oid = c.relnamespace WHERE r.prpubid = %s::oid ORDER BY 1", [row[0]],
+        ).fetchall()  # fmt: skip
+        mark, owner = read_mark(row[2])
+        named = ["*"] if row[1] else sorted(name for (name,) in tables)
+        return ExternalObject(row[0], mark, owner, settings={"tables": named}, place=f"{len(named)} tables")
+
+    def _make(self, session: Connection[Any], entry: CatalogueEntry) -> None:
+        session.execute(_named("CREATE PUBLICATION {name} FOR TABLE {tables}", entry, tables=_tables(entry)))
+        session.execute(_named("COMMENT ON PUBLICATION {name} IS {mark}", entry))
+
+    def _alter(self, session: Connection[Any], entry: CatalogueEntry) -> None:
+        session.execute(_named("ALTER PUBLICATION {name} SET TABLE {tables}", entry, tables=_tables(entry)))
+
+    def _destroy(self, session: Connection[Any], entry: CatalogueEntry) -> None:
+        session.execute(_named("DROP PUBLICATION {name}", entry))
+
+
+def _tables(entry: CatalogueEntry) -> Composed:
+    from psycopg import sql
+
+    return sql.SQL(", ").join(sql.Identifier(*name.split(".", 1)) for name in entry.settings["tables"])
+
+
+class SlotKind(PostgresKind):
+    """Logical replication slots. Settings: ``plugin`` and ``database``; with the name they are its identity.
+
+    ``readers``: application names of sessions that are ended when a slot of ours is removed. Any other is left alone.
+    """
+
+    def __init__(self, servers: Mapping[str, str], readers: tuple[str, ...] = READERS) -> None:
+        super().__init__(servers)
+        self._readers = readers
+
+    def _found(self, session: Connection[Any], entry: CatalogueEntry) -> ExternalObject | None:
+        # As JSON: which columns there are depends on the version of the server.
+        row = session.execute(
+            "SELECT to_jsonb(s), a.application_name, a.usename::text FROM pg_replication_slots s "
+            "LEFT JOIN pg_stat_activity a ON a.pid = s.active_pid WHERE s.slot_name = %s", [entry.name],
+        ).fetchone()  # fmt: skip
+        if row is None:
+            return None
+        slot, application, user = row
+        active = bool(slot["active"])
+        reader = f"process {slot['active_pid']} of {user or 'unknown'} ({application or 'no application name'})"
+        invalid = slot.get("invalidation_reason") or ("wal_removed" if slot.get("wal_status") == "lost" else "")
+        return ExternalObject(
+            f"{slot['database']}/{entry.name}/{slot['plugin']}", empty=not active,
+            settings={"plugin": slot["plugin"], "database": slot["database"]},
+            holder=reader if active and application not in self._readers else "", invalid=invalid,
+            place=f"read by {reader}" if active else "read by no session",
+        )  # fmt: skip
+
+    def _make(self, session: Connection[Any], entry: CatalogueEntry) -> None:
+        session.execute(
+            "SELECT pg_create_logical_replication_slot(%s, %s)", [entry.name, entry.settings["plugin"]]
+        )
+
+    def _destroy(self, session: Connection[Any], entry: CatalogueEntry) -> None:
+        # Waited for, as DROP_REPLICATION_SLOT ... WAIT does: the slot is free when its reader's session has ended.
+        session.execute(
+            "SELECT pg_terminate_backend(s.active_pid, %s) FROM pg_replication_slots s "
+            "JOIN pg_stat_activity a ON a.pid = s.active_pid WHERE s.slot_name = %s AND a.application_name = ANY (%s)",
+            [_PATIENCE, entry.name, list(self._readers)],
+        )
+        session.execute("SELECT pg_drop_replication_slot(%s)", [entry.name])
+
+
+class TargetTableKind(PostgresKind):
+    """Tables of views. Settings: ``columns``, each its name, its type as PostgreSQL prints it, and whether it may be
+    null; ``key``, the names of the columns of the primary key.
+    """
+
+    def _found(self, session: Connection[Any], entry: CatalogueEntry) -> ExternalObject | None:
+        place = _named("{name}", entry).as_string(session)
+        row = session.execute(
+            "SELECT oid::text, obj_description(oid, 'pg_class') FROM pg_class WHERE oid = to_regclass(%s)", [place]
+        ).fetchone()
+        if row is None:
+            return None
+        columns = session.execute(
+            "SELECT attname::text, format_type(atttypid, atttypmod), NOT attnotnull FROM pg_attribute "
+            "WHERE attrelid = %s::oid AND attnum > 0 AND NOT attisdropped ORDER BY attnum", [row[0]],
+        ).fetchall()  # fmt: skip
+        key = session.execute(
+            "SELECT a.attname::text FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid "
+            "AND a.attnum = ANY (i.indkey) WHERE i.indrelid = %s::oid AND i.indisprimary "
+            "ORDER BY array_position(i.indkey::int2[], a.attnum)", [row[0]],
+        ).fetchall()  # fmt: skip
+        empty = session.execute(_named("SELECT FROM {name} LIMIT 1", entry)).fetchone() is None
+        mark, owner = read_mark(row[1])
+        found = {"columns": [list(column) for column in columns], "key": [name for (name,) in key]}
+        return ExternalObject(row[0], mark, owner, empty, found, place=f"{len(columns)} columns")
+
+    def _make(self, session: Connection[Any], entry: CatalogueEntry) -> None:
+        from psycopg import sql
+
+        columns = [
+            sql.SQL("{} " + type_ + ("" if nullable else " NOT NULL")).format(sql.Identifier(name))
+            for name, type_, nullable in entry.settings["columns"]
+        ]
+        key = sql.SQL(", ").join(sql.Identifier(name) for name in entry.settings["key"])
+        parts = sql.SQL(", ").join([*columns, sql.SQL("PRIMARY KEY ({})").format(key)])
+        session.execute(_named("CREATE TABLE {name} ({parts})", entry, parts=parts))
+        session.execute(_named("COMMENT ON TABLE {name} IS {mark}", entry))
+
+    def _destroy(self, session: Connection[Any], entry: CatalogueEntry) -> None:
+        # Not CASCADE: what others have built on it is theirs.
+        session.execute(_named("DROP TABLE {name}", entry))
+
+
+class StagingKind(PostgresKind):
+    """Schemas in which executors stage rows. Tables of ours in them, ``cdcv2_...``, are dropped with them."""
+
+    def _found(self, session: Connection[Any], entry: CatalogueEntry) -> ExternalObject | None:
+        row = session.execute(
+            "SELECT n.oid::text, obj_description(n.oid, 'pg_namespace'), "
+            "EXISTS (SELECT FROM pg_class c WHERE c.relnamespace = n.oid) FROM pg_namespace n WHERE n.nspname = %s",
+            [entry.name],
+        ).fetchone()
+        if row is None:
+            return None
+        mark, owner = read_mark(row[1])
+        return ExternalObject(row[0], mark, owner, not row[2])
+
+    def _make(self, session: Connection[Any], entry: CatalogueEntry) -> None:
+        session.execute(_named("CREATE SCHEMA {name}", entry))
+        session.execute(_named("COMMENT ON SCHEMA {name} IS {mark}", entry))
+
+    def _destroy(self, session: Connection[Any], entry: CatalogueEntry) -> None:
+        from psycopg import sql
+
+        ours = session.execute(
+            "SELECT tablename FROM pg_tables WHERE schemaname = %s AND tablename LIKE 'cdcv2\\_%%'", [entry.name]
+        ).fetchall()
+        for (table,) in ours:
+            session.execute(sql.SQL("DROP TABLE {}").format(sql.Identifier(entry.name, table)))
+        # Not CASCADE: anything else in it is of others, and is named by the error.
+        session.execute(_named("DROP SCHEMA {name}", entry))

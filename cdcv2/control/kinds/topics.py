@@ -1,0 +1,125 @@
+"""Topics: known by Kafka's own id of them, so that one that was made again under the same name is another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from cdcv2 import failpoints
+from cdcv2.control.entries import Answer, CatalogueEntry, ExternalObject, Look, NoAnswer, Reason
+from cdcv2.errors import Cdcv2Error, MissingLogError, UnavailableError
+from cdcv2.logs.kafka_topics import create_topic, describe
+from cdcv2.store.kafka_client import Client
+
+BEFORE_DELETE = failpoints.declare("external.topic-found", "a topic of ours is about to be deleted")
+_PARTITIONS = "partitions"
+
+
+class TopicKind:
+    """Topics that keep all that is written to them. Settings: ``partitions``, and Kafka's own, as texts.
+
+    ``clients``: address -> client of the cluster. ``replication``: how many replicas; None: the cluster's default.
+    """
+
+    def __init__(self, clients: Mapping[str, Client], replication: int | None = None) -> None:
+        self._clients, self._replication = clients, replication
+
+    def look(self, entry: CatalogueEntry) -> Look:
+        """See :class:`cdcv2.control.reconcile.ExternalKind`."""
+        client = self._clients.get(entry.address)
+        if client is None:
+            return _undeclared(entry)
+        try:
+            cluster = cluster_id(client)
+            try:
+                return Answer(cluster, _found(client, entry))
+            except MissingLogError:
+                return Answer(cluster, None)
+        except Cdcv2Error as error:
+            return _no_answer(error)
+
+    def make(self, entry: CatalogueEntry) -> NoAnswer | None:
+        """See :class:`cdcv2.control.reconcile.ExternalKind`. Where one is there already, the next look judges it."""
+        settings = {name: str(value) for name, value in entry.settings.items() if name != _PARTITIONS}
+        return self._do(entry, lambda client: create_topic(
+            client, entry.name, partitions=int(entry.settings.get(_PARTITIONS, 1)), replication=self._replication,
+            settings=settings,
+        ))  # fmt: skip
+
+    def alter(self, entry: CatalogueEntry) -> NoAnswer | None:
+        """See :class:`cdcv2.control.reconcile.ExternalKind`. Partitions stay as many as they are."""
+        return self._do(entry, lambda client: _configure(client, entry))
+
+    def destroy(self, entry: CatalogueEntry) -> NoAnswer | None:
+        """See :class:`cdcv2.control.reconcile.ExternalKind`."""
+        return self._do(entry, lambda client: _delete(client, entry))
+
+    def _do(self, entry: CatalogueEntry, work: Any) -> NoAnswer | None:
+        client = self._clients.get(entry.address)
+        if client is None:
+            return _undeclared(entry)
+        try:
+            work(client)
+        except Cdcv2Error as error:
+            return _no_answer(error)
+        return None
+
+
+def cluster_id(client: Client) -> str:
+    """Kafka's identity of the cluster. Raises UnavailableError."""
+    described = client.request(
+        "the cluster", lambda: client.admin.describe_cluster(request_timeout=client.patience).result(client.patience)
+    )
+    return str(described.cluster_id)
+
+
+def _found(client: Client, entry: CatalogueEntry) -> ExternalObject:
+    identity, topic = client.topic_id(entry.name), describe(client, entry.name)
+    # Settings that we may not read count as they should be: the same is so where a log is opened.
+    known: Mapping[str, Any] = topic.settings or entry.settings
+    settings = {name: known[name] for name in entry.settings if name in known}
+    if _PARTITIONS in entry.settings:
+        settings[_PARTITIONS] = len(topic.spans)
+    return ExternalObject(
+        identity, empty=not any(high for _, high in topic.spans.values()), settings=settings,
+        place=f"{len(topic.spans)} partitions with {sum(high - low for low, high in topic.spans.values())} records",
+    )  # fmt: skip
+
+
+def _configure(client: Client, entry: CatalogueEntry) -> None:
+    questions = client.questions
+    operation = questions.AlterConfigOpType.SET
+    changes = [
+        questions.ConfigEntry(name, str(value), incremental_operation=operation)
+        for name, value in entry.settings.items() if name != _PARTITIONS
+    ]
+    resource = questions.ConfigResource(questions.ConfigResource.Type.TOPIC, entry.name, incremental_configs=changes)
+    client.request(
+        f"settings of topic {entry.name!r}",
+        lambda: client.admin.incremental_alter_configs([resource])[resource].result(client.patience),
+    )
+
+
+def _delete(client: Client, entry: CatalogueEntry) -> None:
+    try:
+        if client.topic_id(entry.name) != entry.identity:
+            return
+        failpoints.reach(BEFORE_DELETE)
+        client.request(
+            f"topic {entry.name!r}",
+            lambda: client.admin.delete_topics([entry.name], request_timeout=client.patience)[entry.name].result(
+                client.patience
+            ),
+        )
+    except MissingLogError:
+        return
+
+
+def _undeclared(entry: CatalogueEntry) -> NoAnswer:
+    text = f"no cluster {entry.address} is declared any more: declare it until {entry.shown} is removed"
+    return NoAnswer(Reason.UNREACHABLE, text)
+
+
+def _no_answer(error: Cdcv2Error) -> NoAnswer:
+    forbidden = isinstance(error, UnavailableError) and error.forbidden
+    return NoAnswer(Reason.DENIED if forbidden else Reason.UNREACHABLE, str(error))

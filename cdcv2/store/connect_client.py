@@ -1,0 +1,126 @@
+"""A client of Kafka Connect's REST interface: connectors, their configuration and their state.
+
+No error shows a configuration, as a password may be in it: of an answer of Connect only the names of settings are kept.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from cdcv2.core.json_text import parse_json
+from cdcv2.errors import MissingLogError, RefusedError, UnavailableError, UsageError
+
+#: Names of settings whose values are not shown, unless they only refer to a place outside.
+SECRET = re.compile(r"password|secret|token|credential|passphrase|jaas|private[._]?key|api[._]?key", re.IGNORECASE)
+_REFERENCE = re.compile(r"\$\{[^${}:]+:[^${}]+\}")
+#: The longest answer that is read, in bytes.
+_LONGEST = 10_000_000
+
+
+class ConnectClient:
+    """A Connect cluster, or one worker of it. ``patience``: how long an answer is waited for, in seconds.
+
+    Methods raise UnavailableError without an answer, with ``forbidden`` set where Connect answered and refused us.
+    """
+
+    def __init__(self, url: str, *, patience: float = 30.0) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise UsageError(f"{url!r} is no address of Kafka Connect: write http://HOST:PORT")
+        if parts.username or parts.password:
+            raise UsageError("the address of Kafka Connect holds a user or password, which is shown: leave it out")
+        self.url, self._patience = url.rstrip("/"), patience
+
+    def cluster_id(self) -> str:
+        """The identity of the Kafka cluster that it works for."""
+        return str(self._ask("GET", "/")["kafka_cluster_id"])
+
+    def config(self, name: str) -> dict[str, str] | None:
+        """The configuration of a connector; None: there is no connector of that name."""
+        found = self._ask("GET", f"/connectors/{quote(name, safe='')}/config", missing=None)
+        return None if found is None else {str(key): str(value) for key, value in found.items()}
+
+    def status(self, name: str) -> dict[str, Any] | None:
+        """The state of a connector and of its tasks, as Connect has it; None: there is none of that name."""
+        found: dict[str, Any] | None = self._ask("GET", f"/connectors/{quote(name, safe='')}/status", missing=None)
+        return found
+
+    def create(self, name: str, config: Mapping[str, str]) -> bool:
+        """Make a connector; False: there is one of that name, and nothing was changed. Raises as :meth:`alter`."""
+        body = {"name": name, "config": {**config, "name": name}}
+        try:
+            self._ask("POST", "/connectors", body)
+        except RefusedError:
+            if self.config(name) is None:
+                raise
+            return False
+        return True
+
+    def alter(self, name: str, config: Mapping[str, str]) -> None:
+        """Give it this configuration. Raises RefusedError while workers rebalance, UsageError for a wrong one."""
+        self._ask("PUT", f"/connectors/{quote(name, safe='')}/config", {**config, "name": name})
+
+    def delete(self, name: str) -> None:
+        """Remove it, if it is there; Connect keeps its positions. Raises RefusedError while workers rebalance."""
+        self._ask("DELETE", f"/connectors/{quote(name, safe='')}", missing=None)
+
+    def _ask(self, method: str, path: str, body: object = None, *, missing: object = ...) -> Any:
+        """The answer; ``missing`` where there is nothing at the path."""
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.url + path, data, method=method, headers={
+            "Content-Type": "application/json", "Accept": "application/json",
+        })  # fmt: skip
+        try:
+            with urllib.request.urlopen(request, timeout=self._patience) as answer:
+                text = answer.read(_LONGEST)
+        except urllib.error.HTTPError as cause:
+            if cause.code == 404 and missing is not ...:
+                return missing
+            raise self._refusal(method, path, cause) from None
+        except (OSError, http.client.HTTPException) as cause:
+            why = getattr(cause, "reason", cause)
+            raise UnavailableError(
+                f"Kafka Connect at {self.url} does not answer ({why}): start it, or correct its address"
+            ) from None
+        try:
+            return parse_json(text) if text else {}
+        except ValueError:
+            raise UnavailableError(f"{self.url} does not answer as Kafka Connect does: correct its address") from None
+
+    def _refusal(self, method: str, path: str, cause: urllib.error.HTTPError) -> Exception:
+        with cause:
+            said = cause.read(_LONGEST).decode("utf-8", "replace")
+        what = f"Kafka Connect at {self.url} refuses {method} {path}"
+        if cause.code in (401, 403):
+            error = UnavailableError(f"{what} (status {cause.code}): get the right")
+            error.forbidden = True
+            return error
+        if cause.code == 409:
+            return RefusedError(f"{what}: it is there already, or the workers rebalance. Try it again later")
+        if cause.code in (400, 422):
+            names = sorted(set(re.findall(r"'([a-z][a-z0-9_.]*)'", said)))
+            return UsageError(
+                f"{what}: a setting is wrong, of these that it names: {', '.join(names) or 'none'}. Its log has its "
+                "words, which are not shown, as a password may be in them"
+            )
+        if cause.code == 404:
+            return MissingLogError(f"{what}: there is nothing of that name")
+        return UnavailableError(f"{what} (status {cause.code}): see to its log")
+
+
+def without_secrets(config: Mapping[str, str]) -> dict[str, str]:
+    """A configuration without the values that may be secrets. What only refers to a place outside is kept.
+
+    >>> without_secrets({"database.user": "cdc", "database.password": "x", "ssl.password": "${file:/etc/s:ssl}"})
+    {'database.user': 'cdc', 'ssl.password': '${file:/etc/s:ssl}'}
+    """
+    return {
+        name: value for name, value in config.items() if not SECRET.search(name) or _REFERENCE.fullmatch(str(value))
+    }

@@ -1,0 +1,158 @@
+"""Connectors, through a REST interface that answers as Kafka Connect's does; and what its client makes of answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+
+from cdcv2.control.entries import EntryState, Kind, Reason
+from cdcv2.control.intents import used
+from cdcv2.control.kinds.connectors import BEFORE_DELETE, MARK, ConnectorKind
+from cdcv2.errors import RefusedError, UnavailableError, UsageError
+from cdcv2.store.connect_client import ConnectClient
+from tests.fake_connect import FakeConnect, fake_connect
+from tests.kinds_of_state import STORIES, KindCase
+
+PASSWORD = "correct horse"
+SETTINGS = {"connector.class": "Postgres", "database.user": "cdc", "slot.name": "shop"}
+
+
+@pytest.fixture
+def connect() -> Iterator[FakeConnect]:
+    """A worker."""
+    with fake_connect() as running:
+        yield running
+
+
+def case_at(connect: FakeConnect, **settings: str) -> KindCase:
+    """A connector whose password is in clear text, and in no catalogue."""
+    how = ConnectorKind(
+        {"Connect": ConnectClient(connect.url, patience=5)}, lambda entry: {"database.password": PASSWORD}
+    )
+
+    def theirs() -> None:
+        connect.configs["shop"] = {**SETTINGS, "name": "shop", MARK: "cdcv2: entry zz of lab"}
+
+    return KindCase(
+        Kind.CONNECTOR, how, "Connect", "shop", {**SETTINGS, **settings}, theirs,
+        lambda: connect.configs.pop("shop"), lambda: "shop" in connect.configs, (BEFORE_DELETE,),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_connectors_do_as_every_kind_does(story: Callable[[KindCase], None], connect: FakeConnect) -> None:
+    """All of them."""
+    story(case_at(connect))
+
+    assert {} == connect.configs
+
+
+def test_a_secret_is_given_to_connect_and_kept_nowhere(connect: FakeConnect) -> None:
+    """Neither in the catalogue, nor as drift, nor in a refusal."""
+    case = case_at(connect)
+    entry = case.up()
+    assert PASSWORD == connect.configs["shop"]["database.password"]
+    assert PASSWORD not in str(entry.to_plain())
+
+    connect.refusal = 400, f"Connector configuration is invalid: 'database.password' {PASSWORD} is wrong"
+    refused = case.up(settings={**SETTINGS, "topic.prefix": "x"})
+    with pytest.raises(UsageError, match=r"a setting is wrong, of these that it names: database.password\.") as error:
+        ConnectClient(connect.url).alter("shop", {})
+    assert PASSWORD not in str(error.value) + str(refused.to_plain())
+
+
+def test_a_changed_file_changes_the_connector_and_a_change_by_hand_is_shown(connect: FakeConnect) -> None:
+    """What others did is not undone, and it is not taken for another's."""
+    case = case_at(connect)
+    case.up()
+    changed = case.up(settings={**SETTINGS, "topic.prefix": "x"})
+    assert ("x", None) == (connect.configs["shop"]["topic.prefix"], changed.debt)
+
+    connect.configs["shop"]["topic.prefix"] = "y"
+    drifted = case.up(settings={**SETTINGS, "topic.prefix": "x"})
+    assert drifted.debt is not None
+    assert (EntryState.MADE, Reason.DRIFT, "y") == (
+        drifted.state, drifted.debt.reason, connect.configs["shop"]["topic.prefix"]
+    )
+    assert "topic.prefix is 'y', not 'x'" in drifted.debt.text
+
+
+@pytest.mark.parametrize(("status", "reason"), [
+    (409, Reason.BUSY), (403, Reason.DENIED), (401, Reason.DENIED), (500, Reason.UNREACHABLE),
+])
+def test_what_connect_refuses_is_owed_and_done_later(connect: FakeConnect, status: int, reason: Reason) -> None:
+    """While it rebalances, without a right, and when it is broken: on the way up and on the way down."""
+    case = case_at(connect)
+    connect.refusal = status, "no"
+    entry = case.up()
+    assert entry.debt is not None and (EntryState.WANTED, reason) == (entry.state, entry.debt.reason)
+    assert entry.debt.tries > 1
+    connect.refusal = None
+    assert EntryState.MADE is case.go_on().state
+
+    connect.refusal = status, "no"
+    entry = case.down()
+    assert entry.debt is not None and (EntryState.UNWANTED, reason) == (entry.state, entry.debt.reason)
+    connect.refusal = None
+    assert (EntryState.GONE, {}) == (case.go_on().state, connect.configs)
+
+
+def test_a_connector_that_was_deleted_is_made_again_with_its_mark(connect: FakeConnect) -> None:
+    """Connect keeps its positions, so nothing is lost."""
+    case = case_at(connect)
+    made = case.up()
+    case.catalogue.kept[made.nonce] = used(made, case.now)
+    connect.configs.clear()
+
+    assert EntryState.MADE is case.go_on().state
+    assert made.nonce in connect.configs["shop"][MARK]
+
+
+def test_one_that_others_made_from_our_file_is_theirs(connect: FakeConnect) -> None:
+    """It has the same configuration, and not the mark."""
+    case = case_at(connect)
+    made = case.up()
+    connect.configs["shop"] = {"name": "shop", **SETTINGS}
+    entry = case.go_on()
+
+    assert entry.debt is not None and Reason.REFUSED is entry.debt.reason
+    assert EntryState.GONE is case.down().state
+    assert "shop" in connect.configs and made.nonce == entry.nonce
+
+
+def test_a_connector_that_others_replaced_is_not_touched(connect: FakeConnect) -> None:
+    """Between our look and our act: what is there is looked at once more."""
+    case = case_at(connect)
+    made = case.up()
+    theirs = connect.configs["shop"] = {"name": "shop", **SETTINGS, MARK: "cdcv2: entry zz of lab"}
+    case.how.destroy(made)
+    case.how.alter(replace(made, settings={"x": "y"}))
+
+    assert {"shop": theirs} == connect.configs
+    assert "x" not in theirs
+
+
+def test_what_answers_otherwise_is_named(connect: FakeConnect) -> None:
+    """No address, one with a password in it, no server, and a server that is not Connect."""
+    for address, why in (("localhost:8083", "is no address"), ("http://u:p@localhost:8083", "user or password")):
+        with pytest.raises(UsageError, match=why):
+            ConnectClient(address)
+    with pytest.raises(UnavailableError, match="does not answer"):
+        ConnectClient("http://127.0.0.1:9").cluster_id()
+    client = ConnectClient(connect.url)
+    assert client.status("shop") is None
+    client.create("shop", SETTINGS)
+    assert not client.create("shop", {})
+    assert "RUNNING" == (client.status("shop") or {})["connector"]["state"]
+    connect.refusal = 409, "rebalance"
+    with pytest.raises(RefusedError, match="try it again later|Try it again later"):
+        client.delete("shop")
+    connect.refusal = None
+    client.delete("shop")
+    client.delete("shop")
+    entry = replace(case_at(connect).up(), address="Connect")
+
+    assert [("DELETE", "/connectors/shop")] * 3 == [one for one in connect.asked if one[0] == "DELETE"]
+    assert entry.is_there

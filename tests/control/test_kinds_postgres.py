@@ -1,0 +1,254 @@
+"""Publications, slots, tables and schemas in a real PostgreSQL: the stories of every kind, and its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from cdcv2.control.entries import EntryState, Kind, Reason
+from cdcv2.control.intents import used
+from cdcv2.control.kinds.postgres import (
+    WITHIN_DESTROY,
+    WITHIN_MAKE,
+    PostgresKind,
+    PublicationKind,
+    SlotKind,
+    StagingKind,
+    TargetTableKind,
+)
+from cdcv2.servers.postgres import Postgres
+from tests.kinds_of_state import STORIES, KindCase
+
+pytestmark = pytest.mark.integration
+
+ADDRESS = "PostgreSQL bank"
+COLUMNS = [["id", "bigint", False], ["name", "text", True]]
+SLOT = {"plugin": "pgoutput", "database": "bank"}
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[Postgres]:
+    """One for all; each test leaves it as it was."""
+    with Postgres() as running:
+        with running.connect(autocommit=True) as session:
+            session.execute("CREATE TABLE orders (id bigint PRIMARY KEY); CREATE TABLE items (id bigint PRIMARY KEY)")
+            session.execute("CREATE ROLE weak LOGIN PASSWORD 'weak'")
+        yield running
+
+
+def conninfo(postgres: Postgres, user: str | None = None, password: str | None = None) -> str:
+    """The connection string of a user; by default, of the superuser."""
+    who = f"user={user or postgres.username} password={password or postgres.password}"
+    return f"host={postgres.host} port={postgres.port} dbname=bank {who}"
+
+
+#: kind -> class, name, settings, how others make one that is not ours, and how one is dropped
+CASES: dict[Kind, tuple[type[PostgresKind], str, dict[str, Any], str, str]] = {
+    Kind.PUBLICATION: (PublicationKind, "shop", {"tables": ["public.items", "public.orders"]},
+                       "CREATE PUBLICATION shop FOR TABLE orders", "DROP PUBLICATION shop"),
+    Kind.SLOT: (SlotKind, "shop", SLOT, "SELECT pg_create_logical_replication_slot('shop', 'test_decoding')",
+                "SELECT pg_drop_replication_slot('shop')"),
+    Kind.TARGET_TABLE: (TargetTableKind, "public.Shop", {"columns": COLUMNS, "key": ["id"]},
+                        'CREATE TABLE "Shop" (id bigint PRIMARY KEY)', 'DROP TABLE "Shop"'),
+    Kind.STAGING: (StagingKind, "shop_staging", {}, "CREATE SCHEMA shop_staging", "DROP SCHEMA shop_staging"),
+}  # fmt: skip
+WHERE = {
+    Kind.PUBLICATION: "FROM pg_publication WHERE pubname = 'shop'",
+    Kind.SLOT: "FROM pg_replication_slots WHERE slot_name = 'shop'",
+    Kind.TARGET_TABLE: "FROM pg_class WHERE relname = 'Shop'",
+    Kind.STAGING: "FROM pg_namespace WHERE nspname = 'shop_staging'",
+}
+
+
+def case_of(postgres: Postgres, kind: Kind, **login: str) -> KindCase:
+    """The kind, as this user has it."""
+    make, name, settings, theirs, drop = CASES[kind]
+
+    def do(statement: str) -> list[Any]:
+        with postgres.connect(autocommit=True) as session:
+            cursor = session.execute(statement)
+            return cursor.fetchall() if cursor.description else []
+
+    # Making and dropping a slot is no part of a transaction.
+    steps = () if kind is Kind.SLOT else (WITHIN_MAKE, WITHIN_DESTROY)
+    return KindCase(
+        kind, make({ADDRESS: conninfo(postgres, **login)}), ADDRESS, name, settings, lambda: do(theirs),
+        lambda: do(drop), lambda: do(f"SELECT count(*) {WHERE[kind]}") == [(1,)], steps,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", list(CASES))
+@pytest.mark.parametrize("story", STORIES)
+def test_what_is_in_postgres_does_as_every_kind_does(
+    story: Callable[[KindCase], None], kind: Kind, postgres: Postgres
+) -> None:
+    """Each story on each kind; nothing is there afterwards."""
+    case = case_of(postgres, kind)
+    story(case)
+
+    assert not case.exists()
+
+
+@pytest.mark.parametrize("kind", list(CASES))
+def test_without_a_right_it_is_owed_and_done_when_it_is_there(kind: Kind, postgres: Postgres) -> None:
+    """The same catalogue, another user: what was denied is tried again without end."""
+    weak = case_of(postgres, kind, user="weak", password="weak")
+    entry = weak.up()
+    assert entry.debt is not None and (EntryState.WANTED, Reason.DENIED) == (entry.state, entry.debt.reason), entry
+
+    strong = case_of(postgres, kind)
+    strong.catalogue, strong.now = weak.catalogue, weak.now
+    assert EntryState.MADE is strong.go_on().state
+    weak.now = strong.now
+    entry = weak.down()
+    assert entry.debt is not None and (EntryState.UNWANTED, Reason.DENIED) == (entry.state, entry.debt.reason), entry
+    strong.now = weak.now
+    assert EntryState.GONE is strong.go_on().state
+
+
+@pytest.mark.parametrize("kind", list(CASES))
+def test_a_server_that_is_away_is_waited_for(kind: Kind) -> None:
+    """On the way up, while it is used, and on the way down; nothing is believed meanwhile."""
+    with Postgres() as postgres:
+        with postgres.connect(autocommit=True) as session:
+            session.execute("CREATE TABLE orders (id bigint PRIMARY KEY); CREATE TABLE items (id bigint PRIMARY KEY)")
+        case = case_of(postgres, kind)
+        postgres.stop()
+        assert Reason.UNREACHABLE is (case.up().debt or pytest.fail("no debt")).reason
+        postgres.start()
+        made = case.go_on()
+        case.catalogue.kept[made.nonce] = used(made, case.now)
+        postgres.stop()
+        entry = case.go_on()
+        assert (EntryState.IN_USE, Reason.UNREACHABLE) == (entry.state, (entry.debt or pytest.fail("none")).reason)
+        entry = case.down()
+        assert (EntryState.UNWANTED, Reason.UNREACHABLE) == (entry.state, (entry.debt or pytest.fail("none")).reason)
+        postgres.start()
+
+        assert (EntryState.GONE, False) == (case.go_on().state, case.exists())
+
+
+def test_a_table_that_is_locked_or_needed_is_owed(postgres: Postgres) -> None:
+    """By a session, and by a view that others have built on it; and then it is dropped."""
+    case = case_of(postgres, Kind.TARGET_TABLE)
+    case.up()
+    with postgres.connect(autocommit=True) as session:
+        session.execute('CREATE VIEW theirs AS SELECT * FROM "Shop"')
+        entry = case.down()
+        assert entry.debt is not None and Reason.BUSY is entry.debt.reason
+        session.execute("DROP VIEW theirs")
+    with closing(postgres.connect()) as session:
+        session.execute('LOCK TABLE "Shop"')
+        control = case.control()
+        control.round()
+        entry = case.entry()
+        assert entry.debt is not None and Reason.BUSY is entry.debt.reason
+        session.rollback()
+
+    assert EntryState.GONE is case.go_on().state
+
+
+def test_a_schema_keeps_what_others_put_there(postgres: Postgres) -> None:
+    """Only tables of ours are dropped with it."""
+    case = case_of(postgres, Kind.STAGING)
+    case.up()
+    with postgres.connect(autocommit=True) as session:
+        session.execute("CREATE TABLE shop_staging.cdcv2_rows_1 (x int); CREATE TABLE shop_staging.theirs (x int)")
+        entry = case.down()
+        assert entry.debt is not None and Reason.BUSY is entry.debt.reason
+        assert [("cdcv2_rows_1",), ("theirs",)] == session.execute(
+            "SELECT tablename FROM pg_tables WHERE schemaname = 'shop_staging' ORDER BY 1"
+        ).fetchall()
+        session.execute("DROP TABLE shop_staging.theirs")
+
+    assert (EntryState.GONE, False) == (case.go_on().state, case.exists())
+
+
+def test_a_publication_follows_the_file_and_shows_what_others_changed(postgres: Postgres) -> None:
+    """Its tables are its settings."""
+    case = case_of(postgres, Kind.PUBLICATION)
+    case.up()
+    assert case.up(settings={"tables": ["public.orders"]}).debt is None
+    with postgres.connect(autocommit=True) as session:
+        session.execute("ALTER PUBLICATION shop ADD TABLE items")
+    entry = case.up(settings={"tables": ["public.orders"]})
+    assert entry.debt is not None and Reason.DRIFT is entry.debt.reason
+    assert "tables is ['public.items', 'public.orders'], not ['public.orders']" in entry.debt.text
+
+    assert EntryState.GONE is case.down().state
+
+
+def hold(postgres: Postgres, application: str) -> Any:
+    """A session that reads the slot, as a connector does, until it is closed."""
+    from psycopg import Connection
+
+    session = Connection.connect(
+        f"{conninfo(postgres)} replication=database application_name='{application}'", autocommit=True
+    )
+    session.pgconn.send_query(
+        b"START_REPLICATION SLOT shop LOGICAL 0/0 (proto_version '1', publication_names 'none')"
+    )
+    while session.pgconn.get_result() is None:
+        pass
+    return session
+
+
+def test_a_slot_that_others_read_is_owed_and_its_own_reader_is_ended(postgres: Postgres) -> None:
+    """A session of Debezium's holds a slot of ours: it is ended, and waited for. Any other is left alone."""
+    case = case_of(postgres, Kind.SLOT)
+    case.up()
+    with closing(hold(postgres, "their reader")):
+        entry = case.down()
+        assert entry.debt is not None and Reason.BUSY is entry.debt.reason
+        assert "their reader" in entry.debt.text and case.exists()
+    assert EntryState.GONE is case.go_on().state
+
+    case.up()
+    with closing(hold(postgres, "Debezium Streaming")):
+        assert (EntryState.GONE, False) == (case.down().state, case.exists())
+
+
+def test_a_slot_that_its_server_invalidated_is_lost_and_can_be_removed() -> None:
+    """Its WAL is removed: no try can help, and nothing is tried."""
+    limits = {"max_slot_wal_keep_size": "1MB", "min_wal_size": "32MB", "max_wal_size": "32MB", "wal_keep_size": "0"}
+    with Postgres(settings=limits) as postgres:
+        case = case_of(postgres, Kind.SLOT)
+        made = case.up()
+        case.catalogue.kept[made.nonce] = used(made, case.now)
+        with postgres.connect(autocommit=True) as session:
+            for _ in range(4):
+                session.execute("SELECT pg_switch_wal()")
+                session.execute("SELECT pg_logical_emit_message(true, 'x', repeat('x', 1000))")
+            session.execute("CHECKPOINT")
+        entry = case.go_on()
+        assert EntryState.LOST is entry.state and entry.debt is not None
+        assert "was invalidated by its server (wal_removed)" in entry.debt.text
+
+        assert (EntryState.GONE, False) == (case.down().state, case.exists())
+
+
+def test_a_slot_that_a_connector_makes_is_recorded_and_one_from_before_is_refused(postgres: Postgres) -> None:
+    """It may be made by its connector once it is known to be absent."""
+    case = case_of(postgres, Kind.SLOT)
+    control = case.control()
+    control.desire(case.desired(), lambda: "n1")
+    case.catalogue.kept["n1"] = case.entry().__class__.from_plain({**case.entry().to_plain(), "maker": "c1"})
+    entry = case.go_on(control)
+    assert entry.debt is not None and (Reason.AWAITED, EntryState.WANTED) == (entry.debt.reason, entry.state)
+    with postgres.connect(autocommit=True) as session:
+        session.execute("SELECT pg_create_logical_replication_slot('shop', 'pgoutput')")
+    assert (EntryState.MADE, "bank/shop/pgoutput") == (case.go_on().state, case.entry().identity)
+
+    second = case_of(postgres, Kind.SLOT)
+    control = second.control()
+    control.desire(second.desired(), lambda: "n2")
+    plain = second.entry().to_plain()
+    second.catalogue.kept["n2"] = second.entry().__class__.from_plain({**plain, "maker": "c1"})
+    entry = second.go_on(control)
+    assert entry.debt is not None and "before the first start of its connector" in entry.debt.text
+    assert (EntryState.GONE, True) == (second.down().state, case.exists())
+
+    assert (EntryState.GONE, False) == (case.down().state, case.exists())

@@ -1,0 +1,81 @@
+"""A worker of Kafka Connect in memory, behind real HTTP: as much of its REST interface as is used."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+
+
+class FakeConnect:
+    """Connectors by name. ``refusal``: a status, and a text, with which the next requests are answered."""
+
+    def __init__(self) -> None:
+        self.configs: dict[str, dict[str, str]] = {}
+        self.cluster = "cluster-1"
+        self.refusal: tuple[int, str] | None = None
+        self.url = ""
+        #: methods and paths, in order
+        self.asked: list[tuple[str, str]] = []
+
+    def answer(self, method: str, path: str, body: Any) -> tuple[int, object]:
+        """The status and the body."""
+        self.asked.append((method, path))
+        if self.refusal is not None:
+            return self.refusal[0], {"error_code": self.refusal[0], "message": self.refusal[1]}
+        if path == "/":
+            return 200, {"version": "4.3.1", "kafka_cluster_id": self.cluster}
+        if path == "/connectors":
+            if body["name"] in self.configs:
+                return 409, {"error_code": 409, "message": f"Connector {body['name']} already exists"}
+            self.configs[body["name"]] = body["config"]
+            return 201, body
+        _, _, name, *rest = path.split("/")
+        if method == "PUT":
+            self.configs[name] = body
+            return 200, {"name": name}
+        if name not in self.configs:
+            return 404, {"error_code": 404, "message": f"Connector {name} not found"}
+        if method == "DELETE":
+            del self.configs[name]
+            return 204, None
+        if rest == ["status"]:
+            return 200, {"name": name, "connector": {"state": "RUNNING"}, "tasks": []}
+        return 200, self.configs[name]
+
+
+@contextmanager
+def fake_connect() -> Iterator[FakeConnect]:
+    """One that listens on a free port of 127.0.0.1."""
+    fake = FakeConnect()
+
+    class Handler(BaseHTTPRequestHandler):
+        """Hands each request over."""
+
+        def do_GET(self) -> None:
+            """As all others."""
+            length = int(self.headers.get("Content-Length") or 0)
+            body = json.loads(self.rfile.read(length)) if length else None
+            status, answer = fake.answer(self.command, self.path, body)
+            text = b"" if answer is None else json.dumps(answer).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+        do_POST = do_PUT = do_DELETE = do_GET
+
+        def log_message(self, *_: object) -> None:
+            """Not to the terminal."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    Thread(target=server.serve_forever, daemon=True).start()
+    fake.url = f"http://127.0.0.1:{server.server_port}"
+    try:
+        yield fake
+    finally:
+        server.shutdown()
+        server.server_close()
