@@ -39,6 +39,7 @@ COMMANDS = {
     "run": "run a pipeline file: captures and views in one process",
     "compare": "prove that source, logs and target have the same",
     "orphans": "remove files that dead transactions have left",
+    "external": "list what a pipeline has in other systems, and what is owed",
     "rows": "make the row type of a table",
     "demo": "see it work on real change data",
 }

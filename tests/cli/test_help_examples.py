@@ -11,6 +11,9 @@ from types import ModuleType
 import pytest
 
 from cdcv2.cli.main import COMMANDS, _front, _module as module_of, parser_of
+from cdcv2.control.catalogue import take_catalogue
+from cdcv2.control.entries import CatalogueEntry, Kind
+from cdcv2.control.owner import OwnedFolder
 from cdcv2.core.antichain import Antichain
 from cdcv2.logs.quarantine import Quarantine
 from cdcv2.logs.remap_files import DirectoryRemap
@@ -72,6 +75,8 @@ def folder(captured: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
     places = {"bank": Antichain([0x1B00]), "orders": offsets({0: 18, 1: 4}), "shop.transaction": offsets({0: 18})}
     minted(log, mint(shared, frontier_of(places), lambda: 3000))
     disputed(tmp_path / "quarantine")
+    with OwnedFolder(tmp_path / "shop.state", 5.0) as owned, take_catalogue(owned, "shop", 5.0) as catalogue:
+        catalogue.write([CatalogueEntry("7f", Kind.TOPIC, "shop", "Kafka k:9092", {}, True, ("shop",))])
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -1,0 +1,95 @@
+"""List what a pipeline has in other systems, and what is still to be done.
+
+It shows the catalogue of external state: topics, remaps, publications,
+replication slots, connectors, target tables, staging schemas and folders. For
+each: its state and for how long, the jobs that use it, its identity, and what
+is owed and why. It asks no server and changes nothing, and may run beside the
+controller.
+
+States: wanted (it should exist), made, in use, unwanted (it is to be
+removed), `gone`, lost (only a person can decide what to do).
+
+Exit code 1: something is owed or lost.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from time import time
+
+from cdcv2.cli.console import ResultOutput
+from cdcv2.cli.display import json_line
+from cdcv2.cli.options.words import declare
+from cdcv2.control.catalogue import read_catalogue
+from cdcv2.control.entries import CatalogueEntry, EntryState
+from cdcv2.control.intents import blocked_by
+from cdcv2.control.pipeline_file import read_pipeline
+from cdcv2.exits import Exit
+from cdcv2.store.numbered import path_to_read
+
+EXAMPLES = (
+    ("cdcv2 external shop.state", "what there is, and what is owed"),
+    ("cdcv2 external shop.state --all --json", "with what was removed, as JSON"),
+)
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("place", metavar="FILE.yaml|FOLDER", help="a pipeline's file, or its state folder")
+    parser.add_argument("--all", action="store_true", help="also what was removed")
+    declare(parser, "--json", more="one object")
+
+
+def run(args: argparse.Namespace) -> Exit:
+    """List the entries."""
+    path = path_to_read(args.place)
+    folder = path if path.is_dir() else read_pipeline(args.place).state
+    with read_catalogue(Path(folder)) as catalogue:
+        entries, owner = catalogue.entries(), catalogue.owner()
+    shown = [entry for entry in entries if args.all or entry.state is not EntryState.GONE]
+    with ResultOutput(None) as output:
+        if args.json:
+            plain = [{**entry.to_plain(), "waits_for": _first(entry, entries)} for entry in shown]
+            output.line(json_line({"version": 1, "owner": owner, "entries": plain}))
+        else:
+            for entry in shown:
+                for line in lines_of(entry, entries, time()):
+                    output.line(line)
+    return Exit.MISSING if any(entry.debt or entry.state is EntryState.LOST for entry in shown) else Exit.DONE
+
+
+def lines_of(entry: CatalogueEntry, entries: list[CatalogueEntry], now: float) -> list[str]:
+    """What a person is shown about an entry; what is owed is on lines of its own."""
+    whose = f"used by {', '.join(entry.users)}" if entry.users else "used by no job"
+    owned = "" if entry.owned else ", not ours"
+    known = f", identity {entry.identity}" if entry.identity else ""
+    lines = [
+        f"{entry.kind} {entry.name} ({entry.address}): {entry.state} for {age(now - entry.since)}, {whose}{owned}, "
+        f"entry {entry.nonce}{known}"
+    ]
+    waits = _first(entry, entries)
+    if waits:
+        lines.append(f"  waits for {', '.join(waits)}")
+    if entry.debt is not None:
+        tried = f", tried {entry.debt.tries} times" if entry.debt.tries > 1 else ""
+        lines.append(f"  {entry.debt.reason} for {age(now - entry.debt.since)}{tried}: {entry.debt.text}")
+    return lines
+
+
+def age(seconds: float) -> str:
+    """How long something is, in its greatest unit.
+
+    >>> [age(one) for one in (-1, 59.9, 60, 7300, 200000)]
+    ['0 s', '59 s', '1 min', '2 h', '2 d']
+    """
+    whole = max(0, int(seconds))
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if whole >= size:
+            return f"{whole // size} {unit}"
+    return f"{whole} s"
+
+
+def _first(entry: CatalogueEntry, entries: list[CatalogueEntry]) -> list[str]:
+    """What is done before it."""
+    return [one.shown for one in blocked_by(entry, entries)]
