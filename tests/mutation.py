@@ -31,6 +31,7 @@ EXPLAINED = Path(__file__).resolve().parent.parent / "docs" / "mutation" / "surv
 STATS = Path("mutants") / "mutmut-stats.json"
 #: Functions, by the beginning of their dotted names -> files of tests, by the beginning of theirs; the first that fits.
 NEAR = {
+    "cdcv2.capture.": ("tests/capture/",),
     "cdcv2.core.": ("tests/core/",),
     "cdcv2.protocol.mangle.": ("tests/protocol/test_mangle",),
     "cdcv2.protocol.coverage.": ("tests/protocol/test_coverage",),

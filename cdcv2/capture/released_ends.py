@@ -88,7 +88,7 @@ def recall(
     while low > first and (not records or len(_released(records, through)) < wanted):
         following = max(first, low - size)
         records, low, size = [*read(following, low), *records], following, 2 * size
-    released = _released(records, None if low == 0 else through)
+    released = _released(records, through)
     found = _in_order(records, whole=low == 0)
     ends = [(found[lsn].tx, lsn, found[lsn].counts) for lsn in sorted(found)
             if low == 0 or lsn in released or (through is not None and lsn > through)]

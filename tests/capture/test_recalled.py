@@ -74,6 +74,88 @@ def test_what_stands_behind_the_last_one_does_not_count() -> None:
         assert found.whole
 
 
+def ends(*lsns: int) -> list[TransactionRecord[int]]:
+    """A topic of these ENDs."""
+    return [TransactionRecord(at, lsn // 10, lsn, {}) for at, lsn in enumerate(lsns)]
+
+
+@pytest.mark.parametrize("through, read, whole", [
+    (None, [(14, 30)], False), (180, [(14, 30)], True), (170, [(14, 30), (1, 14)], True),
+    (10, [(14, 30), (1, 14)], False),
+])
+def test_a_start_reads_no_more_than_shows_what_is_released(
+    through: int | None, read: list[tuple[int, int]], whole: bool
+) -> None:
+    """In chunks, each twice as long, until as many ENDs are there as are needed; none where nothing is released."""
+    topic, chunks = ends(*range(10, 310, 10)), list[tuple[int, int]]()
+
+    def chunk(low: int, high: int) -> list[TransactionRecord[int]]:
+        chunks.append((low, high))
+        return topic[low:high]
+
+    found = recall(chunk, 1, 30, through, known=KNOWN)
+
+    assert (read, whole) == (chunks, found.whole)
+
+
+def test_one_end_may_be_all_that_is_needed() -> None:
+    """As many as the capture knows, however few these are."""
+    topic = ends(*range(10, 310, 10))
+
+    assert recall(lambda low, high: topic[low:high], 1, 30, 270, known=1).whole
+
+
+def test_where_neither_the_last_end_nor_a_later_one_is_there_none_is_released() -> None:
+    """Between those that are there and H others may be lost."""
+    found = recalled(ends(90, 100, 110), 1, 3, 200)
+
+    assert ((), False) == (found.ends, found.whole)
+
+
+def test_what_is_read_ahead_of_where_the_capture_begins_is_no_record_before_it() -> None:
+    """Only the ENDs count of it: they show what was released."""
+    topic = [record(0, 7, "END"), record(1, 8, "BEGIN"), record(2, 9, "BEGIN"), record(3, 9, "END")]
+    found = recall(lambda low, high: topic[low:high], 0, 4, 90, start=2, known=KNOWN)
+
+    assert (8, frozenset({8}), 70) == (found.last, found.unended, found.highest)
+    assert [70, 90] == [end for _, end, _ in found.ends]
+
+
+def test_a_topic_without_its_beginning_does_not_show_which_begins_have_no_end() -> None:
+    """The END may have been before the first record, and the connector have sent the BEGIN again."""
+    topic = [record(0, 6, "END"), record(1, 7, "BEGIN"), record(2, 8, "BEGIN")]
+
+    assert (frozenset(), None) == recalled(topic, 1, 3, None)[-2:]
+    assert (frozenset({7, 8}), 60) == recalled(topic, 0, 3, None)[-2:]
+
+
+@pytest.mark.parametrize("first, lsns, kept", [
+    (0, (120, 110), (120,)),
+    (1, (10, 120, 110), (110, 120)),
+    (1, (10, 100, 130, 100, 110), (100, 130)),
+    (0, (100, 110, 100, 150, 130), (100, 110, 150)),
+    (0, (100, 120, 120, 140, 120, 130), (100, 120, 140)),
+])
+def test_an_end_inside_an_earlier_run_that_lacks_it_is_late(
+    first: int, lsns: tuple[int, ...], kept: tuple[int, ...]
+) -> None:
+    """What a connector sends in one run has no gaps; the first run has all before it, if the topic has its start."""
+    found = recalled(ends(*lsns), first, len(lsns), 90)
+
+    assert kept == tuple(end for _, end, _ in found.ends)
+
+
+def test_a_start_reads_on_in_chunks() -> None:
+    """It needs only the first record that is not before H."""
+    topic, chunks = ends(*range(10, 110, 10)), list[tuple[int, int]]()
+
+    def chunk(low: int, high: int) -> list[TransactionRecord[int]]:
+        chunks.append((low, high))
+        return topic[low:high]
+
+    assert (6, [(1, 4), (4, 7)]) == (read_on(chunk, 1, 10, 60, size=3), chunks)
+
+
 @pytest.mark.parametrize("kinds, restarted, last", [
     ("B7", set(), 7), ("B7 B7", {7}, 7), ("B7 B8 B7", set(), 7), ("B7 B7 E7", set(), None), ("B7 E7 B7", set(), 7),
     ("B7 B7 B8", {7}, 8),

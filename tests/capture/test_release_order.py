@@ -50,6 +50,7 @@ class Covered(WriterLogs):
 
     def cover(self, advance: Advance) -> None:
         """Of the release."""
+        assert Antichain([6]) == advance.frontier
         self.journal.append("coverage")
 
 

@@ -52,7 +52,7 @@ def test_only_the_last_ones_are_known() -> None:
 
 def test_a_start_judges_as_one_that_lives_on() -> None:
     """For each number of transactions before it, and each row and END that may come then."""
-    for number in range(7):
+    for number in range(9):
         ends = [(tx, 10 * tx, {"a": tx}) for tx in range(1, number + 1)]
         alive, begun = tracker(*ends), TransactionTracker[int](["a"], 10 * number, known=3)
         begun.recall(ReleasedEnds(tuple((tx, lsn, {**counts, "other": 1}) for tx, lsn, counts in ends), True, None), 0)
@@ -81,6 +81,223 @@ def test_with_too_few_ends_what_needs_an_older_one_is_not_judged() -> None:
     made.settle([Commit(6, 60)])
     assert 40 == made.released.certain
     assert "holds no END of what is released" in reason(ReleasedTransactions[int](50, whole=False).row(3, 30, "a", 1))
+
+
+def test_what_contradicts_a_duplicate_is_named_with_its_evidence() -> None:
+    """The user finds the transaction and the commits in the topics."""
+    made = tracker((7, 100, {"a": 1}), (8, 110, {}))
+    trimmed = ReleasedTransactions[int](110, whole=False)
+    trimmed.recall([(8, 110, {})], 100, whole=False)
+
+    assert reason(made.released.row(6, 100, "a", 1)).startswith(
+        "the END of transaction 6 is missing: it comes after the commit 100 and before the next one, and the next END "
+        "is 110, of transaction 8;"
+    )
+    for found in (made.released.row(7, 90, "a", 2), made.released.numbered(7, "a", 2)):
+        assert reason(found).startswith("transaction 7 has a row of a numbered 2, but its END 100 counts 1;")
+    assert reason(made.released.numbered(7, "b", 1)).startswith(
+        "transaction 7 has a row of b numbered 1, but its END 100 counts 0;"
+    )
+    known = (
+        "is a duplicate cannot be known: the first END that the transaction topic still holds of what is released is"
+    )
+    assert f"whether a row of transaction 6, which comes after the commit 90, {known} 110" == reason(
+        trimmed.row(6, 90, "a", 1)
+    )
+    assert f"whether END 90 of transaction 6 {known} 110" == reason(trimmed.end(6, 90, {}))
+
+
+def test_without_another_word_all_that_is_released_is_known() -> None:
+    """A snapshot ends what was lost, too: all before it is in it."""
+    assert 50 == ReleasedTransactions[int](50).certain
+    assert TransactionTracker[int](["a"], 50, whole=False).released.certain is None
+    trimmed = ReleasedTransactions[int](50, whole=False)
+    assert trimmed.certain is None
+    trimmed.begin(90)
+    assert 90 == trimmed.certain
+
+
+def test_a_start_knows_what_was_released_after_the_snapshot() -> None:
+    """Nothing before it; and everything, if nothing but the snapshot is released."""
+    made, fresh = TransactionTracker[int](["a"], 60, known=3), TransactionTracker[int](["a"], known=3)
+    made.recall(ReleasedEnds(((5, 50, {}), (6, 60, {})), True, None), 50)
+    fresh.recall(ReleasedEnds((), False, None), 0)
+
+    assert (60, 0) == (made.released.oldest, fresh.released.certain)
+
+
+def test_the_ends_that_are_in_up_to_one_of_them() -> None:
+    """That one is among them; the one after which they are asked for is not."""
+    made = tracker()
+    for tx, lsn in ((7, 100), (8, 110), (9, 120)):
+        made.end(tx, lsn, {})
+
+    assert [7, 8] == [end.tx for end in made.up_to(110)] == [end.tx for end in made.up_to(119)]
+    assert [8] == [end.tx for end in made.up_to(110, after=100)] == [end.tx for end in made.up_to(110, after=101)]
+    assert [8, 9] == [end.tx for end in made.up_to(120, after=100)]
+
+
+def test_transactions_with_rows_wait_for_their_end() -> None:
+    """In the order in which they were first seen."""
+    made = tracker()
+    for tx in (9, 7, 8):
+        made.rows_seen(tx, "a", 1, 1)
+    made.end(7, 100, {"a": 2})
+    made.end(6, 110, {"a": 2})
+
+    assert ([9, 8], {6, 7, 8, 9}) == (made.without_end(), made.open())
+    assert ({"a": 1}, {"a": 2}) == (made.missing(7), made.missing(6))
+
+
+def test_an_end_is_late_behind_a_later_one_and_behind_another_of_its_transaction() -> None:
+    """Of several that are taken at once, only those count that were in before."""
+    made = tracker()
+    made.end(7, 100, {})
+    assert reason(made.end(8, 90, {})) == "END 90 of transaction 8 came for the first time after END 100"
+    assert reason(made.end(7, 110, {})) == "END 110 of transaction 7 came for the first time after its END 100"
+    assert reason(made.end(7, 105, {}, 105)).endswith("its END 100")
+    assert reason(made.end(7, 95, {}, 96)).endswith("after END 96")
+    assert made.end(8, 90, {}, 0) is True
+
+
+def forgotten(how: str, made: TransactionTracker[int]) -> None:
+    """Transaction 7 is open no longer."""
+    if how == "its END was released":
+        made.end(7, 100, {})
+    elif how == "it has no rows":
+        made.rows_seen(7, "a", 0, 0)
+    elif how == "it is given out":
+        made.mark_released(7)
+    else:
+        made.forget(7)
+
+
+@pytest.mark.parametrize("how", ["its END was released", "it has no rows", "it is given out", "it is forgotten"])
+def test_what_was_found_of_an_open_transaction_is_forgotten_with_it(how: str) -> None:
+    """Another one may have its name: a connector counts from the start again on a new server."""
+    released = [(7, 100, {})] if how == "its END was released" else []
+
+    def known(*facts: str) -> TransactionTracker[int]:
+        made = tracker(*released)  # type: ignore[arg-type]
+        made.rows_seen(7, "a", 1, 1)
+        for fact in facts:
+            getattr(made, fact)(7)
+        return made
+
+    for one, other in (("restarted", "renumbered"), ("renumbered", "restarted")):
+        made = known(one, other)
+        assert made.contradiction(7) is not None
+        forgotten(how, made)
+        assert made.contradiction(7) is None
+        made = known(one)
+        forgotten(how, made)
+        getattr(made, other)(7)
+        assert made.contradiction(7) is None
+    if not released:
+        made = known("doubt")
+        forgotten(how, made)
+        made.renumbered(7)
+        assert made.contradiction(7) is None
+    made = known()
+    made.comes_after(7, 110)
+    forgotten(how, made)
+    made.end(8, 120, {})
+    assert made.lost() is None
+    if how in ("it is given out", "it is forgotten"):
+        assert {} == made.rows(7)
+
+
+def test_only_an_open_transaction_is_in_doubt() -> None:
+    """Of a released one it does not matter; of an open one no END is needed to show it."""
+    made = tracker((7, 100, {}))
+    for tx in (7, 8):
+        made.doubt(tx)
+        made.renumbered(tx)
+
+    assert made.contradiction(7) is None
+    assert reason(made.contradiction(8)).startswith("whether transaction 8 has two BEGINs")
+
+
+@pytest.mark.parametrize("named, after", [([50, 90], 50), ([90, 50], 50), ([None], -1), ([50, None], -1)])
+def test_an_end_is_lost_that_had_to_come_after_a_commit(named: list[int | None], after: int) -> None:
+    """The least one that a row of the transaction names; -1: the transaction is the first one of all."""
+    made = tracker()
+    for one in named:
+        made.comes_after(7, one)
+    made.end(8, 100, {})
+
+    assert (7, after) == made.lost()
+    named_so = f"comes after the commit {after}" if after >= 0 else "comes before any other commit"
+    assert made.lost_text((7, after)) == (
+        f"the END of transaction 7 is missing: it {named_so} and before the next one, and the next END is 100, of "
+        "transaction 8"
+    )
+    assert "the END of transaction 7 is missing" == made.lost_text((7, 100))
+
+
+def test_no_end_is_lost_before_a_later_one_was_read() -> None:
+    """The next one may be the one that is waited for."""
+    made = tracker()
+    made.comes_after(7, 0)
+    assert made.lost() is None
+    made.end(8, 100, {})
+    made.comes_after(9, 100)
+    made.forget(7)
+
+    assert made.lost() is None
+
+
+def test_of_two_lost_ends_after_one_commit_either_kind_of_name_will_do() -> None:
+    """A source may name one transaction by a number, and another by a text."""
+    made = TransactionTracker[object](["a"], 0)
+    for tx in ("b", 7):
+        made.comes_after(tx, 50)
+    made.end(8, 100, {})
+
+    assert (7, 50) == made.lost()
+
+
+def test_the_end_of_a_transaction_without_rows_is_lost_behind_its_begin() -> None:
+    """Not where it is in, or released, or may have been: behind an END through which all is released."""
+    made = tracker((7, 100, {}))
+    made.end(8, 110, {})
+
+    assert [None, None, 100, 105] == [made.lost_before(9, after, lsn) for after, lsn in (
+        (90, 95), (90, 100), (90, 101), (105, 120),
+    )]
+    assert made.lost_before(8, 100, 120) is None and made.lost_before(7, 100, 120) is None
+    assert -1 == tracker().lost_before(7, 0, 100)
+
+
+def test_another_end_in_the_place_of_one_that_was_given_out_lacks_in_the_logs() -> None:
+    """Some transactions are given out before an earlier one is: their ENDs stay until then."""
+    made = tracker()
+    for tx, lsn in ((7, 100), (8, 110), (9, 120)):
+        made.end(tx, lsn, {})
+    for tx in (7, 8, 66):
+        made.mark_released(tx)
+
+    def is_stated(lsn: int) -> bool:
+        found = made.end(1, lsn, {})
+        assert isinstance(found, Contradiction)
+        return found.stated
+
+    assert [True, True, False] == [is_stated(lsn) for lsn in (100, 110, 120)]
+    made.forget(8)
+    made.end(8, 130, {})
+    assert not is_stated(130)
+
+
+def test_a_transaction_without_an_end_can_be_forgotten() -> None:
+    """Its rows are all that is known of it; read again it is open as before."""
+    made = tracker()
+    made.rows_seen(7, "a", 1, 1)
+    made.forget(7)
+
+    assert set() == made.open()
+    assert made.end(7, 100, {}) is True
+    made.forget(7)
+    assert made.end(7, 100, {}) is True
 
 
 def test_a_connector_that_numbers_anew_and_was_restarted_inside_a_transaction() -> None:

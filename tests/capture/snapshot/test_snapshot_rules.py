@@ -1,0 +1,110 @@
+"""What contradicts a snapshot, with the reason and the remedy of each rule."""
+
+from __future__ import annotations
+
+import pytest
+
+from cdcv2.capture.contradictions import Contradiction
+from cdcv2.capture.snapshot import rules
+from cdcv2.capture.snapshot.runs import SnapshotRun
+
+RUN = SnapshotRun({"a": 2, "b": 0, "c": None}, 3, wrong={"c": "the scan of c was not ended"})
+
+
+@pytest.mark.parametrize("run, rows, empty, shown", [
+    (RUN, {}, "a", "a was not empty at the snapshot, as --empty states: its notification counts 2 rows"),
+    (RUN, {"b": 3, "a": 3}, "ba", "a was not empty at the snapshot, as --empty states: its notification counts 2 rows"),
+    (RUN, {"b": 3}, "b", "b was not empty at the snapshot, as --empty states: there are 3 rows of it"),
+    (None, {"b": 1}, "ab", "b was not empty at the snapshot, as --empty states: there are 1 rows of it"),
+    (RUN, {"a": 3}, "bcd", None), (None, {}, "ab", None), (None, {"a": 1}, "", None),
+])
+def test_a_table_that_was_declared_empty_has_no_rows(
+    run: SnapshotRun | None, rows: dict[str, int], empty: str, shown: str | None
+) -> None:
+    """Neither by its notification nor in its topic."""
+    expected = None if shown is None else Contradiction(shown, rules.NOT_EMPTY)
+
+    assert expected == rules.not_empty(run, rows, empty)
+
+
+def test_a_run_has_to_count_the_rows_of_each_table() -> None:
+    """Why it does not is what is reported: a scan that went wrong, or none."""
+    unnamed = Contradiction("the notifications do not say how many rows of d the snapshot scanned", rules.UNKNOWN)
+
+    assert rules.uncounted(RUN, "ab") is None
+    assert Contradiction("the scan of c was not ended", rules.RESCAN) == rules.uncounted(RUN, "acd")
+    assert unnamed == rules.uncounted(RUN, "adc") == rules.unnamed_table("d")
+
+
+def test_a_table_without_a_topic_is_named() -> None:
+    """With where to look for it."""
+    assert rules.table_without_topic("a") == Contradiction(
+        "nothing is known of a: it has no topic, and without notifications nothing says that the snapshot covered it",
+        rules.NO_TOPIC,
+    )
+
+
+def test_rows_beyond_those_that_are_counted_contradict_the_snapshot_and_missing_ones_do_not() -> None:
+    """They may still come."""
+    more = Contradiction("there are 3 snapshot rows of b, but its notification says 2", rules.MORE)
+
+    assert more == rules.surplus({"a": 1, "b": 2}, {"a": 1, "b": 3})
+    assert rules.surplus({"a": 1, "b": 0}, {"a": 1}) is None
+    assert {"a": 1, "b": 2} == rules.lacking({"a": 2, "b": 2, "c": 1, "d": 0}, {"a": 1, "c": 1})
+    assert {} == rules.lacking({"a": 1}, {"a": 2})
+
+
+def test_all_rows_are_of_one_snapshot() -> None:
+    """By their LSNs, and by the rows that are marked as the first and the last."""
+    assert rules.two_snapshots(set()) is rules.two_snapshots({70}) is None
+    assert Contradiction("there are rows of snapshots at [70, 80]", rules.TWO) == rules.two_snapshots({80, 70})
+    assert Contradiction("the topics hold two snapshots: both 1 and 2 are marked 'last'", rules.TWO) == (
+        rules.two_marks(1, 2, "last")
+    )
+
+
+@pytest.mark.parametrize("stated, beyond", [(False, ""), (True, "; the logs are stated beyond it")])
+def test_no_transaction_is_committed_before_the_snapshot(stated: bool, beyond: str) -> None:
+    """Behind its release the logs lack it."""
+    assert rules.early_end(7, 71, 70, stated=stated) is None
+    reason = f"transaction 7 was committed at 70, not after the snapshot at 70{beyond}"
+    assert Contradiction(reason, rules.EARLY, stated) == rules.early_end(7, 70, 70, stated=stated)
+    assert rules.early_end(7, 70, 70) == rules.early_end(7, 70, 70, stated=False)
+
+
+@pytest.mark.parametrize("lsn, base, is_another", [
+    (70, 70, False), (80, 70, True), (80, None, False), (90, None, False), (91, None, True), (91, 91, True),
+])
+def test_after_its_release_a_row_at_another_lsn_is_of_a_second_snapshot(
+    lsn: int, base: int | None, is_another: bool
+) -> None:
+    """As is one beyond what the logs state."""
+    another = Contradiction(f"there are rows of a second snapshot of t, at {lsn}", rules.TWO)
+
+    assert (another if is_another else None) == rules.second_snapshot("t", lsn, base, 90)
+
+
+def test_a_row_that_the_logs_lack_is_a_stop_for_good() -> None:
+    """Nothing can be put before what is stated."""
+    lacked = rules.lacked_row("t", "t[0]:5")
+    lacks = rules.lacks_rows(7, "t", 3)
+
+    assert lacked == Contradiction(
+        "a row of the snapshot of t stands at t[0]:5, which is none of the rows that were released: the logs are "
+        "stated beyond it, and lack it", rules.LACKED, True,
+    )
+    assert (rules.NOT_WHOLE, False) == lacks[1:3] and lacks.reason.endswith("the table has 3 rows")
+    assert lacks.reason.startswith("transaction 7 changes or deletes a row of t that cannot be there: after all that")
+
+
+@pytest.mark.parametrize("through, begun, stated", [
+    (0, False, False), (0, True, True), (90, True, False), (100, True, True), (101, True, True), (100, False, False),
+    (1, True, False), (99, True, False),
+])
+def test_rows_of_a_snapshot_where_none_is_taken_lack_in_logs_that_are_stated_beyond_them(
+    through: int, begun: bool, stated: bool
+) -> None:
+    """Or that were begun without them."""
+    reason = "there are rows of a snapshot, at 100, and no snapshot is wanted (--snapshot none)"
+
+    assert Contradiction(reason, rules.NO_SNAPSHOT, stated) == rules.unexpected_snapshot(100, through, begun=begun)
