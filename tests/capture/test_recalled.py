@@ -246,3 +246,29 @@ def test_a_lost_end_is_found_at_the_next_one(topic: list[TransactionRecord[int]]
     at = data.draw(st.integers(0, later[0] if later else len(left)))
 
     assert lost_in(left, 0, at)[:1] == ([(gone, 10 * (gone - 1))] if later else [])
+
+
+def test_before_its_first_record_a_topic_shows_nothing() -> None:
+    """Neither that a connector was restarted, nor that a record is lost."""
+    begins = BeginRecords[int]()
+    assert (False, False) == (begins.doubts(), begins.begin(7))
+    begins.recall(None)
+    assert (False, False) == (begins.doubts(), begins.begin(7))
+
+
+def test_no_end_is_lost_where_none_is_known_before_it() -> None:
+    """Perhaps it was there before the records that are read."""
+    begins = BeginRecords[int]()
+    begins.recall(None, unended={8})
+
+    assert ([], frozenset()) == (begins.end(9, 90), begins.unended)
+
+
+def test_lost_ends_are_reported_in_an_order_that_does_not_depend_on_the_records() -> None:
+    """A source may name one transaction by a number, and another by a text."""
+    begins = BeginRecords[object]()
+    begins.recall(None, highest=0)
+    for tx in ("b", 7):
+        begins.begin(tx)
+
+    assert [(7, 0), ("b", 0)] == begins.end(8, 100)

@@ -53,12 +53,23 @@ class Covered(WriterLogs):
         assert Antichain([6]) == advance.frontier
         self.journal.append("coverage")
 
+    def begin(self, table: str) -> int:
+        """Of one of them."""
+        assert table in ("a", "b")
+        return super().begin(table)
+
+    def state(self, table: str, advance: Advance) -> bool:
+        """Of the release."""
+        assert Antichain([6]) == advance.frontier
+        return super().state(table, advance)
+
 
 def write(journal: list[str], advance: Advance = ADVANCE) -> None:
     """Two tables and TEMP, each with an update."""
     temp = Writer(Journaled("TEMP", journal))
     temp.update("held", 5, 1)
-    logs = Covered({of: Writer(Journaled(of, journal)) for of in "ab"}, lambda table: [("x", 5, 1)])
+    updates = {of: [("x", 5, 1)] for of in "ab"}
+    logs = Covered({of: Writer(Journaled(of, journal)) for of in "ab"}, lambda table: updates[table])
     logs.journal = journal
     release_order.write(
         logs, advance, temp=temp, keep=lambda: journal.append("clock"), remember=lambda: journal.append("memory")
@@ -103,3 +114,12 @@ def test_a_table_that_is_stated_already_gets_no_statement() -> None:
         release_order.write(WriterLogs({"ahead": Writer(ahead), "behind": Writer(behind)}), ADVANCE)
 
     assert ["statement of behind"] == journal
+
+
+def test_a_log_whose_beginning_is_not_stated_begins_at_the_start() -> None:
+    """What is before its first update is complete, and empty."""
+    log = Journaled("a", [])
+    log_set.write(WriterLogs({"a": Writer(log)}), Advance(Antichain([1])))
+
+    assert 0 == WriterLogs({}).begin("a")
+    assert [Progress([0], [1], {})] == [entry.message for entry in log.read()]

@@ -37,6 +37,7 @@ def test_a_transaction_is_whole_by_the_numbers_of_its_rows(
     made.end(7, 100, {"a": 2, "other": 9})
 
     assert (missing, wrong) == (made.missing(7), made.contradiction(7) is not None)
+    assert not wrong or f"numbered up to {highest}, but its END 100 counts 2" in reason(made.contradiction(7))
 
 
 def test_only_the_last_ones_are_known() -> None:
@@ -291,6 +292,7 @@ def test_another_end_in_the_place_of_one_that_was_given_out_lacks_in_the_logs() 
 def test_a_transaction_without_an_end_can_be_forgotten() -> None:
     """Its rows are all that is known of it; read again it is open as before."""
     made = tracker()
+    made.rows_seen(8, "a", 0, 0)
     made.rows_seen(7, "a", 1, 1)
     made.forget(7)
 
