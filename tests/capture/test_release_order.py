@@ -119,7 +119,7 @@ def test_a_table_that_is_stated_already_gets_no_statement() -> None:
 def test_a_log_whose_beginning_is_not_stated_begins_at_the_start() -> None:
     """What is before its first update is complete, and empty."""
     log = Journaled("a", [])
-    log_set.write(WriterLogs({"a": Writer(log)}), Advance(Antichain([1])))
+    release_order.write(WriterLogs({"a": Writer(log)}), Advance(Antichain([1])))
 
     assert 0 == WriterLogs({}).begin("a")
     assert [Progress([0], [1], {})] == [entry.message for entry in log.read()]
