@@ -119,7 +119,7 @@ def test_without_another_word_all_that_is_released_is_known() -> None:
 
 
 def test_a_start_knows_what_was_released_after_the_snapshot() -> None:
-    """Nothing before it; and everything, if nothing but the snapshot is released."""
+    """Nothing before it; and everything, if only the snapshot is released."""
     made, fresh = TransactionTracker[int](["a"], 60, known=3), TransactionTracker[int](["a"], known=3)
     made.recall(ReleasedEnds(((5, 50, {}), (6, 60, {})), True, None), 50)
     fresh.recall(ReleasedEnds((), False, None), 0)
