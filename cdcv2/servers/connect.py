@@ -80,32 +80,8 @@ class Connect(Server):
         worker, connector = self.folder / "worker.properties", self.folder / "connector.json"
         worker.write_text("".join(f"{name}={value}\n" for name, value in self._worker.items()), "utf-8")
         connector.write_text(json.dumps(self._connector, indent=1), "utf-8")
-        logging = self.folder / "log4j2.properties"
-        logging.write_text(
-            LOG4J.format(level="warn") + "logger.dbz.name = io.debezium\nlogger.dbz.level = info\n", "utf-8"
-        )
-        # Connect takes each folder in plugin.path for a plugin with a class loader of its own.
-        plugin = self.folder / "plugins" / "debezium-postgres"
-        plugin.parent.mkdir(exist_ok=True)
-        plugin.unlink(missing_ok=True)
-        plugin.symlink_to(jars.fetch("debezium"))
-        return Child(
-            self.name,
-            [
-                find_java(),
-                f"-Xmx{self._heap}",
-                *SHORT_LIVED,
-                *flags("kafka"),
-                f"-Dlog4j2.configurationFile={logging}",
-                "-cp",
-                f"{jars.fetch('kafka')}/*",
-                "org.apache.kafka.connect.cli.ConnectStandalone",
-                worker,
-                connector,
-            ],
-            log=self.log,
-            env={**os.environ, **self._environment},
-            cwd=self.folder,
+        return worker_child(
+            self, "ConnectStandalone", [worker, connector], heap=self._heap, environment=self._environment
         )
 
     def _answers(self) -> bool:
@@ -170,6 +146,38 @@ class Connect(Server):
                 return found
         except OSError:  # not there yet, or not for this path (404)
             return None
+
+
+def worker_child(
+    server: Server, program: str, files: list[Path], *, heap: str, environment: Mapping[str, str]
+) -> Child:
+    """The process of a worker with Debezium's connector as its one plugin. ``program``: Connect's class to start."""
+    logging = server.folder / "log4j2.properties"
+    logging.write_text(
+        LOG4J.format(level="warn") + "logger.dbz.name = io.debezium\nlogger.dbz.level = info\n", "utf-8"
+    )
+    # Connect takes each folder in plugin.path for a plugin with a class loader of its own.
+    plugin = server.folder / "plugins" / "debezium-postgres"
+    plugin.parent.mkdir(exist_ok=True)
+    plugin.unlink(missing_ok=True)
+    plugin.symlink_to(jars.fetch("debezium"))
+    return Child(
+        server.name,
+        [
+            find_java(),
+            f"-Xmx{heap}",
+            *SHORT_LIVED,
+            *flags("kafka"),
+            f"-Dlog4j2.configurationFile={logging}",
+            "-cp",
+            f"{jars.fetch('kafka')}/*",
+            f"org.apache.kafka.connect.cli.{program}",
+            *files,
+        ],
+        log=server.log,
+        env={**os.environ, **environment},
+        cwd=server.folder,
+    )
 
 
 def _summary(trace: str | None) -> str:

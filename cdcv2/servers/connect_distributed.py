@@ -1,0 +1,79 @@
+"""A distributed worker of Kafka Connect: connectors are made and removed through its REST interface, and outlive it.
+
+It keeps configurations, positions and states in three topics. Its config providers read the environment and files, so
+that a connector's configuration needs no password.
+"""
+
+from __future__ import annotations
+
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+
+from cdcv2.servers.connect import worker_child
+from cdcv2.servers.processes import Child, Server, free_port
+
+_PROVIDERS = "org.apache.kafka.common.config.provider"
+_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
+
+
+class DistributedConnect(Server):
+    """One worker without connectors. Entered, its REST interface answers.
+
+    Args:
+        bootstrap: the Kafka broker.
+        environment: what the process finds in its environment, PGPASSWORD above all; adds to ours.
+        folder: its log; None: a temporary folder, removed in the end.
+        heap: the JVM's heap.
+    """
+
+    def __init__(
+        self, bootstrap: str, *, environment: Mapping[str, str], folder: Path | None = None, heap: str = "384m"
+    ) -> None:
+        super().__init__("connect-distributed", folder)
+        self._environment, self._heap, self._port = dict(environment), heap, free_port()
+        topics = {
+            f"{what}.storage.{key}": value
+            for what in ("config", "offset", "status")
+            for key, value in (("topic", f"connect-{what}"), ("replication.factor", "1"))
+        }
+        self._worker = {
+            "bootstrap.servers": bootstrap,
+            "group.id": "connect",
+            "listeners": f"http://127.0.0.1:{self._port}",
+            "rest.advertised.host.name": "127.0.0.1",
+            "key.converter": _CONVERTER,
+            "value.converter": _CONVERTER,
+            "key.converter.schemas.enable": "false",
+            "value.converter.schemas.enable": "false",
+            "plugin.path": str(self.folder / "plugins"),
+            "plugin.discovery": "service_load",
+            **topics,
+            "offset.storage.partitions": "1",
+            "status.storage.partitions": "1",
+            "offset.flush.interval.ms": "1000",
+            "producer.enable.idempotence": "true",
+            "producer.acks": "all",
+            "config.providers": "env,file",
+            "config.providers.env.class": f"{_PROVIDERS}.EnvVarConfigProvider",
+            "config.providers.env.param.allowlist.pattern": "PGPASSWORD",
+            "config.providers.file.class": f"{_PROVIDERS}.FileConfigProvider",
+        }
+
+    @property
+    def url(self) -> str:
+        """The REST interface of the worker."""
+        return f"http://127.0.0.1:{self._port}"
+
+    def _launch(self) -> Child:
+        worker = self.folder / "worker.properties"
+        worker.write_text("".join(f"{name}={value}\n" for name, value in self._worker.items()), "utf-8")
+        return worker_child(self, "ConnectDistributed", [worker], heap=self._heap, environment=self._environment)
+
+    def _answers(self) -> bool:
+        # Of the list of connectors: it answers when the worker has read its topics.
+        try:
+            with urllib.request.urlopen(f"{self.url}/connectors", timeout=5) as answer:
+                return bool(answer.status == 200)
+        except OSError:
+            return False

@@ -1,0 +1,125 @@
+"""A connector, its publication, and the slot that it makes itself: on a real Kafka, Connect and PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+
+import pytest
+
+from cdcv2.connectors.debezium.config import debezium_config
+from cdcv2.control.entries import EntryState, Kind, Reason
+from cdcv2.control.external_state import DOUBT
+from cdcv2.control.intents import DesiredState
+from cdcv2.control.kinds.connectors import ConnectorKind
+from cdcv2.control.kinds.postgres import PublicationKind, SlotKind
+from cdcv2.control.reconcile import Reconciliation
+from cdcv2.servers.connect_distributed import DistributedConnect
+from cdcv2.servers.kafka import KafkaBroker
+from cdcv2.servers.postgres import Postgres
+from cdcv2.servers.processes import poll_until
+from cdcv2.store.connect_client import ConnectClient
+from tests.external_world import MemoryCatalogue
+
+pytestmark = pytest.mark.integration
+SLOT, PUBLICATION = (Kind.SLOT, "db", "shop"), (Kind.PUBLICATION, "db", "shop")
+CONNECTOR = (Kind.CONNECTOR, "c", "shop")
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[Postgres]:
+    """With one table that has a row."""
+    with Postgres() as running:
+        with running.connect(autocommit=True) as session:
+            session.execute("CREATE TABLE orders (id bigint PRIMARY KEY); INSERT INTO orders VALUES (1)")
+        yield running
+
+
+@pytest.fixture(scope="module")
+def connect(postgres: Postgres, broker: KafkaBroker) -> Iterator[DistributedConnect]:
+    """A worker that finds the password in its environment."""
+    with DistributedConnect(broker.bootstrap, environment=postgres.environment) as running:
+        yield running
+
+
+class Pipeline:
+    """The three, and a clock that the test moves."""
+
+    def __init__(self, postgres: Postgres, connect: DistributedConnect) -> None:
+        servers = {"db": " ".join(
+            f"{name}={value}" for name, value in (
+                ("host", postgres.host), ("port", postgres.port), ("dbname", "bank"), ("user", postgres.username),
+                ("password", postgres.password),
+            )
+        )}
+        self.now, self.catalogue, self._numbers = 1000.0, MemoryCatalogue(), count(1)
+        self.config = debezium_config(
+            "shop", ["public.orders"], host=postgres.host, port=postgres.port, database="bank", user=postgres.username,
+            more={"publication.name": "shop", "publication.autocreate.mode": "disabled", "slot.name": "shop"},
+        )
+        self.client = ConnectClient(connect.url)
+        kinds = {
+            Kind.PUBLICATION: PublicationKind(servers), Kind.SLOT: SlotKind(servers),
+            Kind.CONNECTOR: ConnectorKind({"c": self.client}),
+        }
+        owner = self.catalogue.taken()
+        self.control = Reconciliation(owner, kinds, lambda: self.now)  # type: ignore[arg-type]
+
+    def desire(self, up: bool) -> None:
+        """All three, or none."""
+        config = {name: value for name, value in self.config.items() if name != "name"}
+        wishes = [
+            DesiredState(Kind.PUBLICATION, "shop", "db", {"tables": ["public.orders"]}, True, "capture"),
+            DesiredState(Kind.SLOT, "shop", "db", {"plugin": "pgoutput", "database": "bank"}, True, "capture",
+                         maker=CONNECTOR),
+            DesiredState(Kind.CONNECTOR, "shop", "c", config, True, "capture", needs=(SLOT, PUBLICATION)),
+        ]  # fmt: skip
+        self.control.desire(wishes if up else [], lambda: f"n{next(self._numbers)}")
+
+    def come_to(self, state: EntryState) -> bool:
+        """Whether all entries are in this state at last."""
+
+        def there() -> bool:
+            self.control.round()
+            self.now += DOUBT / 4
+            return {state} == {entry.state for entry in self.catalogue.kept.values()}
+
+        return poll_until(there, 120, pause=0.5)
+
+
+def test_a_connector_makes_its_own_slot_and_nothing_of_it_is_left(
+    postgres: Postgres, connect: DistributedConnect
+) -> None:
+    """The publication first, then the connector, then its slot; and removed in the other order."""
+    pipeline = Pipeline(postgres, connect)
+    pipeline.desire(up=True)
+    assert pipeline.come_to(EntryState.MADE), pipeline.catalogue.kept
+    assert [None] * 3 == [entry.debt for entry in pipeline.catalogue.kept.values()]
+    with postgres.connect() as session:
+        assert [("shop",)] == session.execute("SELECT slot_name::text FROM pg_replication_slots").fetchall()
+    # Connect keeps a configuration as it was given, so that a drift is of others.
+    pipeline.control.round()
+    assert [None] * 3 == [entry.debt for entry in pipeline.catalogue.kept.values()]
+
+    pipeline.desire(up=False)
+    assert pipeline.come_to(EntryState.GONE), pipeline.catalogue.kept
+    with postgres.connect() as session:
+        assert [] == session.execute("SELECT slot_name FROM pg_replication_slots").fetchall()
+        assert [] == session.execute("SELECT pubname FROM pg_publication").fetchall()
+    assert pipeline.client.config("shop") is None
+
+
+def test_a_slot_from_before_holds_the_connector_back(postgres: Postgres, connect: DistributedConnect) -> None:
+    """It is not started, so it takes no snapshot with an inexact seam; what was there stays."""
+    with postgres.connect(autocommit=True) as session:
+        session.execute("SELECT pg_create_logical_replication_slot('shop', 'pgoutput')")
+        pipeline = Pipeline(postgres, connect)
+        pipeline.desire(up=True)
+        pipeline.control.round()
+        slot = next(entry for entry in pipeline.catalogue.kept.values() if entry.kind is Kind.SLOT)
+        assert slot.debt is not None and Reason.REFUSED is slot.debt.reason
+        assert pipeline.client.config("shop") is None
+
+        pipeline.desire(up=False)
+        assert pipeline.come_to(EntryState.GONE), pipeline.catalogue.kept
+        session.execute("SELECT pg_drop_replication_slot('shop')")
