@@ -187,6 +187,21 @@ def test_a_dispute_in_one_part_is_settled_through_the_timeline() -> None:
     assert Cut({"a": [("z", 5, 1)]}, Antichain([5]), Antichain([6])) == reader.resolve("a", 5, count=1)
 
 
+def test_a_part_is_held_at_times_that_another_reading_found_in_dispute() -> None:
+    """Until they are no more among them; only a reader with a quarantine may be held so."""
+    reader = Timeline(["a", "b"], on_error="quarantine")
+    assert reader.withhold("a", [3]) is None
+    for part in ("a", "b"):
+        reader.absorb(part, Updates([("x", 3, 1)]))
+        reader.absorb(part, Progress([0], [5], {3: 1}))
+    assert Antichain([3]) == reader.frontier
+
+    both: dict[str, list[Any]] = {"a": [("x", 3, 1)], "b": [("x", 3, 1)]}
+    assert Cut(both, Antichain([3]), Antichain([5])) == reader.withhold("a", [])
+    with pytest.raises(UsageError, match="on_error='quarantine'"):
+        Timeline(["a"]).withhold("a", [3])
+
+
 def test_what_is_held_at_an_open_time_is_at_hand_with_where_it_was_read() -> None:
     """For who has to decide a dispute; a time with nothing has nothing."""
     reader = Timeline(["a"], on_error="quarantine")
