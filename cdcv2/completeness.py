@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+#: A span is given in the greatest unit of which it has two.
+_UNITS = (("days", 86400), ("h", 3600), ("min", 60), ("s", 1))
+
 
 def time_text(time: Any) -> str:
     """A time, as ``--at`` takes it, too.
@@ -46,6 +49,20 @@ def through_text(frontier: Iterable[Any], start: Iterable[Any] | None = None, *,
     if len(times) == 1 and isinstance(times[0], int):
         return f"{word} through {times[0] - 1}"
     return f"{word} through every time not beyond {frontier_text(times)}"
+
+
+def committed_text(committed_at: float | None, now: float) -> str:
+    """How long ago, by its source's clock, what is complete was committed: behind a phrase; nothing where unknown.
+
+    >>> committed_text(100.0, 103.4), committed_text(100.0, 7300.0), committed_text(None, 7.0)
+    ('; committed 3 s ago', '; committed 2 h ago', '')
+    """
+    if committed_at is None:
+        return ""
+    # Two clocks: that of the source may be ahead.
+    seconds = max(0.0, now - committed_at)
+    unit, length = next((unit, length) for unit, length in _UNITS if seconds >= 2 * length or length == 1)
+    return f"; committed {int(seconds / length)} {unit} ago"
 
 
 def _coordinates(time: Any) -> list[int]:

@@ -51,10 +51,11 @@ IMPORTS = {
         "materialize.protocol materialize materialize.targets cli.options control demo"
     ),
 }
-# What everybody may import: errors, exit codes and whether a retry helps, how far something is complete in words, named
-# crash points, words that were probably meant, the published format, and which version this is.
+# What everybody may import: errors, exit codes and whether a retry helps, events, how far something is complete in
+# words, named crash points, words that were probably meant, the published format, and which version this is.
 FOR_EVERYONE = {
-    "completeness", "errors", "exits", "failpoints", "retries", "suggestions", "schemas", "__version__",
+    "completeness", "errors", "event_stream", "events", "exits", "failpoints", "retries", "suggestions", "schemas",
+    "__version__",
 }  # fmt: skip
 # What lies beside the boxes: the front door shows what the base install can do, no more.
 DOORS = {"__init__": {"core", "protocol", "rows", "logs", "materialize.targets"}, "__main__": {"cli"}}

@@ -202,8 +202,13 @@ class Binder:
 
     def behind(self, ends: Mapping[Place, int]) -> int:
         """How many records are there that are not bound."""
+        return sum(end - bound for bound, end in self.unbound(ends).values())
+
+    def unbound(self, ends: Mapping[Place, int]) -> dict[Place, tuple[int, int]]:
+        """For each partition with records that are not bound: the first of them, and where the partition ends."""
         current = self._current()
-        return sum(max(0, end - current.get(place, 0)) for place, end in ends.items() if place[0] in self._topics)
+        found = {place: (current.get(place, 0), end) for place, end in ends.items() if place[0] in self._topics}
+        return {place: (bound, end) for place, (bound, end) in found.items() if bound < end}
 
     def caught_up(self, ends: Mapping[Place, int]) -> bool:
         """Whether all that was observed is bound."""

@@ -242,6 +242,11 @@ class StreamCounts:
         if reached:
             self._stated = {before: rows for before, rows in self._stated.items() if before >= reached}
 
+    @property
+    def held(self) -> int:
+        """How many updates wait for a bound."""
+        return sum(number for held in self.times.values() for number in held.values())
+
     def waits(self) -> str | None:
         """What is held or stated and not complete, in words; None: nothing is."""
         for before, rows in sorted(self._stated.items()):
@@ -250,8 +255,7 @@ class StreamCounts:
                 return f"{lacks} of {rows} updates before time {before} are missing"
         times = [time for held in self.times.values() for time in held]
         if times:
-            number = sum(number for held in self.times.values() for number in held.values())
-            return f"{number} updates at times from {min(times)} on wait for a bound"
+            return f"{self.held} updates at times from {min(times)} on wait for a bound"
         if self._unlike is not None:
             return f"the log is complete before {self._begun} already, and no bound that was read is as far"
         return None if self.released else "nothing is complete: no bound is beyond time 0"

@@ -14,9 +14,7 @@ from cdcv2.cli.console import remark
 from cdcv2.cli.options.times import given_times
 from cdcv2.core.order import MAX_TIME, Time
 from cdcv2.errors import IncompleteError, MalformedError, UsageError
-from cdcv2.logs.capture_manifest import manifest_of
-from cdcv2.logs.description import description_of
-from cdcv2.logs.directory import DirectoryLog
+from cdcv2.logs.commit_clock import is_of_stream, is_on_remap
 from cdcv2.logs.opening import NamedLog
 from cdcv2.logs.release_times import ReleaseTime, ReleaseTimeLog, clock_text, committed_by
 from cdcv2.timeline.gauges import lsn, lsn_text
@@ -38,7 +36,7 @@ def time_at(text: str, logs: Sequence[NamedLog], who: str) -> Time | None:
     if text == "now":
         return None
     if _LSN.match(text):
-        if _on_remap(logs[0]):
+        if is_on_remap(logs[0].log):
             raise UsageError(
                 f"--at {text}: these logs are of a remap, whose times are milliseconds: write one of them, or a "
                 "moment, as 2026-11-21T09:02:06Z. cdcv2 when states at which of them a record of a topic was in "
@@ -50,7 +48,7 @@ def time_at(text: str, logs: Sequence[NamedLog], who: str) -> Time | None:
             raise UsageError(f"--at {text!r} is no time: write {TAKES}; or 3,4 where times have several coordinates")
         return given_times("--at", [text], logs)[0]
     moment = _milliseconds(text)
-    if _on_remap(logs[0]):
+    if is_on_remap(logs[0].log):
         return given_times("--at", [str(moment)], logs)[0]
     return _release(text, moment, logs, who).lsn
 
@@ -67,7 +65,7 @@ def _release(text: str, moment: int, logs: Sequence[NamedLog], who: str) -> Rele
     kept = {release for named in logs if isinstance(named.log, ReleaseTimeLog) for release in named.log.release_times()}
     releases = sorted(kept)
     if not releases:
-        if _of_stream(logs[0]):
+        if is_of_stream(logs[0].log):
             raise UsageError(
                 f"--at {text}: the times of these logs are those of a stream, which are no moments: give a time of the "
                 "stream, as a whole number"
@@ -112,23 +110,3 @@ def _milliseconds(text: str) -> int:
         clock = text if day is None else f"{text}T00:00"
         raise UsageError(f"--at {text}: in which zone? Write {clock}Z for UTC, or {clock}+01:00")
     return round(moment.timestamp() * 1000)
-
-
-def _of_stream(named: NamedLog) -> bool:
-    """Whether a capture of streams wrote it, as the manifest beside it states; a topic has none."""
-    return isinstance(named.log, DirectoryLog) and "stream" in manifest_of(named.log.path.absolute().parent)
-
-
-def _on_remap(named: NamedLog) -> bool:
-    """Whether the log's times are those of a remap: one that is by commit times has its moments kept beside it.
-
-    So has a note that names its connector; and in Kafka its log set stands for the timeline.
-    """
-    if isinstance(named.log, DirectoryLog):
-        note = manifest_of(named.log.path.absolute().parent)
-        if named.log.release_times():
-            return False
-        if note:
-            return "prefix" not in note and "timeline" in note
-    stated = description_of(named.log)
-    return stated.timeline is not None and stated.timeline != stated.log_set

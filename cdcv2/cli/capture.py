@@ -40,7 +40,8 @@ reason and remedy, and the logs are complete up to there.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -55,6 +56,7 @@ from cdcv2.capture.run.loop import run as run_capture
 from cdcv2.capture.run.manifest import write_manifest
 from cdcv2.capture.run.request import together
 from cdcv2.capture.run.state_file import MEMORY_FILE, StateFile
+from cdcv2.capture.run.waits import capture_waits, unread_waits
 from cdcv2.capture.topics import Item, Topics
 from cdcv2.cli.console import ResultOutput, remark
 from cdcv2.cli.display import json_line
@@ -66,12 +68,13 @@ from cdcv2.cli.progress import Lines, progress
 from cdcv2.cli.shared_capture import run_shared
 from cdcv2.cli.stop_signals import stop_signals
 from cdcv2.cli.stream_capture import run_streams
-from cdcv2.completeness import through_text
+from cdcv2.completeness import committed_text, through_text
 from cdcv2.connectors.debezium.envelope import Recipe, classify
 from cdcv2.connectors.debezium.topics_check import check_dumped, check_meet, unnotified
 from cdcv2.connectors.dump_files import DumpedTopics, absent
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ForeignStateError, MissingLogError, UsageError
+from cdcv2.events import JobProgress, JobWait
 from cdcv2.exits import Exit
 from cdcv2.logs.capture_manifest import CAPTURE_FILE, log_set_in
 from cdcv2.logs.directory import DirectoryLog
@@ -88,7 +91,7 @@ EXAMPLES = (
     ("cdcv2 capture topics.jsonl.gz --prefix clean_full --rows rows --into logs --before from-state",
      "tables with REPLICA IDENTITY DEFAULT: before-images are looked up"),
     ("cdcv2 capture kafka --bootstrap localhost:9092 --prefix shop --notifications shop.notifications --rows rows "
-     "--into logs --follow", "from Kafka, until SIGTERM or Ctrl-C"),
+     "--into logs --follow --events capture.events", "from Kafka, until SIGTERM or Ctrl-C, with events for programs"),
     ("cdcv2 capture clicks.jsonl --remap timeline --plain clicks=web.clicks --rows web --into clicks",
      "a plain topic, dumped, on a remap"),
     ("cdcv2 capture kafka --bootstrap localhost:9092 --remap kafka:timeline --plain clicks=web.clicks --rows web "
@@ -138,13 +141,20 @@ def run(args: argparse.Namespace) -> Exit:
             known = {place: at for place, at in capture.next_positions().items() if place[0] in recipe.topics()}
             for text in absent(known, topics.ends()):
                 _print(text)
-        lines = Lines(_print)
-        turn = partial(lines.turn, partial(_far, capture, topics, recipe)) if args.follow else _no_line
+        lines, events = Lines(_print), args.events
+        state, age = partial(_state, capture, topics, recipe), partial(_age, capture)
+
+        def turn() -> None:
+            events.progress(state)
+            if args.follow:
+                lines.turn(partial(_far, capture, topics, recipe), age)
+
         run_capture(
             capture, _WatchedTopics(topics, move, turn), follow=args.follow, stopping=stopping,
             release_every=args.max_records or MAX_RECORDS,
         )
         capture.save()
+        events.progress(state, at_once=True)
         # What notifications state of a table is of no dump's making.
         dumped = not from_kafka(args) and (not args.notifications or args.snapshot == "none")
         waiting = _waits(capture, topics, recipe)
@@ -177,10 +187,6 @@ def _print(text: str) -> None:
     remark(f"cdcv2 capture: {text}")
 
 
-def _no_line() -> None:
-    """Not while a bar moves."""
-
-
 def _stated(capture: Capture) -> Antichain:
     """Up to where the logs are complete; a capture without a snapshot that released nothing has stated nothing."""
     frontier = capture.frontier
@@ -200,6 +206,26 @@ def _far(capture: Capture, topics: Topics, recipe: Recipe) -> str:
     unread = topics.unread()
     waits = topics.waits() or (f"{unread} records to be read" if unread else _waits(capture, topics, recipe).text)
     return f"{through}: {capture.counters.transactions} transactions, {capture.counters.rows} rows; {waits}"
+
+
+def _state(capture: Capture, topics: Topics, recipe: Recipe) -> JobProgress:
+    """The same for programs."""
+    unread, hindered = topics.unread(), topics.waits()
+    if hindered is not None:
+        waits: Sequence[JobWait] = [JobWait("unavailable", hindered)]
+    elif unread:
+        waits = unread_waits(unread)
+    else:
+        waits = capture_waits(_waits(capture, topics, recipe), recipe, capture.next_positions())
+    counted = capture.counters
+    return JobProgress(
+        _stated(capture).to_plain(), capture.committed_at, waits, capture.held_rows,
+        {"records": counted.records, "rows": counted.rows, "transactions": counted.transactions},
+    )
+
+
+def _age(capture: Capture) -> str:
+    return committed_text(capture.committed_at, time.time())
 
 
 class _WatchedTopics:

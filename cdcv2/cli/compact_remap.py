@@ -46,7 +46,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
                         help="forget the hold of logs that are no longer written: their name, or the identity under "
                              "which they hold the remap")
     declare(parser, "--json", more="the result, one object")
-    declare(parser, *KAFKA_WORDS)
+    declare(parser, *KAFKA_WORDS, "--events")
 
 
 def run(args: argparse.Namespace) -> Exit:

@@ -64,7 +64,6 @@ from cdcv2.errors import IncompleteError, UsageError
 from cdcv2.exits import Exit
 from cdcv2.logs.jsonlines import plain_frontier
 from cdcv2.logs.opening import CoveredLogs, demand_ordered, some_covered
-from cdcv2.logs.quarantine import Quarantine
 from cdcv2.logs.read import LogReader
 from cdcv2.materialize.protocol.messages import Field, Key, Table, Values
 from cdcv2.materialize.targets.postgres.tables import postgres_errors
@@ -103,6 +102,7 @@ def configure(parser: OptionParser) -> None:
     declare(parser, "--view")
     declare(parser, "--at", more=f"demand that the target has all up to there, and nothing later: {TAKES}")
     declare(parser, "--json", more="the result, one object")
+    declare(parser, "--events")
     add_quarantine_argument(parser)
     declare(parser, *KAFKA_WORDS, *ROW_WORDS)
     parser.formerly("--table", "--source-table")
@@ -164,7 +164,7 @@ def run(args: argparse.Namespace) -> Exit:
         elif source is not None:
             parts.append(with_logs(source, found, plan.start if plan is not None else 0, source_request(args, at)))
         if plan is not None and not args.without_log:
-            parts.append(_with_target(plan, found, opened, at, now=args.at == "now", quarantine=quarantine_of(args)))
+            parts.append(_with_target(plan, found, opened, at, args))
     verdict = max((part.exit for part in parts), key=[Exit.DONE, Exit.MISSING, Exit.WRONG].index)
     with ResultOutput(None) as output:
         if args.json:
@@ -199,8 +199,7 @@ def _check(args: argparse.Namespace, file: str | None) -> None:
 
 
 def _with_target(
-    plan: MaterializationPlan, found: CoveredLogs, opened: ExitStack, at: Time | None, *, now: bool,
-    quarantine: Quarantine | None
+    plan: MaterializationPlan, found: CoveredLogs, opened: ExitStack, at: Time | None, args: argparse.Namespace
 ) -> ComparisonResult:
     view = opened.enter_context(closing(plan.own_view()))
     frontier = view.frontier
@@ -212,7 +211,7 @@ def _with_target(
             "something before, its tables were lost",
             what=f"the target of {plan.name} has nothing yet",
         )
-    expected = _expected(plan, found, frontier, at, now=now, quarantine=quarantine)
+    expected = _expected(plan, found, frontier, at, args)
     left = {
         binding.target: found.of.text(binding.log) for binding in plan.bindings
         if not found.of.states(binding.log, frontier)
@@ -227,19 +226,20 @@ def _with_target(
 
 
 def _expected(
-    plan: MaterializationPlan, found: CoveredLogs, frontier: Antichain, at: Time | None, *, now: bool,
-    quarantine: Quarantine | None
+    plan: MaterializationPlan, found: CoveredLogs, frontier: Antichain, at: Time | None, args: argparse.Namespace
 ) -> list[dict[Key, Values]]:
     """What each view comes to at the frontier, as one transaction from nothing would store it.
 
     Raises UsageError where that is another state than the one at ``at``, IncompleteError where the logs are not
-    complete up to there, or, with ``now``, are complete further on.
+    complete up to there, or, with ``--at now``, are complete further on.
     """
+    now, quarantine = args.at == "now", quarantine_of(args)
     views = [binding.view() for binding in plan.bindings]
     combined = CombinedUpdates(views)
     asked, moved = None if at is None else Antichain([at]), 0
-    with bar_of(found.logs, "comparing") as bar:
+    with bar_of(found.logs, "comparing", events=args.events) as bar:
         reading = LogReader(found, start=[plan.start], observer=bar, quarantine=quarantine)
+        bar.follow(reading)
         for cut_updates, reached in reading:
             for number, binding in enumerate(plan.bindings):
                 updates = cut_updates.get(binding.log, [])

@@ -27,12 +27,14 @@ from cdcv2.cli.options.times import kind_of_times
 from cdcv2.cli.options.words import declare
 from cdcv2.cli.progress import progress
 from cdcv2.errors import MissingLogError, UsageError
+from cdcv2.events import JobEvents
 from cdcv2.logs import opening
 from cdcv2.logs.capture_manifest import manifest_of
 from cdcv2.logs.description import LogDescription, description_of
 from cdcv2.logs.log_json import LOG_FILE as LOG_FILE
 from cdcv2.logs.opening import NamedLog, check_timeline
-from cdcv2.logs.read import NullObserver, in_turn
+from cdcv2.logs.read import LogReader, NullObserver, in_turn
+from cdcv2.logs.reading_state import ReadingState
 from cdcv2.protocol.log import Entry, Log, LogAddress
 from cdcv2.rows.row_type import RowType
 from cdcv2.rows.times import Times
@@ -142,10 +144,13 @@ def _remarks(args: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 class ProgressObserver(NullObserver):
-    """An observer that moves a bar on with each message that is read."""
+    """An observer that moves a bar on with each message that is read, and states it as events."""
 
-    def __init__(self, logs: Sequence[NamedLog], move: Callable[[int], object]) -> None:
-        self._move = move
+    def __init__(
+        self, logs: Sequence[NamedLog], move: Callable[[int], object], events: JobEvents | None = None
+    ) -> None:
+        self._move, self._events = move, events
+        self._state = ReadingState([named.log for named in logs])
         # By identity: a log may be given twice.
         self._seen: dict[int, dict[int, int]] = {id(named): {} for named in logs}
 
@@ -155,14 +160,31 @@ class ProgressObserver(NullObserver):
             seen, part, following = self._seen[id(named)], entry.position.part, entry.position.offset + 1
             self._move(following - seen.get(part, 0))
             seen[part] = following
+        if self._events is not None:
+            if entry is not None:
+                self._state.seen(entry)
+            self._events.progress(self._state.state)
+
+    def follow(self, reading: LogReader) -> None:
+        """What reads the logs: the events have its frontier, and what it waits for."""
+        self._state.follow(reading)
+
+    def ended(self) -> None:
+        """State how far it is in the end."""
+        if self._events is not None:
+            self._events.progress(self._state.state, at_once=True)
 
 
 @contextmanager
-def bar_of(logs: Sequence[NamedLog], what: str, *, shown: bool = True) -> Iterator[ProgressObserver]:
-    """A bar that shows how far logs are read to their present ends, while the block runs."""
+def bar_of(
+    logs: Sequence[NamedLog], what: str, *, shown: bool = True, events: JobEvents | None = None
+) -> Iterator[ProgressObserver]:
+    """A bar that shows how far logs are read to their present ends, while the block runs; ``events`` have it, too."""
     total = sum(sum(named.log.ends().values()) for named in logs)
     with progress(total, what, shown=shown) as move:
-        yield ProgressObserver(logs, move)
+        observer = ProgressObserver(logs, move, events)
+        yield observer
+        observer.ended()
 
 
 def entries(logs: Sequence[NamedLog], what: str, *, bar: bool = True) -> Iterator[tuple[NamedLog, Entry]]:

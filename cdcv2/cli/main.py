@@ -18,8 +18,11 @@ from typing import IO, Any
 
 from cdcv2 import __version__
 from cdcv2.cli.console import forget, open_closed_streams, remark
+from cdcv2.cli.options.events import has_events, started_events
 from cdcv2.cli.options.parser import OptionParser
 from cdcv2.errors import Cdcv2Error, UsageError
+from cdcv2.event_stream import place_in
+from cdcv2.events import JobEvents, ending_on_sigterm
 from cdcv2.exits import Exit, exit_of
 
 #: Sub-command -> what it does; each is imported from ``cdcv2.cli`` when it is asked for.
@@ -63,30 +66,49 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str], name: str) -> int:
+    """Run it, and state its end: this is the one place for it, whatever the end is."""
+    events, code = JobEvents(name), int(Exit.BUG)
+    error: BaseException | None = None
     try:
         with _warnings_shown(name):
-            code = _dispatch(arguments)
+            events = _events(arguments, name)
+            with ending_on_sigterm(events):
+                code = _dispatch(arguments, events)
             if sys.stdout is not None:
                 sys.stdout.flush()
-        return code
-    except Cdcv2Error as error:
-        _print_line(f"{name}: {error}")
+    except Cdcv2Error as caught:
+        _print_line(f"{name}: {caught}")
         _flush_or_forget(sys.stdout)
-        return exit_of(error)
-    except KeyboardInterrupt:
+        code, error = exit_of(caught), caught
+    except KeyboardInterrupt as caught:
         _print_line(f"{name}: interrupted")
-        return Exit.INTERRUPTED
-    except BrokenPipeError:
+        code, error = Exit.INTERRUPTED, caught
+    except BrokenPipeError as caught:
         forget(sys.stdout)
-        return Exit.NOBODY_READS
-    except Exception as error:
-        if isinstance(error, OSError) and error.filename is not None:
-            # Of the file system, as of a file that vanishes while it is read.
-            _print_line(f"{name}: {error.filename}: {error.strerror}; mend that, and start it again")
-            return Exit.UNABLE
-        remark(traceback.format_exc().rstrip())
-        _print_line(f"{name}: this is a mistake in cdcv2 {__version__}, not in what it was given")
-        return Exit.BUG
+        code, error = Exit.NOBODY_READS, caught
+    except Exception as caught:
+        code, error = _unexpected(caught, name), caught
+    events.end(code, error)
+    return code
+
+
+def _unexpected(error: Exception, name: str) -> Exit:
+    """Print what is none of our errors, and its exit code."""
+    if isinstance(error, OSError) and error.filename is not None:
+        # Of the file system, as of a file that vanishes while it is read.
+        _print_line(f"{name}: {error.filename}: {error.strerror}; mend that, and start it again")
+        return Exit.UNABLE
+    remark(traceback.format_exc().rstrip())
+    _print_line(f"{name}: this is a mistake in cdcv2 {__version__}, not in what it was given")
+    return Exit.BUG
+
+
+def _events(arguments: list[str], name: str) -> JobEvents:
+    """The events of this run, started; of a command that has none, or is to write none, they go nowhere."""
+    place = place_in(arguments[1:])
+    if place is None or arguments[0] not in COMMANDS or not has_events(parser_of(arguments[0])):
+        return JobEvents(name)
+    return started_events(name, place)
 
 
 def parser_of(command: str) -> OptionParser:
@@ -97,7 +119,7 @@ def parser_of(command: str) -> OptionParser:
     return parser
 
 
-def _dispatch(arguments: list[str]) -> int:
+def _dispatch(arguments: list[str], events: JobEvents) -> int:
     if arguments and arguments[0] in COMMANDS:
         parser = parser_of(arguments[0])
         run, rest = _module(arguments[0]).run, arguments[1:]
@@ -110,6 +132,7 @@ def _dispatch(arguments: list[str]) -> int:
         # Only --help and --version leave: an error raises UsageError.
         return int(left.code or 0)
     args.command_line = shlex.join(["cdcv2", *arguments])
+    args.events = events
     return int(run(args))
 
 

@@ -83,17 +83,20 @@ from cdcv2.cli.display import json_line
 from cdcv2.cli.disputes import add_quarantine_argument, quarantine_of, remark_disputes
 from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.words import declare, declare_follow
+from cdcv2.cli.progress import UNCHANGED
 from cdcv2.cli.stop_signals import stop_signals
-from cdcv2.completeness import through_text
+from cdcv2.completeness import committed_text, through_text
 from cdcv2.control.materialization_file import read_plan
 from cdcv2.control.plan import MaterializationPlan
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import UsageError
+from cdcv2.events import JobEvents, JobProgress
 from cdcv2.exits import Exit
 from cdcv2.logs.jsonlines import plain_frontier
 from cdcv2.logs.opening import NamedLog, some_covered
 from cdcv2.logs.quarantine import Quarantine
 from cdcv2.logs.read import LogReader, NullObserver
+from cdcv2.logs.reading_state import ReadingState
 from cdcv2.materialize import Checkpoint, Driver, Runtime, ThreadConnection
 from cdcv2.materialize.runtime import Pause
 from cdcv2.protocol.log import Entry
@@ -101,10 +104,14 @@ from cdcv2.protocol.missing import MissingUpdates
 from cdcv2.protocol.timeline import Cut
 from cdcv2.views.identity import Provenance, demand_provenance
 
+#: How many of the things that it waits for a line names.
+_SHOWN = 3
+
 EXAMPLES = (
     ("cdcv2 materialize shop-lake.yaml", "to the ends of the logs"),
     ("cdcv2 materialize shop-lake.yaml --json", "the result as one JSON object"),
-    ("cdcv2 materialize shop-from-kafka.yaml --follow", "until SIGTERM or Ctrl-C"),
+    ("cdcv2 materialize shop-from-kafka.yaml --follow --events shop.events",
+     "until SIGTERM or Ctrl-C; how far it is, for programs"),
 )
 
 
@@ -117,6 +124,7 @@ def configure(parser: OptionParser) -> None:
     parser.add_argument("--report-every", type=float, default=5.0, metavar="SECONDS",
                         help="report how far it is after so many seconds, when it has moved (default: 5)")
     declare(parser, "--json", more="the result, one object")
+    declare(parser, "--events")
     parser.formerly("--every", "--report-every")
 
 
@@ -126,7 +134,9 @@ def run(args: argparse.Namespace) -> Exit:
         raise UsageError(f"--report-every {args.report_every}: it takes a number of seconds from 0 on")
     plan = read_plan(args.file, args.view)
     with stop_signals() as stopping:
-        reading = _Source(plan, follow=args.follow, stopping=stopping, quarantine=quarantine_of(args))
+        reading = _Source(
+            plan, follow=args.follow, stopping=stopping, quarantine=quarantine_of(args), events=args.events
+        )
         # Before anything is taken over: one who is refused leaves the one who runs alone.
         plan.demand_continued()
         log = plan.recovery()
@@ -135,10 +145,12 @@ def run(args: argparse.Namespace) -> Exit:
             plan.name, plan.bindings, ThreadConnection(driver), reading.cuts,
             log=log, start=[plan.start], rows=plan.rows,
         )  # fmt: skip
+        reading.watch(runtime)
         try:
             with plan.errors_at_line():
-                for _ in _moves(runtime, driver, args.report_every):
-                    remark(f"cdcv2 materialize: {_far(plan, runtime, reading)}")
+                for _ in _moves(runtime, driver, reading, args.report_every, follow=args.follow):
+                    remark(f"cdcv2 materialize: {_far(plan, runtime, reading)}{reading.line()}")
+            reading.ended()
         finally:
             runtime.close()
             if log is not None:
@@ -162,8 +174,10 @@ class _Source(NullObserver):
 
     def __init__(
         self, plan: MaterializationPlan, *, follow: bool, stopping: Callable[[], bool],
-        quarantine: Quarantine | None = None,
+        quarantine: Quarantine | None = None, events: JobEvents,
     ) -> None:
+        self._events = events
+        self._runtime: Runtime | None = None
         self._plan, self._follow, self._stopping = plan, follow, stopping
         self._found = some_covered(plan.logs)
         # A run that follows for ever has to report it at its start.
@@ -176,6 +190,32 @@ class _Source(NullObserver):
         self._reading: LogReader | None = None
         #: how many updates were read that the view did not have
         self.updates = 0
+        self._far = ReadingState([named.log for named in plan.logs])
+
+    def watch(self, runtime: Runtime) -> None:
+        """State how far its target is as the logs are read, and as it writes."""
+        self._runtime = runtime
+
+    def turn(self) -> None:
+        """Something was read, or written, or there was nothing to read."""
+        self._events.progress(self._state)
+
+    def ended(self) -> None:
+        """State how far it is in the end."""
+        self._events.progress(self._state, at_once=True)
+
+    def _state(self) -> JobProgress:
+        """How far the target is, and what it waits for."""
+        if self._runtime is None:
+            return JobProgress()
+        frontier = self._runtime.checkpoint.frontier.to_plain()
+        return self._far.state(frontier, transactions=self._runtime.transactions, updates=self.updates)
+
+    def line(self) -> str:
+        """What it waits for, and how long ago what is in the target was committed, behind how far it is."""
+        state = self._state()
+        waits = "".join(f"; {wait.place['table']}: {wait.text}" for wait in state.waits[:_SHOWN])
+        return f"{waits}{committed_text(state.committed_at, time.time())}"
 
     def cuts(self, checkpoint: Checkpoint) -> Iterator[tuple[Cut, Any] | None]:
         """From the checkpoint on, with bookmarks for the next time: what the view has is left out or read over."""
@@ -184,6 +224,7 @@ class _Source(NullObserver):
             self._found, start=checkpoint.frontier, begins=[self._plan.start], marks=_bookmarks(checkpoint.state),
             follow=self._follow, whole=False, observer=self, quarantine=self._quarantine,
         )
+        self._far.follow(reading)
         for cut in reading.cuts():
             if cut is None:
                 self._remark_disputes(reading)
@@ -197,6 +238,9 @@ class _Source(NullObserver):
         """Name a stop that came, and end the reading if it was asked for: cuts are asked for between transactions."""
         if self._follow:
             self._stops.after_message(entry)
+        if entry is not None:
+            self._far.seen(entry)
+        self.turn()
         if self._stopping():
             raise _StopRequest
 
@@ -242,8 +286,11 @@ def _bookmarks(state: Any) -> dict[str, Any]:
     return laid if isinstance(laid, dict) else {}
 
 
-def _moves(runtime: Runtime, driver: Driver, every: float) -> Iterator[None]:
-    """Run it; yields each time that its progress should be reported. Remarks of the driver are reported at once."""
+def _moves(runtime: Runtime, driver: Driver, reading: _Source, every: float, *, follow: bool) -> Iterator[None]:
+    """Run it; yields each time that its progress should be reported. Remarks of the driver are reported at once.
+
+    One that follows reports now and then, too, that nothing moves.
+    """
     reported, at, remarks = 0, time.monotonic(), 0
     try:
         for step in runtime.steps():
@@ -252,8 +299,10 @@ def _moves(runtime: Runtime, driver: Driver, every: float) -> Iterator[None]:
             for one in driver.remarks[remarks:]:
                 remark(f"cdcv2 materialize: {one}")
             remarks = len(driver.remarks)
-            if runtime.transactions > reported and time.monotonic() >= at + every:
-                reported, at = runtime.transactions, time.monotonic()
+            reading.turn()
+            now = time.monotonic()
+            if (runtime.transactions > reported and now >= at + every) or (follow and now >= at + UNCHANGED):
+                reported, at = runtime.transactions, now
                 yield
     except _StopRequest:
         # What is reported as complete now is in the target then.

@@ -42,6 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     declare(parser, "file", "--view")
     parser.add_argument("--remove", action="store_true", help="remove the files, and take the materialization over")
     declare(parser, "--json", more="the result, one object")
+    declare(parser, "--events")
 
 
 def run(args: argparse.Namespace) -> Exit:

@@ -82,15 +82,18 @@ class Lines:
         self._looked = self._shown = float("-inf")
         self._last: str | None = None
 
-    def turn(self, text: Callable[[], str]) -> None:
-        """Print the text that ``text`` makes, if it is time to; it is made only then."""
+    def turn(self, text: Callable[[], str], age: Callable[[], str] = lambda: "") -> None:
+        """Print the text that ``text`` makes, if it is time to; it is made only then.
+
+        ``age`` makes what follows it and changes by itself, as how long ago something was.
+        """
         now = self._clock()
         if now < self._looked + LOOK or now < self._shown + CHANGED:
             return
         self._looked = now
         line = text()
         if line != self._last or now >= self._shown + UNCHANGED:
-            self._say(line)
+            self._say(line + age())
             self._last, self._shown = line, now
 
 

@@ -57,6 +57,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     declare(parser, "--start")
     add_quarantine_argument(parser)
     declare(parser, "--output", more=STANDARD_OUTPUT)
+    declare(parser, "--events")
 
 
 def run(args: argparse.Namespace) -> Exit:
@@ -66,9 +67,12 @@ def run(args: argparse.Namespace) -> Exit:
     found = some_covered(logs)
     row_types = {named.table: named.row_type for named in found.logs}
     start = start_of(args.start, logs)
-    with ResultOutput(args.output) as output, bar_of(found.logs, "replaying", shown=not output.is_terminal) as bar:
+    with ResultOutput(args.output) as output, bar_of(
+        found.logs, "replaying", shown=not output.is_terminal, events=args.events
+    ) as bar:
         write = _writer(args, row_types, output)
         reading = LogReader(found, start=start, observer=bar, quarantine=quarantine_of(args))
+        bar.follow(reading)
         for cut in reading:
             write(cut)
     remark_logs("cdcv2 replay", found)

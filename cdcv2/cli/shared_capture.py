@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import time
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from cdcv2.capture.binder import Binder
 from cdcv2.capture.open_record_codec import TEMP
@@ -14,6 +16,7 @@ from cdcv2.capture.run.on_remap import SharedCapture
 from cdcv2.capture.run.outputs import outputs
 from cdcv2.capture.run.remap_capture import CaptureTopics, DescribeLogs, run_remap_capture
 from cdcv2.capture.run.remap_loop import RunOptions, RunResult
+from cdcv2.capture.run.waits import bound_commit, bound_state, result_state
 from cdcv2.capture.topics import Ranges, TopicExtents
 from cdcv2.cli.console import ResultOutput as Written, remark
 from cdcv2.cli.logs import kafka_client, kafka_log
@@ -22,8 +25,9 @@ from cdcv2.cli.options.remap_capture import capture_request, capture_topics, run
 from cdcv2.cli.progress import Lines
 from cdcv2.cli.remaps import open_remap
 from cdcv2.cli.stop_signals import stop_signals
-from cdcv2.completeness import through_text
+from cdcv2.completeness import committed_text, through_text
 from cdcv2.errors import UsageError
+from cdcv2.events import JobEvents
 from cdcv2.exits import Exit
 from cdcv2.logs.description import LogDescription
 from cdcv2.logs.directory import DirectoryLog
@@ -36,13 +40,20 @@ from cdcv2.timeline.minting import RemapLog
 def run_shared(args: argparse.Namespace) -> Exit:
     """Capture until what the topics hold now is written, or a signal stops it."""
     run, topics, lines = run_options(args, capture_request(args)), _topics(args), Lines(_print)
+    events: JobEvents = args.events
+
+    def turn(*now: Any) -> None:
+        events.progress(partial(bound_state, *now))
+        if args.follow:
+            lines.turn(partial(_far, *now), partial(_age, now[0]))
+
     with stop_signals() as stopping:
         came = run_remap_capture(
-            run, topics, _CommandStores(args, run), stopping=stopping,
-            turn=lambda *now: lines.turn(partial(_far, *now)) if args.follow else None,
+            run, topics, _CommandStores(args, run), stopping=events.keeping_alive(stopping), turn=turn,
         )
         if came is None:
             return Exit.DONE
+        events.progress(partial(result_state, came), at_once=True)
         _report(came, as_json=args.json)
         return Exit.MISSING if came.waiting and not stopping() else Exit.DONE
 
@@ -56,6 +67,10 @@ def _far(capture: SharedCapture, binder: Binder, look: TopicExtents) -> str:
     behind = binder.behind(look.ends)
     waits = [f"{behind} records to be bound"] if behind else capture.waits()
     return f"{through_text(capture.complete)}: {capture.records} records; {'; '.join(waits) or 'nothing is open'}"
+
+
+def _age(capture: SharedCapture) -> str:
+    return committed_text(bound_commit(capture.complete.to_plain()), time.time())
 
 
 def _topics(args: argparse.Namespace) -> CaptureTopics:
@@ -95,7 +110,9 @@ class _CommandStores:
         return SharedCapture(binder, ranges, written, at_most=self._run.at_most, own=lambda: describe(logs))
 
     def report(self, what: str, text: str) -> None:
-        """A line on standard error."""
+        """A line on standard error; and an event, of what it waits for."""
+        if what == "waiting":
+            self._args.events.waiting(text)
         _print(text)
 
 

@@ -13,6 +13,7 @@ from cdcv2.capture.run.manifest import write_stream_manifest
 from cdcv2.capture.run.request import together
 from cdcv2.capture.run.state_file import MEMORY_FILE, StateFile
 from cdcv2.capture.run.stream_tables import StreamTables, demand_topics, run
+from cdcv2.capture.run.waits import stream_waits
 from cdcv2.capture.topics import Ranges
 from cdcv2.cli.console import ResultOutput, remark
 from cdcv2.cli.display import json_line
@@ -25,6 +26,7 @@ from cdcv2.completeness import through_text
 from cdcv2.connectors.dump_files import DumpedRanges, DumpedTopics, absent
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ForeignStateError, MissingLogError, UsageError
+from cdcv2.events import JobProgress
 from cdcv2.exits import Exit
 from cdcv2.logs.capture_manifest import log_set_in
 from cdcv2.logs.directory import DirectoryLog
@@ -66,12 +68,23 @@ def run_streams(args: argparse.Namespace) -> Exit:
         tables = opened.enter_context(StreamTables(asked, logs, memory))
         for text in absent(tables.known, ranges.look().spans) if not from_kafka(args) else ():
             _print(text)
-        lines = Lines(_print)
+        lines, events = Lines(_print), args.events
+
+        def turn(records: int) -> None:
+            events.progress(partial(_state, tables))
+            if args.follow:
+                lines.turn(partial(_far, tables))
+
+        def waits(text: str) -> None:
+            events.waiting(text)
+            _print(text)
+
         run(
-            tables, ranges, follow=args.follow, release_every=args.max_records or MAX_RECORDS, stopping=stopping,
-            remark=_print, turn=lambda records: lines.turn(partial(_far, tables)) if args.follow else None,
+            tables, ranges, follow=args.follow, release_every=args.max_records or MAX_RECORDS,
+            stopping=events.keeping_alive(stopping), remark=waits, turn=turn,
         )
         tables.save()
+        events.progress(partial(_state, tables), at_once=True)
         _report(tables, as_json=args.json)
     return Exit.MISSING if tables.waits() and not stopping() else Exit.DONE
 
@@ -85,6 +98,12 @@ def _far(tables: StreamTables) -> str:
     return (
         f"{through_text(tables.frontier)}: {tables.records} records; {'; '.join(tables.waits()) or 'nothing is open'}"
     )
+
+
+def _state(tables: StreamTables) -> JobProgress:
+    """The same for programs; when a time of a stream was, is not known."""
+    waits = stream_waits(tables.waits_by_topics())
+    return JobProgress(tables.frontier.to_plain(), None, waits, tables.held, {"records": tables.records})
 
 
 def _ranges(args: argparse.Namespace, topics: Collection[str]) -> Ranges:

@@ -80,6 +80,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     declare(parser, "--start")
     add_quarantine_argument(parser)
     declare(parser, "--json", more="the findings, one object")
+    declare(parser, "--events")
 
 
 class MalformedMessages:
@@ -192,6 +193,10 @@ class Findings:
         """Move the bar on."""
         self._bar.read(named, entry)
 
+    def follow(self, reading: LogReader) -> None:
+        """What reads the logs."""
+        self._bar.follow(reading)
+
     def lost(self, named: NamedLog, error: UnsafeTopicError) -> None:
         """Keep why the log cannot be read on."""
         self.losses.append((named.table, error))
@@ -214,6 +219,7 @@ def _read(
     reading = LogReader(
         found, start=start, on_error="quarantine", keep_all=full, content=False, observer=seen, quarantine=quarantine,
     )
+    seen.follow(reading)
     for _ in reading:
         continue
     remark_disputes("cdcv2 verify", reading.disputed(), quarantine)
@@ -226,7 +232,7 @@ def run(args: argparse.Namespace) -> Exit:
     start, found = Antichain(start_of(args.start, opened)), covered(opened)
     logs, starts = found.logs, {named.table: found.of.start(named.table, start) for named in found.logs}
     row_types: dict[str, RowType] = {named.table: named.row_type for named in logs}
-    with bar_of(logs, "verifying") as bar:
+    with bar_of(logs, "verifying", events=args.events) as bar:
         seen = Findings(logs, bar)
         readers, unmet = _read(found, start, seen, quarantine_of(args), full=args.full)
     stops: dict[str, set[Stop]] = {table: set() for table in readers}

@@ -124,6 +124,14 @@ class ReleaseTimes:
         found = {ReleaseTime.from_text(line, str(self._path)) for line in lines}
         return sorted(release for release in found if release is not None)
 
+    def last(self) -> int | None:
+        """The last moment that was kept; None: there is none, or it cannot be read, which others report who need it."""
+        try:
+            kept = self.read()
+        except (RefusedError, UnavailableError):
+            return None
+        return kept[-1].ts_ms if kept else None
+
 
 def in_headers(headers: Headers, place: str) -> list[ReleaseTime]:
     """The release times in the headers of a message. Raises RefusedError for a later version."""
@@ -143,6 +151,19 @@ class Clock:
         ]
         self._ends: dict[int, int] = {}
         self._through = 0
+        self._earlier = times
+        self._last: int | None = None
+
+    @property
+    def committed_at(self) -> float | None:
+        """When the last release was committed, in seconds since 1970; None: not known.
+
+        Until there is one of this run it is that of an earlier one, where a file keeps it.
+        """
+        earlier, self._earlier = self._earlier, None
+        if self._last is None and earlier is not None:
+            self._last = earlier.last()
+        return None if self._last is None else self._last / 1000
 
     def end(self, lsn: int, ts_ms: int | None) -> None:
         """An END was read; one that is released already is a duplicate."""
@@ -154,6 +175,7 @@ class Clock:
         if through in self._ends:
             for keep in self._keep:
                 keep(ReleaseTime(through, self._ends[through]))
+            self._last = self._ends[through]
         self._through = max(through, self._through)
         self._ends = {lsn: ts_ms for lsn, ts_ms in self._ends.items() if lsn > through}
 

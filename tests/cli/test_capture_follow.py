@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from cdcv2 import events
 from cdcv2.capture.facts import Record
 from cdcv2.capture.run import remap_loop
 from cdcv2.capture.topics import Item, TopicExtents
@@ -22,6 +23,7 @@ from cdcv2.connectors import kafka_ranges, kafka_topics
 from cdcv2.connectors.debezium.envelope import Recipe
 from cdcv2.connectors.debezium.topics_check import check_meet, unmet, unnotified
 from cdcv2.errors import MissingLogError
+from cdcv2.event_stream import read_events
 from cdcv2.protocol.log import Place
 from cdcv2.rows.row_type import RowType
 from tests.cli.conftest import Run
@@ -197,6 +199,47 @@ def test_the_snapshot_of_an_idle_source_is_released_before_the_first_transaction
     assert ["id,v", "1,0", "2,0"] == run("as-of", tmp_path / "logs", "--table", "public.t").out.splitlines()
 
 
+def progress(path: Path) -> list[dict[str, Any]]:
+    """What a run states while it is at work; it ended well, by SIGTERM."""
+    start, *between, end = read_events(path)
+    assert ("start", "end", 0, None) == (start["event"], end["event"], end["exit"], end["retry"])
+    assert between[-1]["frontier"] == end["frontier"]
+    return between
+
+
+@pytest.fixture
+def on_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every change is stated, as soon as there is one."""
+    monkeypatch.setattr(events, "CHANGED", 0.0)
+
+
+def test_its_events_name_what_it_waits_for(
+    run: Run, words: list[object], tmp_path: Path, on_the_clock: None
+) -> None:
+    """The same as its lines, as data; and the end, though it never ends by itself."""
+    said = run(*words, "--events", tmp_path / "events")
+    stated = progress(tmp_path / "events")
+
+    assert 0 == said.code, said.err
+    assert [[0], [73]] == [list(one) for one in dict.fromkeys(tuple(one["frontier"]) for one in stated)]
+    assert "there is no topic 'src.transaction'" == stated[0]["waits"][0]["text"]
+    assert {"records": 3} in [wait["place"] for one in stated for wait in one["waits"]]
+    assert [] == stated[-1]["waits"]
+
+
+def test_its_events_on_a_remap(run: Run, words: list[object], tmp_path: Path, on_the_clock: None) -> None:
+    """Topics that are not there, then records that are not bound, then a frontier of milliseconds."""
+    said = run(*words, "--remap", tmp_path / "remap", "--bind-every", "0", "--bind-idle", "0", "--events",
+               tmp_path / "events")  # fmt: skip
+    stated = progress(tmp_path / "events")
+    last = stated[-1]
+
+    assert 0 == said.code, said.err
+    assert "waits for the topic src.transaction" in stated[0]["waits"][0]["text"]
+    assert last["committed_at"] == (last["frontier"][0] - 1) / 1000
+    assert {"records": 3} == last["counts"]
+
+
 def test_on_a_remap_it_does_so_too(run: Run, words: list[object], tmp_path: Path) -> None:
     """The remap is made when the topic is there."""
     said = run(*words, "--remap", tmp_path / "remap", "--bind-every", "0", "--bind-idle", "0", "--bind-as", "a")
@@ -204,7 +247,8 @@ def test_on_a_remap_it_does_so_too(run: Run, words: list[object], tmp_path: Path
 
     assert 0 == said.code, said.err
     assert "cdcv2 capture: waits for the topic src.transaction, which the connector makes with the first" in lines[0]
-    assert lines[-1].startswith("cdcv2 capture: complete through ") and lines[-1].endswith("3 records; nothing is open")
+    assert lines[-1].startswith("cdcv2 capture: complete through ")
+    assert "3 records; nothing is open; committed " in lines[-1]
     assert 1 == len([line for line in lines if "waits for the topic" in line])
 
 

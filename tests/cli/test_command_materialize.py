@@ -22,6 +22,7 @@ from cdcv2.cli.materialize import _Source
 from cdcv2.control.materialization_file import DRIVERS, read_plan
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import OutputError, RefusedError
+from cdcv2.events import JobEvents
 from cdcv2.logs.description import LogDescription
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.stops import HEADER, Stop
@@ -71,7 +72,7 @@ def written(folder: Path, text: str) -> Path:
 def test_a_log_that_turns_out_to_be_in_no_order_is_refused_before_the_first_commit(run: Run, tmp_path: Path) -> None:
     """While it was empty it could not know: asked again at the first cut."""
     write(tmp_path / "prices", *HISTORY)
-    reading = _Source(read_plan(str(written(tmp_path, LAKE))), follow=False, stopping=lambda: 0)
+    reading = _Source(read_plan(str(written(tmp_path, LAKE))), follow=False, stopping=lambda: 0, events=JobEvents("it"))
     DirectoryLog(tmp_path / "prices", description=LogDescription("complete"))
     with pytest.raises(RefusedError, match="a view of prices needs the state before each transaction"):
         next(reading.cuts(Checkpoint(Antichain([0]))))
@@ -205,7 +206,7 @@ def test_no_log_is_read_further_than_the_slowest_needs(
 
     monkeypatch.setattr(DirectoryLog, "read", counted)
     path = written(tmp_path, TWO)
-    reading = _Source(read_plan(str(path)), follow=False, stopping=lambda: 0)
+    reading = _Source(read_plan(str(path)), follow=False, stopping=lambda: 0, events=JobEvents("it"))
     for fed in reading.cuts(Checkpoint(Antichain([0]))):
         assert fed is not None
         upper = fed[0].upper.elements[0]
@@ -387,7 +388,8 @@ def test_a_stop_that_comes_while_it_follows_is_named_once(
 
     monkeypatch.setattr(DirectoryLog, "read", read)
     monkeypatch.setattr(coverage, "_LOOK", 0)
-    reading = _Source(read_plan(str(written(tmp_path, LAKE))), follow=True, stopping=lambda: False)
+    plan = read_plan(str(written(tmp_path, LAKE)))
+    reading = _Source(plan, follow=True, stopping=lambda: False, events=JobEvents("it"))
     cuts = reading.cuts(Checkpoint(Antichain([0])))
     assert None is next(cuts) and "" == capsys.readouterr().err
     stop = Stop("a row is lacking", "begin anew")

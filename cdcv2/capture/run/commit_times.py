@@ -100,8 +100,9 @@ class Capture:
         released = remembered.commits is not None and remembered.commits["snapshot"]["released"]
         self._writers = TableWriters(logs, remembered.logs if released else {}, updates_per_message)
         self._held = OpenRows()
+        self._clock = Clock(times, logs.values())
         self._engine = CaptureEngine.opened(
-            recipe, remembered.commits, self._writers.stated(), self._held, Clock(times, logs.values()),
+            recipe, remembered.commits, self._writers.stated(), self._held, self._clock,
             looked_up=recipe.before == FROM_STATE,
         )
         self._commits = self._engine.commits
@@ -164,6 +165,11 @@ class Capture:
     def frontier(self) -> Antichain | None:
         """Up to where all logs are complete; None before the snapshot is released, or while no table is covered."""
         return self._engine.frontier
+
+    @property
+    def committed_at(self) -> float | None:
+        """When the last release was committed, by the source's clock, in seconds since 1970; None: not known."""
+        return self._clock.committed_at
 
     def waits(self) -> WaitReason:
         """Why nothing more can be released."""

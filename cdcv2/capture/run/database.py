@@ -161,8 +161,13 @@ class Database:
             if self._ended or self._snapshot.has_notifications:
                 return found
             return f"{found}: the topic {self._recipe.notification_topic!r} has told nothing of it; is its name right?"
-        held = self._transactions.held
+        held = self.held
         return f"{held} records of {self._recipe.prefix} are of transactions that are not complete" if held else None
+
+    @property
+    def held(self) -> int:
+        """The records of transactions that are not complete, and of a snapshot that is not."""
+        return self._transactions.held
 
     def log_frontiers(self) -> Iterator[tuple[str, Antichain]]:
         """How far its output is known, and TEMP's log is stated. Tables that are not covered have none."""

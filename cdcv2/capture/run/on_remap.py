@@ -82,6 +82,10 @@ class RemapOutput(Protocol):
     def waits(self) -> str | None:
         """What it holds on to, in words, if it does."""
 
+    @property
+    def held(self) -> int:
+        """How many records it holds."""
+
     def close(self) -> None:
         """Release the logs. States nothing."""
 
@@ -254,7 +258,17 @@ class SharedCapture:
 
     def waits(self) -> list[str]:
         """What is held that more records may complete."""
-        return [text for text in (output.waits() for output in self._outputs) if text is not None]
+        return [text for text, _ in self.waits_by_topics()]
+
+    def waits_by_topics(self) -> list[tuple[str, list[str]]]:
+        """The same, each with the topics of its source."""
+        each = [(output.waits(), sorted(output.topics)) for output in self._outputs]
+        return [(text, topics) for text, topics in each if text is not None]
+
+    @property
+    def held(self) -> int:
+        """How many records are held."""
+        return sum(output.held for output in self._outputs)
 
     def close(self) -> None:
         """Release logs and remap. States nothing."""

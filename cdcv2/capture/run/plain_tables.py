@@ -51,6 +51,11 @@ class PlainOutput:
         """A record is a row as soon as it is there."""
         return None
 
+    @property
+    def held(self) -> int:
+        """None."""
+        return 0
+
 
 class PlainTables(PlainOutput):
     """Plain topics, each into a table's log. ``tables`` maps a table to topic, reader of its rows, and writer."""

@@ -126,8 +126,17 @@ class StreamTables:
 
     def waits(self) -> list[str]:
         """What is held or stated and not complete, in words."""
-        found = sorted((stream.table, stream.counts.waits()) for stream in self._streams.values())
-        return [f"{table}: {text}" for table, text in found if text is not None]
+        return [f"{table}: {text}" for table, _, text in self.waits_by_topics()]
+
+    def waits_by_topics(self) -> list[tuple[str, str, str]]:
+        """The same: table, its topic, and in words what it lacks."""
+        each = [(stream.table, topic, stream.counts.waits()) for topic, stream in self._streams.items()]
+        return sorted((table, topic, text) for table, topic, text in each if text is not None)
+
+    @property
+    def held(self) -> int:
+        """How many updates are held, as they are not stated."""
+        return sum(stream.counts.held for stream in self._streams.values())
 
     def positions(self) -> dict[Place, int]:
         """From where each partition must be read again: all before it is stated, or counted."""

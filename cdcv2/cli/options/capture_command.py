@@ -15,6 +15,7 @@ def add_command_options(parser: OptionParser) -> None:
     declare(parser, "--max-records", more=" (default: 2000; with --remap 50000)")
     declare_follow(parser, default=False, more="; from Kafka")
     declare(parser, "--json", more="the result, one object")
+    declare(parser, "--events")
     add_remap_options(parser)
     add_stream_options(parser.add_argument_group("records with times of their own"))
     declare(parser, "--bootstrap", "--kafka-config", "--patience")

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar, Union
 
 from cdcv2.errors import UsageError
+from cdcv2.event_stream import event_place
 from cdcv2.logs.log_names import log_address, place_without_table
 from cdcv2.protocol.log import LogAddress
 
@@ -101,6 +102,11 @@ WORDS: dict[str, dict[str, Any]] = {
     "--bootstrap": {"metavar": "HOST:PORT", "help": "a broker of Kafka, where one is named"},
     "--checkpoint": {"metavar": "DIR", "help": "Spark's checkpoint (default: in --state)"},
     "--csv": {"action": "store_true", "help": "as CSV"},
+    "--events": {
+        "metavar": "PLACE", "type": event_place,
+        "help": "report to programs how far it is: start, progress and end, one JSON object a line; PLACE is a file, "
+                "or fd:N (docs/operations/monitoring.md#events)",
+    },
     "--follow": {"action": "store_true", "help": "continue when the input ends"},
     "--interval": {"type": positive(float), "metavar": "SECONDS", "help": "begin a batch at most so often"},
     "--into": {
