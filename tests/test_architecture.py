@@ -44,7 +44,8 @@ IMPORTS = {
     "testing": "core protocol rows views materialize.protocol materialize",
     "demo": "core protocol rows timeline logs capture connectors materialize.targets servers",
     "control": (
-        "core protocol store rows logs materialize.protocol views materialize materialize.targets cli.options"
+        "core protocol store rows logs connectors views materialize.protocol materialize materialize.targets "
+        "cli.options"
     ),
     "cli": (
         "core protocol store rows timeline logs capture connectors capture.run views "

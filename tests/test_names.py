@@ -41,7 +41,7 @@ PARTICIPLES = {
     "Unknown", "When", "Won", "Written",
 }  # fmt: skip
 #: Nouns that only look like participles.
-NOUNS = {"Binding", "Holding", "Staging"}
+NOUNS = {"Binding", "Finding", "Holding", "Staging"}
 
 Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 

@@ -39,11 +39,13 @@ COMMANDS = {
     "open-transactions": "print the open transactions of a capture",
     "mangle": "copy logs, duplicated, reordered and re-batched",
     "materialize": "keep views of logs in another system, without Spark",
+    "doctor": "look whether all that a pipeline needs is right",
     "run": "run a pipeline file: captures and views in one process",
     "compare": "prove that source, logs and target have the same",
     "orphans": "remove files that dead transactions have left",
     "external": "list what a pipeline has in other systems, and what is owed",
     "rows": "make the row type of a table",
+    "init": "make the files of a pipeline from a database",
     "demo": "see it work on real change data",
 }
 

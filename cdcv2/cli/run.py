@@ -30,6 +30,7 @@ from cdcv2.cli.options.words import declare, declare_follow
 from cdcv2.cli.stop_signals import stop_signals, stopped_by
 from cdcv2.control.pipeline_check import check_pipeline
 from cdcv2.control.pipeline_file import CaptureFields, Pipeline, ViewFields, read_pipeline
+from cdcv2.events import JobEvents
 from cdcv2.exits import Exit
 from cdcv2.logs.log_json import LOG_FILE
 from cdcv2.store.file_system import is_there
@@ -90,6 +91,8 @@ class _Outcome(NamedTuple):
 
 def _capture(fields: CaptureFields, follow: bool) -> _Part:
     arguments = fields.following(follow)
+    # Events are of a job, and a part is none: they go nowhere.
+    arguments.events = JobEvents(fields.name)
     return _Part(fields.name, [], lambda: capture.run(arguments))
 
 
@@ -98,6 +101,7 @@ def _view(pipeline: Pipeline, fields: ViewFields, follow: bool, tables: Mapping[
     materialize.configure(parser)
     words = [str(pipeline.path), "--view", fields.name, *(["--follow"] if follow else [])]
     arguments = parser.parse_args(words)
+    arguments.events = JobEvents(fields.name)
     logs: list[Path] = []
     if fields.capture is not None:
         into = pipeline.captures[fields.capture].arguments.into

@@ -8,7 +8,7 @@ from cdcv2.cli.options.capture import recipe_of
 from cdcv2.cli.options.remap_capture import capture_request
 from cdcv2.cli.options.stream_capture import stream_topics
 from cdcv2.control.materialization_file import check_view
-from cdcv2.control.pipeline_file import CaptureFields, Pipeline
+from cdcv2.control.pipeline_file import CaptureFields, Pipeline, ViewFields
 from cdcv2.errors import UsageError
 from cdcv2.rows.row_type import RowType
 
@@ -24,6 +24,12 @@ def check_pipeline(pipeline: Pipeline) -> dict[str, Mapping[str, RowType]]:
         if view.capture is not None:
             check_view(view, types[view.capture])
     return types
+
+
+def check_view_of(pipeline: Pipeline, view: ViewFields) -> None:
+    """Raise UsageError with the line of what is wrong in a view, of which a capture of the pipeline writes the logs."""
+    if view.capture is not None:
+        check_view(view, row_types(pipeline.captures[view.capture]))
 
 
 def row_types(capture: CaptureFields) -> Mapping[str, RowType]:

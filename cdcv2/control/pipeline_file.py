@@ -49,7 +49,7 @@ _NAME = re.compile(r"[A-Za-z0-9_-]+")
 _SLOT, _ANY = re.compile(r"[a-z0-9_]{1,63}"), re.compile(r".{1,63}")
 #: Options of ``cdcv2 capture`` that a pipeline gives itself.
 _OWN = {"help", "bootstrap", "kafka-config", "prefix", "notifications", "rows", "into", "tables", "follow", "no-follow",
-        "json"}  # fmt: skip
+        "json", "events"}  # fmt: skip
 #: Those whose value is a path.
 _PATHS = {"remap"}
 #: What a view may have besides ``capture``.

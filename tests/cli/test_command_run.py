@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
-import json
-import signal
 import threading
-from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -16,8 +12,6 @@ from cdcv2.cli.run import _at_once, _Part
 from cdcv2.cli.stop_signals import stop_signals
 from cdcv2.errors import UnavailableError
 from cdcv2.exits import Exit
-from cdcv2.servers.kafka import KafkaBroker
-from tests.children import CDCV2, started
 from tests.cli.conftest import Run
 from tests.logs.polling import until
 
@@ -173,36 +167,3 @@ def test_what_a_part_prints_begins_with_its_name(capsys: pytest.CaptureFixture[s
     assert [
         "cdcv2 run: copy: complete through 4", "cdcv2 run: copy: waits: for cdcv2 x: y", "cdcv2 capture: as ever",
     ] == capsys.readouterr().err.splitlines()  # fmt: skip
-
-
-@pytest.mark.integration
-def test_it_follows_kafka_through_a_kill(run: Run, broker: KafkaBroker, shop: Path, captured: Path) -> None:
-    """Killed when the copy has something, and started again, it ends well and right on SIGTERM."""
-    from tests.cli.test_command_with_servers import make_topics, produce
-
-    records = defaultdict(list)
-    with gzip.open(captured / "topics.jsonl.gz", "rt", encoding="utf-8") as dump:
-        for one in map(json.loads, dump):
-            key, value = (None if one[name] is None else one[name].encode() for name in ("key", "value"))
-            records[one["topic"]].append((one["topic"], 0, key, value))
-    make_topics(broker, dict.fromkeys(records, 1), **{"retention.ms": "-1"})
-    transactions = records.pop("clean_full.transaction")
-    for topic in records.values():
-        produce(broker, topic)
-    produce(broker, transactions[: len(transactions) // 2])
-    text = SHOP.replace("{from: topics.jsonl.gz}", "{}")
-    shop.write_text(f"{text}kafka: {{bootstrap: '{broker.bootstrap}'}}\n", "utf-8")
-    words = [*CDCV2, "run", str(shop), "--follow"]
-    with started(*words) as first:
-        until(lambda: any((shop.parent / "lake").rglob("*.parquet")), "the copy has begun", seconds=60)
-        first.kill()
-    produce(broker, transactions[len(transactions) // 2:])
-    with started(*words) as second:
-        lines = iter(second.stderr or [])
-        until(lambda: "all: complete through 102462312" in next(lines, ""), "all is captured", seconds=120)
-        second.send_signal(signal.SIGTERM)
-        out, _ = second.communicate(timeout=60)
-
-    assert 0 == second.returncode, out
-    assert [0, 0] == [run("run", shop).code, run("compare", shop, "--view", "copy").code]
-    assert 0 == run("compare", shop, "--view", "sums").code

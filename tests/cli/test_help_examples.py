@@ -47,7 +47,7 @@ views:
 JOB_MODULES: dict[str, ModuleType] = {"capture": capture_job, "materialize": materialize, "replay": replay}
 JOBS = {name: module.parser for name, module in JOB_MODULES.items()}
 EXAMPLES = [(name, line) for name in COMMANDS for line, _ in module_of(name).EXAMPLES]
-SERVERS = ("kafka", "--source", "cdcv2 demo")
+SERVERS = ("kafka", "--source", "cdcv2 demo", "cdcv2 doctor")
 
 
 @pytest.fixture

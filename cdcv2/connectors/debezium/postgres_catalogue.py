@@ -6,18 +6,32 @@ as microseconds, bytea as bytes, hstore as JSON).
 
 from __future__ import annotations
 
+import fnmatch
 from collections.abc import Iterable
 from typing import Any
 
 from cdcv2.connectors.debezium.images import identity_remedy
 from cdcv2.connectors.debezium.row_types import MEANINGS, SECOND_TYPES, Avro, field_schema, numeric_scale, record_schema
-from cdcv2.errors import MalformedError, RefusedError
+from cdcv2.errors import MalformedError, RefusedError, UsageError
 from cdcv2.rows.source_types import SourceType
 from cdcv2.store.postgres_session import find_table
+from cdcv2.suggestions import meant
 
 _COLUMNS = """
     SELECT a.attname, a.attnotnull, a.attgenerated <> '', a.atttypid, a.atttypmod
       FROM pg_catalog.pg_attribute a WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
+"""
+_TABLES = """
+    SELECT n.nspname || '.' || c.relname FROM pg_catalog.pg_class c
+      JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+     WHERE c.relkind = 'r' AND c.relpersistence = 'p' AND n.nspname NOT IN ('pg_catalog', 'information_schema')
+     ORDER BY 1
+"""
+_KEY = """
+    SELECT a.attname FROM pg_catalog.pg_index i
+      CROSS JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY AS k(attnum, place)
+      JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
+     WHERE i.indrelid = %s AND i.indisprimary ORDER BY k.place
 """
 _TYPE = """
     SELECT t.typname, t.typtype, t.typcategory, t.typelem, t.typbasetype, t.typtypmod, n.nspname
@@ -70,6 +84,43 @@ def row_type_from_postgres(connection: Any, table: str) -> dict[str, Avro]:
             fields.append(field_schema(column, avro, nullable=not not_null, doc=doc, source=source))
     left_out = f"without the generated columns {', '.join(generated)}: see column.exclude.list" if generated else None
     return record_schema(table, fields, left_out)
+
+
+def tables_like(connection: Any, patterns: Iterable[str]) -> list[str]:
+    """The tables whose names, ``schema.table``, fit a pattern of shells (``public.*``), in order.
+
+    Of a partitioned table these are the partitions, as the connector has topics of these. Raises UsageError for a
+    pattern without a schema, and for one that fits none.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(_TABLES)
+        there = [str(name) for (name,) in cursor.fetchall()]
+    found: set[str] = set()
+    for pattern in patterns:
+        if "." not in pattern:
+            raise UsageError(f"the table {pattern!r} lacks its schema: write public.{pattern}")
+        fitting = fnmatch.filter(there, pattern)
+        if not fitting:
+            raise UsageError(
+                f"the database has no table {pattern!r}: it has {', '.join(there[:10]) or 'none'}"
+                f"{', ...' if len(there) > 10 else ''}{meant(pattern, there)}"
+            )
+        found.update(fitting)
+    return sorted(found)
+
+
+def primary_key(connection: Any, table: str) -> tuple[str, ...]:
+    """The columns of a table's primary key, in its order; none where it has no such key. Raises UsageError."""
+    with connection.cursor() as cursor:
+        cursor.execute(_KEY, (find_table(connection, table)[0],))
+        return tuple(str(name) for (name,) in cursor.fetchall())
+
+
+def generated_columns(connection: Any, table: str) -> tuple[str, ...]:
+    """The generated columns of a table, which the stream does not have. Raises UsageError."""
+    with connection.cursor() as cursor:
+        cursor.execute(_COLUMNS, (find_table(connection, table)[0],))
+        return tuple(str(column) for column, _, is_generated, _, _ in cursor.fetchall() if is_generated)
 
 
 def full_identity(connection: Any, tables: Iterable[str]) -> frozenset[str]:

@@ -1,0 +1,157 @@
+"""Make the files of a pipeline from a database: a first draft, to be read.
+
+It asks the database for the tables and writes into the folder:
+
+  rows/SCHEMA.TABLE.avsc   the row type of each table
+  connector.json           the configuration of Debezium's connector, for Kafka
+                           Connect (not with --from-connector)
+  pipeline.yaml            captures and views, with keys and comments
+
+No file is overwritten, and no password is written. At the end it prints what
+to do next. Nothing is changed in the database, in Kafka or in Connect.
+
+Where the database is, and its password: as for cdcv2 rows. Connect finds its
+password in its own environment (PGPASSWORD).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from contextlib import closing
+from pathlib import Path
+from urllib.error import URLError
+from urllib.request import urlopen
+
+from cdcv2.cli.console import ResultOutput, remark
+from cdcv2.cli.options.capture import listed
+from cdcv2.cli.options.parser import OptionParser
+from cdcv2.cli.options.words import declare
+from cdcv2.cli.source_address import source_address
+from cdcv2.control.first_pipeline import (
+    CONNECTOR_FILE, PIPELINE_FILE, DatabaseAddress, FirstPipeline, connector_of, source_tables,
+)
+from cdcv2.core.json_text import parse_json
+from cdcv2.errors import OutputError, UnavailableError, UsageError
+from cdcv2.exits import Exit
+from cdcv2.store.file_system import text_of
+
+EXAMPLES = (
+    ("cdcv2 init --source env --output shop", "all tables of the schema public"),
+    ("cdcv2 init --source shop.dsn --tables 'public.order*,audit.log' --bootstrap kafka:9092 --output shop",
+     "some tables; a connection string in a file"),
+    ("cdcv2 init --source env --from-connector http://connect:8083/connectors/shop --output shop",
+     "for a connector that is there"),
+)
+
+
+def configure(parser: OptionParser) -> None:
+    """Declare the arguments."""
+    declare(parser, "--source", more="; it is asked", required=True)
+    parser.add_argument("--tables", metavar="A,B", default="public.*",
+                        help="which tables (default: public.*, all of that schema)")
+    parser.add_argument("--from-connector", metavar="FILE|URL",
+                        help="a connector that is there: its configuration as JSON, or where Connect has it")
+    declare(parser, "--output", more=": a folder, which is made", required=True)
+    parser.add_argument("--pipeline", metavar="NAME",
+                        help="the pipeline's name, which its topics and its slot get (default: the database's)")
+    declare(parser, "--bootstrap", default="localhost:9092", more=" (default: localhost:9092)")
+    parser.add_argument("--connect", metavar="URL", default="http://localhost:8083",
+                        help="Connect's REST interface (default: http://localhost:8083)")
+    parser.add_argument("--replication", metavar="N", type=int, default=-1,
+                        help="how many copies Kafka keeps of each topic (default: -1, what the cluster is set to)")
+
+
+def run(args: argparse.Namespace) -> Exit:
+    """Ask the database, and write the files."""
+    made = _draft(args)
+    folder = Path(args.output)
+    files = {folder / path: text for path, text in made.files().items()}
+    there = [str(path) for path in files if path.exists() or path.is_symlink()]
+    if there:
+        raise UsageError(
+            f"nothing is written, as {', '.join(there[:5])}{', ...' if len(there) > 5 else ''} "
+            f"{'is' if len(there) == 1 else 'are'} there already: give another --output, or move them away"
+        )
+    _write(folder, files)
+    with ResultOutput(None) as output:
+        for path in files:
+            output.line(str(path))
+    for line in _next(made, folder):
+        remark(line)
+    return Exit.DONE
+
+
+def _draft(args: argparse.Namespace) -> FirstPipeline:
+    from cdcv2.store.postgres_session import connect
+
+    connector = None if args.from_connector is None else _connector(args.from_connector)
+    address = source_address(args.source)
+    with closing(connect(address.conninfo, origin=address.origin, autocommit=True)) as session:
+        info = session.info
+        # Where the session is local, Connect, on this machine, reaches the server by its name.
+        host = "localhost" if not info.host or info.host.startswith(("/", "@")) else info.host
+        database = DatabaseAddress(host, info.port, info.dbname, info.user, bool(info.password))
+        tables = source_tables(session, listed("--tables", args.tables))
+    name = args.pipeline or re.sub(r"[^A-Za-z0-9_-]", "_", (connector or {}).get("topic.prefix", database.name))
+    if not re.fullmatch(r"[A-Za-z0-9_-]+", name):
+        raise UsageError(f"--pipeline {name!r} is no name: write letters, digits, - and _")
+    url = args.connect
+    if connector is not None and "://" in args.from_connector:
+        url = args.from_connector.partition("/connectors/")[0]
+    return FirstPipeline(name, database, tables, args.bootstrap, url, args.replication, connector)
+
+
+def _connector(where: str) -> dict[str, str]:
+    if not where.startswith(("http://", "https://")):
+        text = text_of(where, where)
+    else:
+        try:
+            with urlopen(where, timeout=30) as answer:
+                text = answer.read().decode("utf-8")
+        except (URLError, OSError, ValueError) as cause:
+            raise UnavailableError(
+                f"Kafka Connect does not show the connector at {where} ({cause}): is the address that of "
+                "http://HOST:8083/connectors/NAME?"
+            ) from None
+    try:
+        return connector_of(parse_json(text), where)
+    except json.JSONDecodeError as cause:
+        raise UsageError(f"{where} is no JSON: {cause}") from None
+
+
+def _write(folder: Path, files: dict[Path, str]) -> None:
+    """All, or none."""
+    written: list[Path] = []
+    try:
+        for path, text in files.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with open(path, "x", encoding="utf-8") as file:
+                written.append(path)
+                file.write(text)
+    except OSError as cause:
+        for path in written:
+            path.unlink(missing_ok=True)
+        raise OutputError(
+            f"{cause.filename or folder} cannot be written: {cause.strerror or cause}; nothing is left there. Give "
+            "another --output"
+        ) from cause
+
+
+def _next(made: FirstPipeline, folder: Path) -> list[str]:
+    """What to do now, in order."""
+    steps = [f"cdcv2 init: {len(made.tables)} tables. Now:"]
+    sql = made.statements()
+    if sql:
+        steps += ["in the database, as the owner of the tables:", *(f"  {one}" for one in sql)]
+    if made.connector is None:
+        steps += [
+            "start the connector (Connect needs the password as PGPASSWORD, and its env provider):",
+            f"  curl -X PUT -H 'Content-Type: application/json' --data @{folder / CONNECTOR_FILE} "
+            f"{made.connect}/connectors/{made.name}/config",
+        ]
+    path = folder / PIPELINE_FILE
+    return [
+        *steps, f"read {path}, name its target, and:", f"  cdcv2 doctor {path}", f"  cdcv2 run {path} --follow",
+    ]

@@ -1,0 +1,108 @@
+"""Whether a connector, and the topics that it writes, are as a capture needs them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from cdcv2.connectors.debezium.envelope import Recipe
+from cdcv2.connectors.debezium.topics_check import unmet
+from cdcv2.control.findings import Finding, Health, judged
+from cdcv2.logs.kafka_topics import Topic
+
+#: The oldest Debezium that numbers rows after a restart as before.
+OLDEST = (3, 7, 0)
+_JSON = "org.apache.kafka.connect.json.JsonConverter"
+#: Setting -> what it has to be; what a connector without it has is in :data:`_DEFAULTS`.
+_DEMANDED = {
+    "provide.transaction.metadata": "true", "skipped.operations": "none", "decimal.handling.mode": "string",
+    "value.converter": _JSON, "key.converter": _JSON,
+}
+#: Settings that a connector may leave out -> what they are then; None: as the worker is set up.
+_DEFAULTS = {
+    "provide.transaction.metadata": "false", "skipped.operations": "t", "decimal.handling.mode": "precise",
+    "value.converter": None, "key.converter": None,
+}
+
+
+def connector_findings(
+    part: str, config: Mapping[str, Any], recipe: Recipe | None, *, slot: str | None, publication: str | None
+) -> Iterator[Finding]:
+    """What is found of a connector's settings; ``recipe`` is that of the capture of its topics."""
+    for name, demanded in _DEMANDED.items():
+        found = config.get(name, _DEFAULTS[name])
+        if found is None:
+            yield Finding(part, f"{name} is the worker's", Health.WARNING, f"set {name}={demanded} in the connector")
+        else:
+            yield judged(part, found == demanded, f"{name}={found}", f"set {name}={demanded} in the connector")
+    yield judged(part, not config.get("transforms"), "it has no transforms", "start another connector, without them")
+    yield judged(part, config.get("snapshot.mode", "initial") != "always", "its snapshot is taken once",
+                 "set snapshot.mode=initial in the connector")  # fmt: skip
+    for name, own in (("slot.name", slot), ("publication.name", publication)):
+        if own is not None:
+            found = config.get(name, "debezium" if name == "slot.name" else "dbz_publication")
+            yield judged(part, found == own, f"{name}={found}", f"the pipeline file has {own}: write {found} there")
+    mode = config.get("publication.autocreate.mode", "all_tables")
+    yield judged(part, mode in ("disabled", "filtered"), f"publication.autocreate.mode={mode}",
+                 "set it to disabled, and make the publication", otherwise=Health.WARNING)  # fmt: skip
+    if recipe is not None:
+        prefix, topic = config.get("topic.prefix"), recipe.notification_topic
+        yield judged(part, prefix == recipe.prefix, f"topic.prefix={prefix}", f"prefix: {prefix} in the pipeline file")
+        sent = config.get("notification.sink.topic.name") if config.get("notification.enabled.channels") else None
+        yield judged(part, topic is None or sent == topic, f"its notifications go to {sent}",
+                     f"set notification.enabled.channels=sink and notification.sink.topic.name={topic}")  # fmt: skip
+
+
+def state_findings(part: str, status: Mapping[str, Any]) -> Iterator[Finding]:
+    """What is found of the state that Connect reports of a connector and its tasks."""
+    tasks = status.get("tasks", [])
+    for what, one in [("the connector", status.get("connector", {})), *(("its task", task) for task in tasks)]:
+        state = one.get("state")
+        remedy = "POST /connectors/NAME/restart?includeTasks=true to Connect, whose log has the reason"
+        yield judged(part, state == "RUNNING", f"{what} is {state}", remedy)
+    yield judged(part, bool(tasks), f"it has {len(tasks)} tasks", "see Connect's log: a connector has one")
+
+
+def version_finding(part: str, plugins: Sequence[Mapping[str, Any]]) -> Finding:
+    """Which Debezium the worker has, of the plugins that Connect reports."""
+    found = next((str(one.get("version")) for one in plugins if "PostgresConnector" in str(one.get("class"))), None)
+    if found is None:
+        return Finding(part, "Connect has no PostgresConnector", Health.WRONG, "put Debezium into its plugin.path")
+    numbers = tuple(int(one) for one in found.split(".")[:3] if one.isdecimal())
+    return judged(part, numbers >= OLDEST, f"Debezium {found}", "take 3.7.0 or later: others may lose rows")
+
+
+def topics_findings(
+    part: str, recipe: Recipe, there: set[str], describe: Callable[[str], Topic]
+) -> Iterator[Finding]:
+    """What is found of the topics of a capture; ``describe`` asks the cluster for one of those ``there``."""
+    doubt = unmet(recipe, there)
+    if doubt is not None:
+        yield Finding(part, doubt, Health.WRONG, "name the tables that the connector has")
+    single = {recipe.transaction_topic, recipe.notification_topic}
+    missing = sorted(topic for topic in recipe.topics() if topic not in there)
+    if missing:
+        yield Finding(part, f"not there yet: {', '.join(missing)}", Health.WARNING,
+                      "the connector makes a topic with its first record: start it")  # fmt: skip
+    for topic in sorted(set(recipe.topics()) & there):
+        yield from topic_findings(part, describe(topic), single=topic in single)
+
+
+def topic_findings(part: str, topic: Topic, *, single: bool) -> Iterator[Finding]:
+    """What is found of one topic of a connector; ``single``: its order counts, so it has one partition."""
+    alter = f"kafka-configs.sh --alter --entity-type topics --entity-name {topic.name} --add-config"
+    policy, kept = topic.settings.get("cleanup.policy"), topic.settings.get("retention.ms")
+    if not topic.settings:
+        yield Finding(part, f"{topic.name}: its settings may not be read", Health.NOT_CHECKED,
+                      "allow DescribeConfigs on the topic")  # fmt: skip
+    else:
+        found = f"{topic.name}: cleanup.policy={policy}"
+        yield judged(part, policy == "delete", found, f"{alter} cleanup.policy=delete")
+        yield judged(part, kept == "-1", f"{topic.name}: retention.ms={kept}", f"{alter} retention.ms=-1",
+                     otherwise=Health.WARNING)  # fmt: skip
+    first = [low for low, _ in topic.spans.values() if low]
+    yield judged(part, not first, f"{topic.name}: {'has lost its first records' if first else 'has all its records'}",
+                 "a new capture needs a new connector with new topics", otherwise=Health.WARNING)  # fmt: skip
+    if single:
+        yield judged(part, len(topic.spans) == 1, f"{topic.name}: {len(topic.spans)} partitions",
+                     "its order is that of commits: a new connector, with topic.creation of 1 partition")  # fmt: skip

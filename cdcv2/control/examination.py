@@ -1,0 +1,167 @@
+"""An examination of all that a pipeline needs: the checks of each part, composed. Nothing is changed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from typing import Any
+
+from cdcv2.cli.options.capture import recipe_of
+from cdcv2.cli.options.remap_capture import capture_request
+from cdcv2.connectors.debezium.envelope import FROM_STATE, Recipe
+from cdcv2.control.connector_findings import connector_findings, state_findings, topics_findings, version_finding
+from cdcv2.control.findings import Finding, Health, guarded, judged
+from cdcv2.control.pipeline_check import check_view_of, row_types
+from cdcv2.control.pipeline_file import CaptureFields, Pipeline, SourceFields, ViewFields
+from cdcv2.control.source_findings import source_findings
+from cdcv2.errors import UnavailableError
+from cdcv2.logs.kafka_topics import describe
+from cdcv2.rows.row_type import RowType
+from cdcv2.store.kafka_client import Client
+from cdcv2.store.postgres_session import connect
+
+#: Seconds that Connect has for an answer, and Kafka.
+_PATIENCE = 10.0
+#: Below this share, and this many bytes, a disk is nearly full.
+_SHARE, _BYTES = 0.1, 5_000_000_000
+
+
+def examine(pipeline: Pipeline) -> Iterator[Finding]:
+    """Every finding, part by part; a part that cannot be looked at is wrong, and the others are looked at."""
+    recipes: dict[str, list[Recipe]] = {}
+    for capture in pipeline.captures.values():
+        found = list(guarded(f"capture {capture.name}", _capture(capture, recipes)))
+        yield from found
+    for view in pipeline.views.values():
+        yield from guarded(f"view {view.name}", _view(pipeline, view))
+    for source in pipeline.sources.values():
+        yield from guarded(f"source {source.name}", _source(pipeline, source))
+        yield from guarded(f"connector of {source.name}", _connector(pipeline, source, recipes))
+    for capture in pipeline.captures.values():
+        if "from" not in capture.options:
+            yield from guarded("kafka", _topics(pipeline, capture, recipes.get(capture.name, [])))
+    yield from _disks(pipeline)
+
+
+def _capture(capture: CaptureFields, recipes: dict[str, list[Recipe]]) -> Iterator[Finding]:
+    types = row_types(capture)
+    recipes[capture.name] = _recipes(capture)
+    yield Finding(f"capture {capture.name}", f"{len(types)} tables, of the row types in {capture.arguments.rows}")
+
+
+def _recipes(capture: CaptureFields) -> list[Recipe]:
+    """What it captures of databases."""
+    if capture.arguments.stream:
+        return []
+    if capture.arguments.remap is None:
+        return [recipe_of(capture.arguments)]
+    return [recipe for recipe, _ in capture_request(capture.arguments).databases.values()]
+
+
+def _view(pipeline: Pipeline, view: ViewFields) -> Iterator[Finding]:
+    part = f"view {view.name}"
+    if view.capture is None:
+        yield Finding(part, "its bindings are judged when its logs are opened", Health.NOT_CHECKED)
+    else:
+        check_view_of(pipeline, view)
+        yield Finding(part, "its bindings fit the row types")
+    target = dict(view.fields["target"].entries())
+    if target["driver"].text() == "postgres":
+        yield from _target(part, target["conninfo"].text() if "conninfo" in target else "")
+
+
+def _target(part: str, conninfo: str) -> Iterator[Finding]:
+    with closing(connect(conninfo, origin=f"the target of the {part}", autocommit=True)) as session:
+        row = session.execute(
+            "SELECT current_setting('server_version_num')::int, current_database(), current_schema(), current_user, "
+            "has_schema_privilege(coalesce(current_schema(), 'public'), 'CREATE')"
+        ).fetchone()
+    version, database, schema, user, may = row or (0, "", "", "", False)
+    yield judged(part, version >= 150000, f"its target is PostgreSQL {version // 10000}", "15 or later is needed")
+    yield judged(part, bool(may), f"{user} may make tables in {database}",
+                 f"GRANT CREATE ON SCHEMA {schema or 'public'} TO {user};")  # fmt: skip
+
+
+def _source(pipeline: Pipeline, source: SourceFields) -> Iterator[Finding]:
+    conninfo = source.conninfo()
+    if conninfo is None:
+        yield Finding(f"source {source.name}", "the file does not name its database", Health.NOT_CHECKED,
+                      'postgres: {conninfo: "host=... dbname=... user=... password=${PGPASSWORD}"}')  # fmt: skip
+        return
+    types, from_state = dict[str, RowType](), True
+    for capture in pipeline.captures.values():
+        if capture.source is source:
+            from_state = from_state and capture.arguments.before == FROM_STATE
+            for recipe in _recipes(capture):
+                types |= recipe.tables
+    origin = f"the conninfo of the source {source.name}"
+    with closing(connect(conninfo, origin=origin, autocommit=True)) as session:
+        yield from source_findings(source, session, types, from_state=from_state)
+
+
+def _connector(
+    pipeline: Pipeline, source: SourceFields, recipes: Mapping[str, list[Recipe]]
+) -> Iterator[Finding]:
+    part, connector = f"connector of {source.name}", source.connector
+    if connector is None or connector.url is None:
+        yield Finding(part, "the file does not name it", Health.NOT_CHECKED,
+                      'connector: {name: ..., url: "http://CONNECT:8083"}')  # fmt: skip
+        return
+    url = connector.url.rstrip("/")
+    plugins = _json(f"{url}/connector-plugins")
+    yield version_finding(part, plugins or [])
+    config = _json(f"{url}/connectors/{connector.name}/config")
+    if config is None:
+        yield Finding(part, f"Connect has no connector {connector.name}", Health.WRONG,
+                      f"curl -X PUT -H 'Content-Type: application/json' --data @connector.json "
+                      f"{url}/connectors/{connector.name}/config")  # fmt: skip
+        return
+    recipe = next((one for found in recipes.values() for one in found if one.prefix == source.prefix), None)
+    yield from connector_findings(
+        part, config, recipe, slot=source.slot.name, publication=source.publication.name
+    )
+    yield from state_findings(part, _json(f"{url}/connectors/{connector.name}/status") or {})
+
+
+def _json(url: str) -> Any:
+    """What Connect answers; None: it has no such thing. Raises UnavailableError."""
+    try:
+        with urllib.request.urlopen(url, timeout=_PATIENCE) as answer:
+            return json.load(answer)
+    except urllib.error.HTTPError as cause:
+        if cause.code == 404:
+            return None
+        raise UnavailableError(f"Kafka Connect answers {cause.code} to {url}: see its log") from None
+    except (OSError, ValueError) as cause:
+        raise UnavailableError(
+            f"Kafka Connect does not answer at {url} ({cause}): is it there, and is url: right?"
+        ) from None
+
+
+def _topics(pipeline: Pipeline, capture: CaptureFields, recipes: list[Recipe]) -> Iterator[Finding]:
+    bootstrap, config = pipeline.kafka
+    client = Client(bootstrap, config, patience=_PATIENCE)
+    there = set(client.request("Kafka", lambda: client.admin.list_topics(timeout=_PATIENCE)).topics)
+    yield Finding("kafka", f"answers, and has {len(there)} topics")
+    for recipe in recipes:
+        yield from topics_findings(f"capture {capture.name}", recipe, there, lambda topic: describe(client, topic))
+
+
+def _disks(pipeline: Pipeline) -> Iterator[Finding]:
+    folders = {pipeline.state: "state"}
+    for capture in pipeline.captures.values():
+        if not capture.arguments.into.is_topic:
+            folders[pipeline.path.absolute().parent / capture.into.text()] = f"logs of {capture.name}"
+    for folder, what in folders.items():
+        # A folder that is not there yet will be on the disk of the one above.
+        there = next(one for one in (folder, *folder.absolute().parents) if one.exists())
+        usage = shutil.disk_usage(there)
+        yield judged(
+            f"folder {folder}", usage.free >= min(_BYTES, _SHARE * usage.total),
+            f"{what}: {usage.free / 1e9:.0f} of {usage.total / 1e9:.0f} GB are free",
+            "logs are kept for ever: make room, or name a folder on another disk", otherwise=Health.WARNING,
+        )

@@ -1,0 +1,196 @@
+"""The files of a first pipeline, made of what a database states of its tables."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from cdcv2.connectors.debezium.config import JSON_CONVERTERS, debezium_config, slot_name
+from cdcv2.connectors.debezium.postgres_catalogue import (
+    full_identity, generated_columns, primary_key, row_type_from_postgres, tables_like,
+)
+from cdcv2.errors import UsageError
+from cdcv2.logs.log_names import check_table
+
+#: How the files are called, from their folder.
+PIPELINE_FILE, CONNECTOR_FILE = "pipeline.yaml", "connector.json"
+
+
+@dataclass(frozen=True)
+class SourceTable:
+    """A table: its row type, the columns of its primary key, and whether it has REPLICA IDENTITY FULL."""
+
+    name: str
+    row_type: Mapping[str, Any] = field(repr=False)
+    key: tuple[str, ...]
+    full: bool
+    generated: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class DatabaseAddress:
+    """Where the database is, as Connect reaches it. ``password``: whether a session needs one."""
+
+    host: str
+    port: int
+    name: str
+    user: str
+    password: bool
+
+
+@dataclass(frozen=True)
+class FirstPipeline:
+    """What the files are made of.
+
+    ``connector`` is the configuration of a connector that is there; None: one is made, with ``replication`` as the
+    replication factor of its topics.
+    """
+
+    name: str
+    database: DatabaseAddress
+    tables: Sequence[SourceTable]
+    bootstrap: str
+    connect: str
+    replication: int = -1
+    connector: Mapping[str, str] | None = None
+
+    @property
+    def slot(self) -> str:
+        """The slot and the publication of the connector that is made."""
+        return slot_name(self.name)
+
+    def files(self) -> dict[str, str]:
+        """Path -> text, all of them."""
+        texts = {f"rows/{table.name}.avsc": _json(table.row_type) for table in self.tables}
+        if self.connector is None:
+            texts[CONNECTOR_FILE] = _json(self._config())
+        return {**texts, PIPELINE_FILE: self._pipeline()}
+
+    def from_state(self) -> bool:
+        """Whether before-images are looked up: not every table has FULL, and those that have not have a key."""
+        lacking = [table for table in self.tables if not table.full]
+        return bool(lacking) and all(table.key for table in lacking)
+
+    def statements(self) -> list[str]:
+        """The SQL statements that the owner of the tables has to run before the connector starts."""
+        names = ", ".join(_quoted(table.name) for table in self.tables)
+        made = [f"CREATE PUBLICATION {self.slot} FOR TABLE {names};"] if self.connector is None else []
+        if self.from_state():
+            return made
+        return made + [
+            f"ALTER TABLE {_quoted(table.name)} REPLICA IDENTITY FULL;" for table in self.tables if not table.full
+        ]
+
+    def _config(self) -> dict[str, str]:
+        hidden = [f"{table.name}.{column}".replace(".", "\\.") for table in self.tables for column in table.generated]
+        more = {"column.exclude.list": ",".join(hidden)} if hidden else {}
+        return debezium_config(
+            self.name, [table.name for table in self.tables], host=self.database.host, port=self.database.port,
+            database=self.database.name, user=self.database.user, replication=self.replication,
+            publication="disabled", more={**JSON_CONVERTERS, **more},
+        )
+
+    def _pipeline(self) -> str:
+        found = self.connector or {}
+        prefix = found.get("topic.prefix", self.name)
+        notifications = found.get("notification.sink.topic.name") if found else f"{self.name}.notifications"
+        place = self.database
+        conninfo = f"host={place.host} port={place.port} dbname={place.name} user={place.user}"
+        secret = " password=${PGPASSWORD}" if place.password else ""
+        lines = [
+            "# From a database to its copy. Each key is explained in docs/operations/pipeline.md.",
+            "#   cdcv2 doctor pipeline.yaml          is everything as it has to be?",
+            "#   cdcv2 run pipeline.yaml --follow    capture, and keep the copy",
+            f"pipeline: {self.name}",
+            f"kafka: {{bootstrap: {json.dumps(self.bootstrap)}}}",
+            "# The row types of the tables: rows/SCHEMA.TABLE.avsc.",
+            "rows: rows",
+            "sources:",
+            f"  {self.name}:",
+            "    # ${NAME} is the environment's: no password stands in this file.",
+            f"    postgres: {{conninfo: {json.dumps(conninfo + secret)}}}",
+            f"    prefix: {json.dumps(prefix)}",
+            *([f"    notifications: {json.dumps(notifications)}"] if notifications else []),
+            "    # owned: no: cdcv2 looks at it, and never changes it.",
+            f"    connector: {{name: {json.dumps(found.get('name', self.name))}, url: {json.dumps(self.connect)}, "
+            "owned: no}",
+            f"    slot: {{name: {json.dumps(found.get('slot.name', self.slot))}}}",
+            f"    publication: {{name: {json.dumps(found.get('publication.name', self.slot))}}}",
+            "captures:",
+            f"  {self.name}:",
+            f"    tables: [{', '.join(json.dumps(table.name) for table in self.tables)}]",
+            "    # One log per table goes into this folder. It is kept for ever.",
+            "    into: logs",
+            *self._before(),
+            "views:",
+            "  copy:",
+            "    # A target table for each log; key: its primary key. Without one, rows are kept with their counts.",
+            "    bindings:",
+            *(self._binding(table) for table in self.tables),
+            "    # PostgreSQL 15 or later. Files instead: {driver: lake, folder: lake}, and recovery_log: recovery",
+            "    target:",
+            "      driver: postgres",
+            '      conninfo: "host=localhost port=5432 dbname=copy user=copy password=${COPY_PASSWORD}"',
+        ]
+        return "\n".join(lines) + "\n"
+
+    def _before(self) -> list[str]:
+        lacking = [table.name for table in self.tables if not table.full]
+        if not self.from_state():
+            return []
+        return [
+            f"    # Without REPLICA IDENTITY FULL: {', '.join(lacking)}. So old rows are looked up by their keys, and",
+            "    # all rows are in memory. With FULL on all tables this line may go before the first start.",
+            "    before: from-state",
+        ]
+
+    @staticmethod
+    def _binding(table: SourceTable) -> str:
+        target = table.name.partition(".")[2] if table.name.startswith("public.") else table.name.replace(".", "_")
+        key = f", key: [{', '.join(map(json.dumps, table.key))}]" if table.key else ""
+        return f"      - {{log: {json.dumps(table.name)}, target: {json.dumps(target)}{key}}}"
+
+
+def source_tables(connection: Any, patterns: Sequence[str]) -> list[SourceTable]:
+    """What the database states of the tables that fit the patterns.
+
+    Raises UsageError for patterns that fit none, and MalformedError for a column of a type that has no row type.
+    """
+    names = [check_table(name) for name in tables_like(connection, patterns)]
+    full = full_identity(connection, names)
+    return [
+        SourceTable(
+            name, row_type_from_postgres(connection, name), primary_key(connection, name), name in full,
+            generated_columns(connection, name),
+        )
+        for name in names
+    ]
+
+
+def connector_of(plain: object, origin: str) -> dict[str, str]:
+    """The configuration of a connector: a JSON object of settings, or one that has them as ``config``.
+
+    Raises UsageError for another connector than Debezium's of PostgreSQL.
+    """
+    found = plain if isinstance(plain, dict) else {}
+    if isinstance(found.get("config"), dict):
+        found = {**found["config"], **({"name": found["name"]} if "name" in found else {})}
+    if "topic.prefix" not in found:
+        raise UsageError(f"{origin} is no connector's configuration: it has no topic.prefix")
+    kind = str(found.get("connector.class", ""))
+    if not kind.endswith("PostgresConnector"):
+        raise UsageError(f"{origin} is of {kind or 'no connector.class'}: only Debezium's PostgresConnector is read")
+    return {str(name): str(value) for name, value in found.items()}
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+
+
+def _quoted(table: str) -> str:
+    """The table as SQL has it: in quotes where its name needs them."""
+    parts = table.split(".", 1)
+    plain = all(part.isidentifier() and part == part.lower() for part in parts)
+    return table if plain else ".".join('"' + part.replace('"', '""') + '"' for part in parts)

@@ -1,0 +1,132 @@
+"""Whether a PostgreSQL server is as a capture of it needs it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from cdcv2.connectors.debezium.config import slot_name
+from cdcv2.connectors.debezium.postgres_catalogue import full_identity, primary_key, row_type_from_postgres
+from cdcv2.control.findings import Finding, Health, judged
+from cdcv2.control.pipeline_file import SourceFields
+from cdcv2.errors import MalformedError, UsageError
+from cdcv2.rows.row_type import RowType
+
+_SETTINGS = """
+    SELECT current_setting('wal_level'), current_setting('max_replication_slots')::int,
+           (SELECT count(*) FROM pg_catalog.pg_replication_slots), current_setting('max_wal_senders')::int,
+           (SELECT count(*) FROM pg_catalog.pg_stat_replication), current_setting('server_version_num')::int,
+           current_setting('max_slot_wal_keep_size', true), extract(epoch FROM clock_timestamp())::float8
+"""
+_ROLE = "SELECT rolreplication OR rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user"
+_SELECT = "SELECT has_table_privilege(current_user, quote_ident(%s) || '.' || quote_ident(%s), 'SELECT')"
+_SLOT = """
+    SELECT plugin, database, wal_status, active FROM pg_catalog.pg_replication_slots WHERE slot_name = %s
+"""
+_PUBLICATION = "SELECT puballtables, pubinsert, pubupdate, pubdelete FROM pg_catalog.pg_publication WHERE pubname = %s"
+_PUBLISHED = "SELECT schemaname || '.' || tablename FROM pg_catalog.pg_publication_tables WHERE pubname = %s"
+#: So many seconds may two clocks differ.
+_SECONDS = 5.0
+
+
+def source_findings(
+    source: SourceFields, connection: Any, tables: Mapping[str, RowType], *, from_state: bool
+) -> Iterator[Finding]:
+    """What is found of a source's database, in the order in which it is mended. Raises as questions to it do."""
+    part = f"source {source.name}"
+    before = time.time()
+    row = _rows_of(connection, _SETTINGS)[0]
+    yield from server_findings(part, row[:7], has_slot=bool(_rows_of(connection, _SLOT, _slot(source))))
+    # What the question took is no difference.
+    off = max(before - row[7], row[7] - time.time(), 0.0)
+    yield judged(part, off <= _SECONDS, f"its clock differs by {off:.1f} s", "let both machines use NTP",
+                 otherwise=Health.WARNING)  # fmt: skip
+    yield judged(part, bool(_rows_of(connection, _ROLE)[0][0]), "the role of conninfo may replicate",
+                 "ALTER ROLE CURRENT_USER REPLICATION; or, if the connector has another role, look at that one",
+                 otherwise=Health.WARNING)  # fmt: skip
+    for table, row_type in tables.items():
+        yield from _table(part, connection, table, row_type, from_state=from_state)
+    yield from _publication(part, source, connection, tables)
+    yield from _slot_found(part, source, connection)
+
+
+def server_findings(part: str, row: Any, *, has_slot: bool) -> Iterator[Finding]:
+    """What is found of a server's settings; ``has_slot``: the connector has its slot already."""
+    level, slots, used, senders, sending, version, keep = row
+    yield judged(part, version >= 130000, f"PostgreSQL {version // 10000}", "PostgreSQL 13 or later is needed")
+    yield judged(part, level == "logical", f"wal_level is {level}",
+                 "ALTER SYSTEM SET wal_level = 'logical'; and restart the server")  # fmt: skip
+    yield judged(part, has_slot or used < slots, f"{used} of {slots} replication slots are used",
+                 f"ALTER SYSTEM SET max_replication_slots = {slots + 5}; and restart the server")  # fmt: skip
+    yield judged(part, has_slot or sending < senders, f"{sending} of {senders} WAL senders are used",
+                 f"ALTER SYSTEM SET max_wal_senders = {senders + 5}; and restart the server")  # fmt: skip
+    yield judged(
+        part, keep not in (None, "-1"), f"max_slot_wal_keep_size is {keep}",
+        "a connector that stands still fills the disk. ALTER SYSTEM SET max_slot_wal_keep_size = '50GB'; limits that, "
+        "and a connector that is behind by more is lost", otherwise=Health.WARNING,
+    )
+
+
+def _table(
+    part: str, connection: Any, table: str, row_type: RowType, *, from_state: bool
+) -> Iterator[Finding]:
+    schema, _, name = table.partition(".")
+    try:
+        full, key = table in full_identity(connection, [table]), primary_key(connection, table)
+        now = RowType(row_type_from_postgres(connection, table))
+    except (UsageError, MalformedError) as error:
+        yield Finding(part, f"{table}: {error}", Health.WRONG, "mend tables: of the capture, or the table")
+        return
+    how = "REPLICA IDENTITY FULL" if full else f"the key {', '.join(key)}" if key else "no key"
+    remedy = f"ALTER TABLE {table} REPLICA IDENTITY FULL; before the connector's snapshot"
+    if key:
+        remedy += ", or before: from-state in the capture"
+    yield judged(part, full or (from_state and bool(key)), f"{table}: before-images by {how}", remedy)
+    yield judged(part, now == row_type, f"{table}: its row type is that of rows/",
+                 f"the table has changed since (docs/operations/columns.md): cdcv2 rows --source env --table {table}")
+    may = _rows_of(connection, _SELECT, schema, name)[0][0]
+    yield judged(part, bool(may), f"{table}: may be read", f"GRANT SELECT ON {table} TO CURRENT_USER;",
+                 otherwise=Health.WARNING)  # fmt: skip
+
+
+def _publication(
+    part: str, source: SourceFields, connection: Any, tables: Mapping[str, RowType]
+) -> Iterator[Finding]:
+    name = source.publication.name or slot_name(source.prefix)
+    rows = _rows_of(connection, _PUBLICATION, name)
+    if not rows:
+        yield Finding(part, f"there is no publication {name}", Health.WRONG,
+                      f"CREATE PUBLICATION {name} FOR TABLE {', '.join(tables)};")  # fmt: skip
+        return
+    published = {table for (table,) in _rows_of(connection, _PUBLISHED, name)}
+    lacking = [table for table in tables if table not in published]
+    yield judged(part, not lacking, f"the publication {name} has {len(tables) - len(lacking)} of {len(tables)} tables",
+                 f"ALTER PUBLICATION {name} ADD TABLE {', '.join(lacking)};")  # fmt: skip
+    yield judged(part, all(rows[0][1:]), f"the publication {name} has inserts, updates and deletes",
+                 f"ALTER PUBLICATION {name} SET (publish = 'insert, update, delete, truncate');")  # fmt: skip
+
+
+def _slot(source: SourceFields) -> str:
+    return source.slot.name or slot_name(source.prefix)
+
+
+def _slot_found(part: str, source: SourceFields, connection: Any) -> Iterator[Finding]:
+    name = _slot(source)
+    rows = _rows_of(connection, _SLOT, name)
+    if not rows:
+        yield Finding(part, f"the slot {name} is not there yet: the connector makes it", Health.OK)
+        return
+    plugin, _, status, active = rows[0]
+    yield judged(part, plugin == "pgoutput", f"the slot {name} is of {plugin}",
+                 "the connector needs plugin.name=pgoutput, and a slot of its own")  # fmt: skip
+    yield judged(part, status != "lost", f"the slot {name}: its WAL is {status}",
+                 "changes are lost: docs/operations/resnapshots.md")  # fmt: skip
+    yield judged(part, bool(active), f"the slot {name} is {'in use' if active else 'not in use'}",
+                 "start the connector: meanwhile the server keeps all WAL", otherwise=Health.WARNING)  # fmt: skip
+
+
+def _rows_of(connection: Any, sql: str, *values: object) -> list[Any]:
+    with connection.cursor() as cursor:
+        cursor.execute(sql, values or None)
+        return list(cursor.fetchall())

@@ -1,0 +1,173 @@
+"""`cdcv2 doctor` finds what is not as it has to be, each with the line that mends it, and changes nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdcv2.connectors.debezium.config import JSON_CONVERTERS, debezium_config
+from cdcv2.connectors.debezium.envelope import Recipe
+from cdcv2.control.connector_findings import connector_findings, state_findings, topic_findings, version_finding
+from cdcv2.control.findings import Finding, Health, guarded
+from cdcv2.control.source_findings import server_findings
+from cdcv2.errors import UnavailableError
+from cdcv2.logs.kafka_topics import Topic
+from cdcv2.servers.postgres import Postgres
+from tests.cli.conftest import PRICES, Run, run  # noqa: F401 - a fixture
+
+pytest.importorskip("yaml")
+
+RECIPE = Recipe("shop", {"public.orders": PRICES}, notification_topic="shop.notifications")
+CONFIG = debezium_config(
+    "shop", ["public.orders"], host="db", port=1, database="d", user="u", publication="disabled", more=JSON_CONVERTERS
+)
+
+
+def bad(findings: Iterable[Finding]) -> list[tuple[str, str]]:
+    """Those that are not ok: how they are, and their text. Each has a remedy."""
+    found = [one for one in findings if one.health is not Health.OK]
+    assert all(one.remedy for one in found)
+    return [(one.health.value, one.text) for one in found]
+
+
+def of_connector(config: Mapping[str, str]) -> list[tuple[str, str]]:
+    return bad(connector_findings("c", config, RECIPE, slot="shop", publication="shop"))
+
+
+def test_the_connector_that_we_make_is_all_right() -> None:
+    """Else one of the two is wrong."""
+    assert [] == of_connector(CONFIG)
+
+
+@pytest.mark.parametrize(("name", "value", "health", "text"), [
+    ("provide.transaction.metadata", None, "wrong", "provide.transaction.metadata=false"),
+    ("skipped.operations", None, "wrong", "skipped.operations=t"),
+    ("value.converter", "io.confluent.connect.avro.AvroConverter", "wrong", "value.converter=io.confluent"),
+    ("key.converter", None, "warning", "key.converter is the worker's"),
+    ("decimal.handling.mode", None, "wrong", "decimal.handling.mode=precise"),
+    ("transforms", "unwrap", "wrong", "it has no transforms"),
+    ("snapshot.mode", "always", "wrong", "its snapshot is taken once"),
+    ("slot.name", None, "wrong", "slot.name=debezium"),
+    ("publication.name", "other", "wrong", "publication.name=other"),
+    ("publication.autocreate.mode", None, "warning", "publication.autocreate.mode=all_tables"),
+    ("topic.prefix", "shopp", "wrong", "topic.prefix=shopp"),
+    ("notification.sink.topic.name", "n", "wrong", "its notifications go to n"),
+    ("notification.enabled.channels", None, "wrong", "its notifications go to None"),
+])  # fmt: skip
+def test_a_wrong_setting_of_a_connector_is_found(name: str, value: str | None, health: str, text: str) -> None:
+    """Also one that is left out, whose default is another."""
+    config = {one: kept for one, kept in CONFIG.items() if one != name} | ({} if value is None else {name: value})
+    ((found, shown),) = of_connector(config)
+
+    assert (health, True) == (found, shown.startswith(text)), shown
+
+
+def test_the_state_of_a_connector_is_found() -> None:
+    """Of its task, too, without which it does nothing."""
+    running = {"connector": {"state": "RUNNING"}, "tasks": [{"state": "RUNNING"}]}
+
+    assert [] == bad(state_findings("c", running))
+    assert [("wrong", "its task is FAILED")] == bad(state_findings("c", {**running, "tasks": [{"state": "FAILED"}]}))
+    assert [("wrong", "it has 0 tasks")] == bad(state_findings("c", {**running, "tasks": []}))
+
+
+@pytest.mark.parametrize(("version", "wrong"), [("3.7.0.Final", 0), ("3.10.1.Final", 0), ("3.6.3.Final", 1), (None, 1)])
+def test_the_version_of_debezium_is_found(version: str | None, wrong: int) -> None:
+    """As numbers, not as text."""
+    plugins = [{"class": "x.PostgresConnector", "version": version}] if version else [{"class": "x.Mirror"}]
+
+    assert wrong == len(bad([version_finding("c", plugins)]))
+
+
+GOOD = ("logical", 10, 9, 10, 9, 150000, "50GB")
+
+
+@pytest.mark.parametrize(("place", "value", "found"), [
+    (0, "replica", ("wrong", "wal_level is replica")), (2, 10, ("wrong", "10 of 10 replication slots are used")),
+    (4, 10, ("wrong", "10 of 10 WAL senders are used")), (5, 120010, ("wrong", "PostgreSQL 12")),
+    (6, "-1", ("warning", "max_slot_wal_keep_size is -1")), (6, None, ("warning", "max_slot_wal_keep_size is None")),
+])  # fmt: skip
+def test_a_wrong_setting_of_a_server_is_found(place: int, value: object, found: tuple[str, str]) -> None:
+    """Slots and senders may be used up by the connector itself."""
+    row = [*GOOD[:place], value, *GOOD[place + 1:]]
+
+    assert [] == bad(server_findings("s", GOOD, has_slot=False))
+    assert [found] == bad(server_findings("s", row, has_slot=False))
+    assert ([] if place in (2, 4) else [found]) == bad(server_findings("s", row, has_slot=True))
+
+
+def topic(spans: dict[int, tuple[int, int]], **settings: str) -> Topic:
+    return Topic("t", spans, {name.replace("_", "."): value for name, value in settings.items()})
+
+
+def test_what_is_wrong_with_a_topic_is_found() -> None:
+    """Compaction loses records at once, retention some day; a missing first record cannot be had again."""
+    good = topic({0: (0, 9)}, cleanup_policy="delete", retention_ms="-1")
+    compacted = topic({0: (0, 9), 1: (3, 4)}, cleanup_policy="compact", retention_ms="1000")
+
+    assert [] == bad(topic_findings("k", good, single=True))
+    assert [("wrong", "t: cleanup.policy=compact"), ("warning", "t: retention.ms=1000"),
+            ("warning", "t: has lost its first records"), ("wrong", "t: 2 partitions")] == bad(
+        topic_findings("k", compacted, single=True))  # fmt: skip
+    unread = topic_findings("k", topic({0: (0, 0)}), single=False)
+    assert [("not checked", "t: its settings may not be read")] == bad(unread)
+
+
+def test_a_part_that_cannot_be_looked_at_is_a_finding() -> None:
+    """And what was found before it is kept."""
+    def looking() -> Any:
+        yield Finding("a", "there")
+        raise UnavailableError("no server\nat all")
+
+    assert [("ok", "there"), ("wrong", "no server at all")] == [
+        (one.health.value, one.text) for one in guarded("a", looking())]
+
+
+PIPELINE = """
+pipeline: shop
+kafka: {{bootstrap: "127.0.0.1:1"}}
+sources:
+  shop:
+    postgres: {{conninfo: "{conninfo}"}}
+    connector: {{url: "http://127.0.0.1:1"}}
+captures: {{shop: {{}}}}
+views:
+  copy:
+    bindings: [{{log: public.orders, target: orders, key: [id]}}]
+    target: {{driver: postgres, conninfo: "{conninfo}"}}
+"""
+
+
+@pytest.mark.integration
+def test_a_server_is_looked_at_and_mended_by_the_remedies(run: Run, tmp_path: Path) -> None:  # noqa: F811
+    """Each statement that is printed takes its finding away; a part that does not answer hides no other."""
+    with Postgres() as server, server.connect(autocommit=True) as session:
+        session.execute("CREATE TABLE orders (id bigint PRIMARY KEY, price int, name text NOT NULL)")
+        (tmp_path / "rows").mkdir()
+        conninfo = f"host={server.host} port={server.port} dbname={server.database} user={server.username}"
+        password = server.password
+        conninfo += f" password={password}"
+        path = tmp_path / "shop.yaml"
+        path.write_text(PIPELINE.format(conninfo=conninfo), "utf-8")
+        (tmp_path / "rows" / "public.orders.avsc").write_text(json.dumps(PRICES.schema), "utf-8")
+        before = run("doctor", path, "--json")
+        found = [one for one in json.loads(before.out)["findings"] if one["part"] == "source shop"]
+        for one in found:
+            if one["remedy"].startswith(("CREATE", "ALTER TABLE")):
+                session.execute(one["remedy"].partition(";")[0].encode())
+        again = json.loads(run("doctor", path, "--json").out)["findings"]
+        after = [one for one in again if one["part"] == "source shop"]
+        shown = run("doctor", path)
+
+    def wrong(findings: list[dict[str, str]]) -> list[str]:
+        return [one["text"] for one in findings if one["health"] == "wrong"]
+
+    assert 4 == before.code
+    assert ["public.orders: before-images by the key id", "there is no publication shop"] == wrong(found)
+    assert [] == wrong(after)
+    assert "Kafka Connect does not answer" in shown.out and "may make tables" in shown.out
+    assert password not in before.out + before.err + shown.out + shown.err

@@ -1,0 +1,142 @@
+"""`cdcv2 init` writes files that the other commands take, all of them or none, and over none."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cdcv2.cli.init import _next, _write
+from cdcv2.connectors.debezium.config import JSON_CONVERTERS
+from cdcv2.control.first_pipeline import DatabaseAddress, FirstPipeline, SourceTable, connector_of
+from cdcv2.control.pipeline_check import check_pipeline
+from cdcv2.control.pipeline_file import read_pipeline
+from cdcv2.errors import OutputError, UsageError
+from cdcv2.servers.postgres import Postgres
+from tests.cli.conftest import PRICES, Run, run  # noqa: F401 - a fixture
+
+pytest.importorskip("yaml")
+
+ORDERS = SourceTable("public.orders", PRICES.schema, ("id",), True)
+ODD = SourceTable("public.Odd, one", PRICES.schema, (), False)
+SHOP = FirstPipeline("Shop-1", DatabaseAddress("db", 5433, "shop", "cdc", True), [ORDERS], "k:9092", "http://c:8083")
+
+
+def made(folder: Path, shop: FirstPipeline) -> Path:
+    """The files, written; the pipeline's path."""
+    _write(folder, {folder / path: text for path, text in shop.files().items()})
+    return folder / "pipeline.yaml"
+
+
+def test_the_files_fit_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read by the readers of the other commands, bindings judged by the row types."""
+    monkeypatch.setenv("PGPASSWORD", "hush")
+    monkeypatch.setenv("COPY_PASSWORD", "hush")
+    pytest.importorskip("psycopg")
+    path = made(tmp_path, SHOP)
+    shop = read_pipeline(str(path))
+    connector = json.loads((tmp_path / "connector.json").read_text("utf-8"))
+    source = shop.sources["Shop-1"]
+
+    assert {"Shop-1": {"public.orders": PRICES}} == {name: dict(one) for name, one in check_pipeline(shop).items()}
+    assert (connector["topic.prefix"], connector["slot.name"], connector["publication.name"]) == (
+        source.prefix, source.slot.name, source.publication.name)
+    assert connector["notification.sink.topic.name"] == source.notifications
+    assert ("disabled", "-1") == (
+        connector["publication.autocreate.mode"], connector["topic.creation.default.replication.factor"])
+    assert JSON_CONVERTERS.items() <= connector.items()
+    assert "host=db port=5433 dbname=shop user=cdc password=hush" == source.conninfo()
+    assert not [one for one in tmp_path.rglob("*") if one.is_file() and "hush" in one.read_text("utf-8")]
+
+
+def test_before_images_come_from_where_they_can(tmp_path: Path) -> None:
+    """FULL everywhere: the records. A key where FULL lacks: the state. Neither: FULL is asked for."""
+    keyed = replace(ORDERS, full=False)
+    state, asked = replace(SHOP, tables=[keyed]), replace(SHOP, tables=[ORDERS, ODD])
+    text = state.files()["pipeline.yaml"]
+
+    assert "before: from-state" in text and "Without REPLICA IDENTITY FULL: public.orders." in text
+    assert "before:" not in SHOP.files()["pipeline.yaml"] + asked.files()["pipeline.yaml"]
+    assert ["CREATE PUBLICATION shop_1 FOR TABLE public.orders;"] == state.statements() == SHOP.statements()
+    assert ['CREATE PUBLICATION shop_1 FOR TABLE public.orders, "public"."Odd, one";',
+            'ALTER TABLE "public"."Odd, one" REPLICA IDENTITY FULL;'] == asked.statements()  # fmt: skip
+    assert 'target: "Odd, one"}' in asked.files()["pipeline.yaml"]
+
+
+def test_generated_columns_are_kept_from_the_snapshot(tmp_path: Path) -> None:
+    """Only the snapshot has them, and the row type has not."""
+    config = json.loads(replace(SHOP, tables=[replace(ORDERS, generated=("sum",))]).files()["connector.json"])
+
+    assert "public\\.orders\\.sum" == config["column.exclude.list"]
+
+
+def test_a_connector_that_is_there_gives_the_names() -> None:
+    """Its configuration alone, or as Connect shows a connector; no second one is written."""
+    plain = {"connector.class": "io.debezium.connector.postgresql.PostgresConnector", "topic.prefix": "t.x",
+             "slot.name": "s", "publication.name": "Pub"}  # fmt: skip
+    found = connector_of({"name": "mine", "config": plain}, "c")
+    files = replace(SHOP, connector=found).files()
+
+    assert plain == connector_of(plain, "c")
+    assert "connector.json" not in files
+    for text in ('prefix: "t.x"', 'name: "mine"', 'slot: {name: "s"}', 'publication: {name: "Pub"}'):
+        assert text in files["pipeline.yaml"]
+    assert "notifications" not in files["pipeline.yaml"]
+    assert [] == replace(SHOP, connector=found).statements()
+
+
+MYSQL = {"topic.prefix": "x", "connector.class": "io.debezium.connector.mysql.MySqlConnector"}
+
+
+@pytest.mark.parametrize("plain", [[], {}, {"config": {}}, {"topic.prefix": "x"}, MYSQL])
+def test_what_is_no_connector_of_postgresql_is_refused(plain: object) -> None:
+    """With where it is from."""
+    with pytest.raises(UsageError, match="connector.json is "):
+        connector_of(plain, "connector.json")
+
+
+def test_all_files_are_written_or_none(tmp_path: Path) -> None:
+    """A file that came in the meantime is left as it is, and those before it are removed."""
+    (tmp_path / "pipeline.yaml").write_text("mine", "utf-8")
+    with pytest.raises(OutputError, match="nothing is left there"):
+        made(tmp_path, SHOP)
+
+    assert ["pipeline.yaml"] == [one.name for one in tmp_path.rglob("*") if one.is_file()]
+    assert "mine" == (tmp_path / "pipeline.yaml").read_text("utf-8")
+
+
+def test_the_next_steps_are_named() -> None:
+    """In order, and ready to be copied."""
+    lines = _next(SHOP, Path("shop"))
+
+    assert ["cdcv2 init: 1 tables. Now:", "  cdcv2 run shop/pipeline.yaml --follow"] == [lines[0], lines[-1]]
+    assert any("--data @shop/connector.json http://c:8083/connectors/Shop-1/config" in line for line in lines)
+
+
+@pytest.mark.integration
+def test_a_database_is_asked(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    """Its tables with their keys; a second run names what is there, and changes nothing."""
+    with Postgres() as server, server.connect(autocommit=True) as session:
+        session.execute("CREATE TABLE orders (b int, a text, note varchar(9), PRIMARY KEY (a, b))")
+        session.execute("CREATE TABLE audit (at timestamptz)")
+        session.execute("ALTER TABLE audit REPLICA IDENTITY FULL")
+        session.execute("CREATE SCHEMA own CREATE TABLE t (id int PRIMARY KEY)")
+        for name, value in {**server.environment, "CDCV2_POSTGRES": "", "PGHOST": server.host, "PGPORT": server.port,
+                            "PGDATABASE": server.database, "PGUSER": server.username}.items():  # fmt: skip
+            monkeypatch.setenv(name, str(value))
+        monkeypatch.setenv("COPY_PASSWORD", "x")
+        first = run("init", "--source", "env", "--output", tmp_path / "shop", "--pipeline", "shop")
+        before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+        second = run("init", "--source", "env", "--output", tmp_path / "shop")
+        none = run("init", "--source", "env", "--tables", "public.order", "--output", tmp_path / "none")
+    pipeline = read_pipeline(str(tmp_path / "shop" / "pipeline.yaml"))
+    text = pipeline.path.read_text("utf-8")
+
+    assert 0 == first.code, first
+    assert {"public.audit", "public.orders"} == set(check_pipeline(pipeline)["shop"])
+    assert 'target: "orders", key: ["a", "b"]' in text and 'target: "audit"}' in text and "before: from-state" in text
+    assert (2, True) == (second.code, "nothing is written" in second.err and "pipeline.yaml" in second.err), second
+    assert before == {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert (2, True) == (none.code, "no table 'public.order'" in none.err and "public.orders" in none.err), none
