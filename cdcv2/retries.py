@@ -59,7 +59,7 @@ RETRIES: dict[type[BaseException], RetryRule] = {
     errors.TurnError: RetryRule(_NEVER, "the program of one side is at fault"),
     errors.ViewError: RetryRule(_MENDED, "the log or the table has to be mended"),
     errors.MissingLogError: RetryRule(_MENDED, "the topic or directory has to be made"),
-    errors.UnavailableError: RetryRule(_NOW, "what does not answer may answer the next time"),
+    errors.UnavailableError: RetryRule(_MENDED, "the server has to answer again; an outage may be long"),
     errors.MissingExtraError: RetryRule(_MENDED, "the library has to be installed"),
     errors.OutputError: RetryRule(_MENDED, "room or rights for the output have to be there"),
     errors.UsageError: RetryRule(_NEVER, "the same arguments are wrong every time"),
@@ -92,7 +92,7 @@ def retry_rule(error: BaseException | None, code: Exit) -> RetryRule | None:
     None: there is nothing to start again, it has done its work.
 
     >>> retry_rule(errors.UnavailableError("Kafka does not answer"), Exit.UNABLE).retry.value
-    'now'
+    'mended'
     >>> retry_rule(KeyError("a mistake"), Exit.BUG).retry.value, retry_rule(None, Exit.DONE)
     ('never', None)
     """
