@@ -19,7 +19,7 @@ from pathlib import Path
 from time import time
 
 from cdcv2.cli.console import ResultOutput
-from cdcv2.cli.display import json_line
+from cdcv2.cli.display import age, json_line
 from cdcv2.cli.options.words import declare
 from cdcv2.control.catalogue import read_catalogue
 from cdcv2.control.entries import CatalogueEntry, EntryState
@@ -75,19 +75,6 @@ def lines_of(entry: CatalogueEntry, entries: list[CatalogueEntry], now: float) -
         tried = f", tried {entry.debt.tries} times" if entry.debt.tries > 1 else ""
         lines.append(f"  {entry.debt.reason} for {age(now - entry.debt.since)}{tried}: {entry.debt.text}")
     return lines
-
-
-def age(seconds: float) -> str:
-    """How long something is, in its greatest unit.
-
-    >>> [age(one) for one in (-1, 59.9, 60, 7300, 200000)]
-    ['0 s', '59 s', '1 min', '2 h', '2 d']
-    """
-    whole = max(0, int(seconds))
-    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
-        if whole >= size:
-            return f"{whole // size} {unit}"
-    return f"{whole} s"
 
 
 def _first(entry: CatalogueEntry, entries: list[CatalogueEntry]) -> list[str]:

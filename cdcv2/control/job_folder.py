@@ -39,18 +39,11 @@ _STARTED = declare("job.started", "a job is started, and its supervisor has not 
 
 
 class JobFolder:
-    """A supervised job by its folder, which is made if it is not there.
-
-    Raises OutputError where it cannot be.
-    """
+    """A supervised job by its folder, which its first start makes."""
 
     def __init__(self, path: Path) -> None:
         #: The folder.
         self.path = path
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise OutputError(f"{path} cannot be made: {error.strerror or error}; give another state folder") from error
 
     @property
     def events(self) -> Path:
@@ -78,6 +71,12 @@ class JobFolder:
         The command line can be read by everybody on the machine: secrets are in the environment, or in files. Raises
         OutputError where the program or the folder cannot be used.
         """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise OutputError(
+                f"{self.path} cannot be made: {error.strerror or error}; give another state folder"
+            ) from error
         with self._alone() as lock:
             if lock is None:
                 return False
@@ -101,6 +100,8 @@ class JobFolder:
 
     def alive(self) -> bool:
         """Whether the job, or a process that it left behind, holds its lock."""
+        if not self._lock.exists():
+            return False
         with self._alone() as lock:
             return lock is None
 

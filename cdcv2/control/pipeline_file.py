@@ -99,10 +99,11 @@ class SourceFields:
 
 @dataclass(frozen=True)
 class CaptureFields:
-    """A capture, with its arguments as ``cdcv2 capture`` has them."""
+    """A capture, with its arguments as ``cdcv2 capture`` has them: as ``words`` of a command line, and read."""
 
     name: str
     source: SourceFields | None
+    words: tuple[str, ...]
     arguments: argparse.Namespace = field(repr=False)
     #: Where its logs go, as the file has it.
     into: YamlNode = field(repr=False)
@@ -263,14 +264,14 @@ class _PipelineReader:
         for word, value in options.items():
             if word in known:
                 words += self._option(word, actions[word], value)
-        made = CaptureFields(name, source, argparse.Namespace(), into, options, part)
+        made = CaptureFields(name, source, tuple(words), argparse.Namespace(), into, options, part)
         try:
             arguments = parser.parse_args(words)
         except UsageError as error:
             made.fail(error)
         # What a capture names itself by where others read it.
         arguments.command_line = f"cdcv2 run {self._path}"
-        return CaptureFields(name, source, arguments, into, options, part)
+        return CaptureFields(name, source, tuple(words), arguments, into, options, part)
 
     def _reached(self, part: YamlNode, options: Mapping[str, YamlNode]) -> list[str]:
         """From where its records are read."""

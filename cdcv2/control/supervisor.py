@@ -106,6 +106,7 @@ class Supervisor:
         sight, before = folder.sight(), _status(folder)
         act, status = decide(None if plan is None else plan.request, before, sight, self._clock())
         if status != before:
+            folder.path.mkdir(parents=True, exist_ok=True)
             keep(folder.path / STATUS, status.to_plain())
         reach(_KEPT)
         if act is JobAct.START and plan is not None:

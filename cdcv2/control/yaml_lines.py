@@ -86,6 +86,12 @@ class YamlNode:
             below = node.value if node.id == "sequence" else [one for pair in node.value for one in pair]
             todo += [(one, False) for one in reversed(below)]
 
+    def written(self) -> str:
+        """What the file has here, without the values of the environment: the same text for the same settings."""
+        import yaml
+
+        return str(yaml.serialize(self._node, Dumper=yaml.SafeDumper))
+
     def made_by(self, make: Callable[[], T]) -> T:
         """What ``make`` returns; an error about its arguments is reported with the line of this part.
 

@@ -47,7 +47,8 @@ views:
 JOB_MODULES: dict[str, ModuleType] = {"capture": capture_job, "materialize": materialize, "replay": replay}
 JOBS = {name: module.parser for name, module in JOB_MODULES.items()}
 EXAMPLES = [(name, line) for name in COMMANDS for line, _ in module_of(name).EXAMPLES]
-SERVERS = ("kafka", "--source", "cdcv2 demo", "cdcv2 doctor")
+# Those of jobs start processes, which their own tests end.
+SERVERS = ("kafka", "--source", "cdcv2 demo", "cdcv2 doctor", "cdcv2 up", "cdcv2 down", "cdcv2 status")
 
 
 @pytest.fixture

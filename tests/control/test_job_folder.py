@@ -133,6 +133,7 @@ def test_a_crash_before_the_start_leaves_no_job_and_one_behind_it_leaves_one(job
 
 def test_long_files_are_put_aside_before_a_run(job: JobFolder) -> None:
     """Events and output of a year do not fill the disk: those of the run before are kept, no more."""
+    job.path.mkdir()
     job.output.write_bytes(b"x" * (LONG + 1))
     job.events.write_bytes((json.dumps({"event": "progress", "frontier": [3]}).encode() + b"\n") * 2)
     job.start(argv(job), 1, "c")
@@ -143,6 +144,7 @@ def test_long_files_are_put_aside_before_a_run(job: JobFolder) -> None:
 
 def test_a_torn_line_is_no_event_and_a_damaged_file_is_refused(job: JobFolder) -> None:
     """A kill may tear the last line. The file of the run is replaced whole: damage there is damage."""
+    job.path.mkdir()
     lines = [{"event": "progress", "frontier": [3]}, {"event": "end", "exit": 4, "retry": "later"}]
     job.events.write_text("\n".join(json.dumps(line) for line in lines) + '\n{"event": "end", "ex', "utf-8")
     (job.path / "run.json").write_text(json.dumps({"version": 1, "run": 1, "command": "c", "events_from": 0}), "utf-8")

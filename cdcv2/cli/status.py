@@ -1,0 +1,112 @@
+"""Show how the jobs of a pipeline stand: which run, how far, what holds it.
+
+A line for each capture and view of the file:
+
+  state      running; waiting: for its next start; held: for a person;
+             stopping; finished: its logs are closed; idle: never started
+  since      how long it has been in this state
+  how far    complete through which time, and how long ago the source
+             committed that; "stated N s ago": the last line of the job
+
+This command only looks. It needs no server, and no cdcv2 up that runs.
+
+Exit code 0: every job runs or is finished. Exit code 1: one does not, or no
+cdcv2 up keeps them running.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+from cdcv2.cli.console import ResultOutput
+from cdcv2.cli.display import age
+from cdcv2.cli.options.parser import OptionParser
+from cdcv2.cli.options.words import declare
+from cdcv2.cli.stop_signals import stop_signals
+from cdcv2.control.pipeline_file import read_pipeline
+from cdcv2.control.pipeline_status import JobRow, PipelineStatus, status_of
+from cdcv2.errors import UsageError
+from cdcv2.exits import Exit
+
+EXAMPLES = (
+    ("cdcv2 status shop.yaml", "now"),
+    ("cdcv2 status shop.yaml --watch", "again and again, until Ctrl-C"),
+    ("cdcv2 status shop.yaml --json", "for a program"),
+)
+
+
+def configure(parser: OptionParser) -> None:
+    """Declare the arguments."""
+    declare(parser, "file", more=": the pipeline")
+    parser.add_argument("--watch", nargs="?", type=float, const=2.0, metavar="SECONDS",
+                        help="look again after so many seconds (default: 2)")
+    declare(parser, "--json", more="one object")
+
+
+def run(args: argparse.Namespace) -> Exit:
+    """Print it, once or until a signal."""
+    if args.watch is not None and not args.watch > 0:
+        raise UsageError(f"--watch {args.watch}: it takes a number of seconds above 0")
+    pipeline = read_pipeline(args.file)
+    with ResultOutput(None) as output, stop_signals() as stopping:
+        while True:
+            status = status_of(pipeline)
+            if args.json:
+                output.line(json.dumps(status.to_plain()))
+            else:
+                if args.watch is not None and output.is_terminal:
+                    # The first column of the first line, with nothing below it.
+                    sys.stdout.write("\x1b[H\x1b[J")
+                for line in lines(status, time.time()):
+                    output.line(line)
+            sys.stdout.flush()
+            if args.watch is None or _paused(args.watch, stopping):
+                return Exit.DONE if status.well else Exit.MISSING
+
+
+def lines(status: PipelineStatus, now: float) -> Iterator[str]:
+    """The table for people; ``now`` in seconds since 1970."""
+    yield f"{status.pipeline}: " + (
+        "no cdcv2 up keeps its jobs running" if status.owner is None else f"kept running by {status.owner}"
+    )
+    width = max((len(row.name) for row in status.jobs), default=0)
+    for row in status.jobs:
+        yield f"  {row.name:<{width}}  {row.kind:<7}  {row.state:<8}  {_ago(now, row.since):>6}  {_far(row, now)}"
+        for wait in row.waits:
+            yield f"  {'':<{width}}  waits for {_wait(wait)}"
+        if row.reason is not None:
+            yield f"  {'':<{width}}  {row.reason}{f'. {row.remedy}' if row.remedy else ''}"
+            yield f"  {'':<{width}}  output: {row.output}"
+
+
+def _far(row: JobRow, now: float) -> str:
+    parts = [row.through]
+    if row.committed_at is not None:
+        parts.append(f"committed {_ago(now, row.committed_at)} ago")
+    if row.event_at is not None:
+        parts.append(f"stated {_ago(now, row.event_at)} ago")
+    return ", ".join(parts)
+
+
+def _wait(wait: object) -> str:
+    if isinstance(wait, dict):
+        return str(wait.get("text") or wait.get("what") or json.dumps(wait))
+    return str(wait)
+
+
+def _ago(now: float, then: float) -> str:
+    return age(now - then) if then else ""
+
+
+def _paused(seconds: float, stopping: Callable[[], bool]) -> bool:
+    """Wait; whether a signal came meanwhile."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if stopping():
+            return True
+        time.sleep(min(0.2, seconds))
+    return stopping()

@@ -1,0 +1,48 @@
+"""The jobs of a pipeline: one for each of its captures and views, each of them a process of its own."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from cdcv2.control.job_folder import JobFolder
+from cdcv2.control.pipeline_file import CaptureFields, Pipeline, ViewFields
+from cdcv2.control.supervisor import JobPlan
+
+#: The folder of the jobs, in a pipeline's state folder.
+JOBS = "jobs"
+
+
+def jobs_of(pipeline: Pipeline) -> list[JobPlan]:
+    """A job for each capture and view, by its name in the file.
+
+    A job is another one, and is started again, when what the file has about it changes; not when a variable of the
+    environment does.
+    """
+    parts: list[CaptureFields | ViewFields] = [*pipeline.captures.values(), *pipeline.views.values()]
+    return [JobPlan(part.name, _argv(pipeline, part), settings=_settings(pipeline, part)) for part in parts]
+
+
+def folder_of(pipeline: Pipeline) -> Path:
+    """Where the folders of its jobs are."""
+    return pipeline.state / JOBS
+
+
+def _argv(pipeline: Pipeline, part: CaptureFields | ViewFields) -> tuple[str, ...]:
+    if isinstance(part, CaptureFields):
+        words: tuple[str, ...] = ("capture", *part.words)
+    else:
+        words = ("materialize", str(pipeline.path.absolute()), f"--view={part.name}")
+    events = JobFolder(folder_of(pipeline) / part.name).events
+    return (sys.executable, "-m", "cdcv2", *words, "--follow", f"--events={events}")
+
+
+def _settings(pipeline: Pipeline, part: CaptureFields | ViewFields) -> str:
+    """All that the file has about a part, as it is written there: its variables are not filled in."""
+    texts = [part.node.written()]
+    if isinstance(part, CaptureFields) and part.source is not None:
+        texts.append(part.source.node.written())
+    if isinstance(part, ViewFields) and part.capture is not None:
+        texts.append(pipeline.captures[part.capture].into.written())
+    texts += [node.written() for name, node in pipeline.node.entries() if name in ("kafka", "rows")]
+    return "\n".join(texts)

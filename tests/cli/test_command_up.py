@@ -1,0 +1,174 @@
+"""``cdcv2 up``, ``status``, ``down``: real processes keep a lake of a log that grows, through kills of all of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdcv2.cli.main import main
+from cdcv2.control.job_folder import JobFolder
+from cdcv2.errors import MissingLogError, UsageError
+from cdcv2.exits import Exit
+from cdcv2.logs.directory import DirectoryLog
+from cdcv2.materialize.targets.lake.driver import open_lake
+from cdcv2.protocol.writer import Writer
+from cdcv2.rows.row_type import RowType
+from cdcv2.servers.processes import poll_until
+from tests.children import CDCV2
+
+ROW = RowType.load({"type": "record", "name": "row", "fields": [{"name": "id", "type": "long"}]})
+FILE = """
+pipeline: shop
+views:
+  copy:
+    logs: {items: items}
+    bindings: [{log: items, target: items, key: [id]}]
+    target: {driver: lake, folder: lake}
+    recovery_log: {recovery}
+"""
+
+
+def write(folder: Path, *times: int) -> None:
+    """A row at each time, in a log that has them up to there."""
+    log = DirectoryLog(folder / "items", ROW, create=True)
+    with Writer(log) as writer:
+        writer.extend([(ROW.row([time]), time, +1) for time in times])
+        writer.advance([times[-1] + 1])
+
+
+def rows(folder: Path) -> int:
+    """How many rows the copy has; 0 while there is none."""
+    try:
+        return len(dict(open_lake(folder / "lake").rows("items")))
+    except (MissingLogError, UsageError):  # the lake, or its table, is not there yet
+        return 0
+
+
+def status(file: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, Any]]:
+    capsys.readouterr()
+    code = main(["status", str(file), "--json"])
+    return code, json.loads(capsys.readouterr().out)
+
+
+@contextmanager
+def up(file: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
+    """The command as a process; killed at the end of the block if it still runs. Jobs are the test's to end."""
+    with subprocess.Popen([*CDCV2, "up", str(file), *words], stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Iterator[Path]:
+    """A pipeline with one view; its jobs end with the test."""
+    path = tmp_path / "shop.yaml"
+    path.write_text(FILE.replace("{recovery}", "recovery"), "utf-8")
+    yield path
+    job = JobFolder(tmp_path / "shop.state" / "jobs" / "copy")
+    if job.path.exists():
+        job.kill()
+        assert poll_until(lambda: not job.alive(), 30)
+
+
+def test_a_view_is_kept_through_kills_of_the_job_and_of_what_keeps_it(
+    tmp_path: Path, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The job outlives ``up``, which finds it again; a job that was killed is started; ``down`` ends it."""
+    write(tmp_path, 1, 2)
+    job = JobFolder(tmp_path / "shop.state" / "jobs" / "copy")
+    before = status(file, capsys)
+    with up(file) as first:
+        assert poll_until(lambda: rows(tmp_path) == 2, 60)
+        running = status(file, capsys)
+        first.send_signal(signal.SIGKILL)
+        first.wait(30)
+    orphaned = status(file, capsys)
+    write(tmp_path, 1, 2, 3)
+    assert poll_until(lambda: rows(tmp_path) == 3, 60)
+    with up(file) as second:
+        assert poll_until(lambda: status(file, capsys)[0] == 0, 60)
+        same = status(file, capsys)[1]["jobs"][0]["run"]
+        job.kill()
+        assert poll_until(lambda: status(file, capsys)[1]["jobs"][0]["run"] == 2 and job.alive(), 60)
+        write(tmp_path, 1, 2, 3, 4)
+        assert poll_until(lambda: rows(tmp_path) == 4, 60)
+        refused = subprocess.run([*CDCV2, "down", str(file)], capture_output=True, text=True, timeout=120, check=False)
+        second.send_signal(signal.SIGTERM)
+        code = second.wait(60)
+    alive = job.alive()
+    ended = main(["down", str(file)])
+
+    assert (before[0], before[1]["jobs"][0]["state"], before[1]["owner"]) == (Exit.MISSING, "idle", None)
+    assert (running[1]["jobs"][0]["state"], running[1]["owner"] is not None) == ("running", True)
+    assert (orphaned[0], orphaned[1]["owner"], orphaned[1]["jobs"][0]["alive"]) == (Exit.MISSING, None, True)
+    assert (same, code, alive, ended) == (1, Exit.DONE, True, Exit.DONE)
+    assert refused.returncode == Exit.UNABLE and f"process {second.pid}" in refused.stderr
+    assert not job.alive()
+
+
+def test_a_job_that_cannot_run_is_held_with_its_reason(
+    tmp_path: Path, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its log is of another timeline than its file states: no retry mends that. ``status`` shows what to do."""
+    write(tmp_path, 1)
+    file.write_text(FILE.replace("{recovery}", "recovery") + "    start: 5\n", "utf-8")
+    with up(file):
+        assert poll_until(lambda: status(file, capsys)[1]["jobs"][0]["state"] == "held", 60)
+    capsys.readouterr()
+    code = main(["status", str(file)])
+    text = capsys.readouterr().out
+
+    assert code == Exit.MISSING
+    assert "held" in text and "reading was to begin at" in text and "output.log" in text
+
+
+def test_once_starts_the_jobs_and_ends(tmp_path: Path, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """For a timer: a second call finds the job at work, and starts no other."""
+    write(tmp_path, 1)
+    codes = [main(["up", str(file), "--once"]), main(["up", str(file), "--once"])]
+    assert poll_until(lambda: rows(tmp_path) == 1, 60)
+    ended = main(["down", str(file)])
+
+    assert (codes, ended) == ([Exit.DONE, Exit.DONE], Exit.DONE)
+    assert capsys.readouterr().err.count("started (run") == 1
+    assert main(["up", str(file), "--once", "--stop-jobs"]) == Exit.USAGE
+
+
+def test_stop_jobs_ends_them_with_the_command(tmp_path: Path, file: Path) -> None:
+    """For a user who wants nothing left behind."""
+    write(tmp_path, 1)
+    with up(file, "--stop-jobs") as process:
+        assert poll_until(lambda: rows(tmp_path) == 1, 60)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == Exit.DONE
+
+    assert not JobFolder(tmp_path / "shop.state" / "jobs" / "copy").alive()
+
+
+def test_no_secret_is_in_what_is_kept_of_a_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Command lines can be read by every user of the machine: a password is in the environment alone."""
+    monkeypatch.setenv("COPY_PASSWORD", "open-sesame")
+    path = tmp_path / "shop.yaml"
+    target = 'target: {driver: postgres, conninfo: "host=127.0.0.1 port=1 dbname=copy password=${COPY_PASSWORD}"}'
+    text = FILE.replace("target: {driver: lake, folder: lake}", target).replace("    recovery_log: {recovery}\n", "")
+    path.write_text(text, "utf-8")
+    write(tmp_path, 1)
+    main(["up", str(path), "--once"])
+    job = JobFolder(tmp_path / "shop.state" / "jobs" / "copy")
+    assert poll_until(lambda: not job.alive(), 60)
+    main(["up", str(path), "--once"])
+    files = [one for one in (tmp_path / "shop.state").rglob("*") if one.is_file()]
+
+    assert {one.name for one in files} >= {"run.json", "status.json", "events.jsonl", "output.log"}
+    assert not [one for one in files if b"open-sesame" in one.read_bytes()]
+    assert os.environ["COPY_PASSWORD"] == "open-sesame"
