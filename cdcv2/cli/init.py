@@ -148,7 +148,7 @@ def _next(made: FirstPipeline, folder: Path) -> list[str]:
     if made.connector is None:
         steps += [
             "start the connector (Connect needs the password as PGPASSWORD, and its env provider):",
-            f"  curl -X PUT -H 'Content-Type: application/json' --data @{folder / CONNECTOR_FILE} "
+            f"  curl -X PUT -H 'Content-Type: application/json' -d @{folder / CONNECTOR_FILE} "
             f"{made.connect}/connectors/{made.name}/config",
         ]
     path = folder / PIPELINE_FILE

@@ -117,7 +117,7 @@ def _connector(
     config = _json(f"{url}/connectors/{connector.name}/config")
     if config is None:
         yield Finding(part, f"Connect has no connector {connector.name}", Health.WRONG,
-                      f"curl -X PUT -H 'Content-Type: application/json' --data @connector.json "
+                      f"curl -X PUT -H 'Content-Type: application/json' -d @connector.json "
                       f"{url}/connectors/{connector.name}/config")  # fmt: skip
         return
     recipe = next((one for found in recipes.values() for one in found if one.prefix == source.prefix), None)

@@ -112,7 +112,7 @@ def test_the_next_steps_are_named() -> None:
     lines = _next(SHOP, Path("shop"))
 
     assert ["cdcv2 init: 1 tables. Now:", "  cdcv2 run shop/pipeline.yaml --follow"] == [lines[0], lines[-1]]
-    assert any("--data @shop/connector.json http://c:8083/connectors/Shop-1/config" in line for line in lines)
+    assert any("-d @shop/connector.json http://c:8083/connectors/Shop-1/config" in line for line in lines)
 
 
 @pytest.mark.integration
