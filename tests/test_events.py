@@ -147,7 +147,8 @@ def failed(make: Callable[[], object]) -> BaseException:
     ("code", "error", "expected"),
     [
         (Exit.UNABLE, UnavailableError("Kafka does not\nanswer"),
-         {"exit": 4, "error": "UnavailableError", "reason": "Kafka does not answer", "remedy": None, "retry": "now"}),
+         {"exit": 4, "error": "UnavailableError", "reason": "Kafka does not answer", "remedy": None,
+          "retry": "mended"}),
         (Exit.UNABLE, SourceStop("a TRUNCATE", "Give --before from-state", 7),
          {"exit": 4, "error": "SourceStop", "reason": "a TRUNCATE", "remedy": "Give --before from-state",
           "retry": "mended"}),

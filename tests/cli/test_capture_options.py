@@ -140,8 +140,8 @@ def test_every_option_of_a_remap_and_of_streams_is_known() -> None:
 
 #: Options that mean the same however a capture is done.
 WITH_ALL_WAYS = {
-    "--app-name", "--follow", "--help", "--into", "--json", "--max-records", "--no-follow", "--partitions", "--rows",
-    "--spark-log", "-h",
+    "--app-name", "--events", "--follow", "--help", "--into", "--json", "--max-records", "--no-follow", "--partitions",
+    "--rows", "--spark-log", "-h",
 }
 
 

@@ -77,7 +77,7 @@ def test_a_wrong_place_is_wrong_usage(run: Run, prices: Path, words: list[str]) 
 @pytest.mark.parametrize(
     ("error", "code", "retry"),
     [
-        (UnavailableError("a server does not answer"), 4, "now"),
+        (UnavailableError("a server does not answer"), 4, "mended"),
         (KeyboardInterrupt(), 130, "never"),
         (BrokenPipeError(), 141, "mended"),
         (PermissionError(13, "Permission denied", "rows"), 4, "mended"),
