@@ -14,7 +14,10 @@ from typing import Any
 import pytest
 
 from cdcv2.cli.main import main
+from cdcv2.control.catalogue import take_catalogue
 from cdcv2.control.job_folder import JobFolder
+from cdcv2.control.owner import OwnedFolder
+from cdcv2.control.supervisor import Supervisor
 from cdcv2.errors import MissingLogError, UsageError
 from cdcv2.exits import Exit
 from cdcv2.logs.directory import DirectoryLog
@@ -142,6 +145,24 @@ def test_once_starts_the_jobs_and_ends(tmp_path: Path, file: Path, capsys: pytes
     assert (codes, ended) == ([Exit.DONE, Exit.DONE], Exit.DONE)
     assert capsys.readouterr().err.count("started (run") == 1
     assert main(["up", str(file), "--once", "--stop-jobs"]) == Exit.USAGE
+
+
+def test_one_that_was_taken_over_from_starts_nothing_more(
+    tmp_path: Path, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its lock was removed, and another owns the jobs now: it ends before its next look at them."""
+    turns = []
+
+    def turn(self: Supervisor, plans: object) -> list[object]:
+        turns.append(plans)
+        (tmp_path / "shop.state" / "owner.lock").unlink()
+        with OwnedFolder(tmp_path / "shop.state", 6.0) as folder, take_catalogue(folder, "another", 6.0):
+            return []
+
+    monkeypatch.setattr(Supervisor, "turn", turn)
+
+    assert main(["up", str(file)]) == Exit.UNABLE
+    assert len(turns) == 1
 
 
 def test_stop_jobs_ends_them_with_the_command(tmp_path: Path, file: Path) -> None:
