@@ -23,7 +23,7 @@ from cdcv2.cli.display import age, json_line
 from cdcv2.cli.options.words import declare
 from cdcv2.control.catalogue import read_catalogue
 from cdcv2.control.entries import CatalogueEntry, EntryState
-from cdcv2.control.intents import blocked_by
+from cdcv2.control.external_view import awaited, external_of
 from cdcv2.control.pipeline_file import read_pipeline
 from cdcv2.exits import Exit
 from cdcv2.store.numbered import path_to_read
@@ -46,12 +46,11 @@ def run(args: argparse.Namespace) -> Exit:
     path = path_to_read(args.place)
     folder = path if path.is_dir() else read_pipeline(args.place).state
     with read_catalogue(Path(folder)) as catalogue:
-        entries, owner = catalogue.entries(), catalogue.owner()
+        entries = catalogue.entries()
     shown = [entry for entry in entries if args.all or entry.state is not EntryState.GONE]
     with ResultOutput(None) as output:
         if args.json:
-            plain = [{**entry.to_plain(), "waits_for": _first(entry, entries)} for entry in shown]
-            output.line(json_line({"version": 1, "owner": owner, "entries": plain}))
+            output.line(json_line(external_of(Path(folder), removed=args.all)))
         else:
             for entry in shown:
                 for line in lines_of(entry, entries, time()):
@@ -68,15 +67,10 @@ def lines_of(entry: CatalogueEntry, entries: list[CatalogueEntry], now: float) -
         f"{entry.kind} {entry.name} ({entry.address}): {entry.state} for {age(now - entry.since)}, {whose}{owned}, "
         f"entry {entry.nonce}{known}"
     ]
-    waits = _first(entry, entries)
+    waits = awaited(entry, entries)
     if waits:
         lines.append(f"  waits for {', '.join(waits)}")
     if entry.debt is not None:
         tried = f", tried {entry.debt.tries} times" if entry.debt.tries > 1 else ""
         lines.append(f"  {entry.debt.reason} for {age(now - entry.debt.since)}{tried}: {entry.debt.text}")
     return lines
-
-
-def _first(entry: CatalogueEntry, entries: list[CatalogueEntry]) -> list[str]:
-    """What is done before it."""
-    return [one.shown for one in blocked_by(entry, entries)]

@@ -17,6 +17,9 @@ cdcv2 up finds them. (With --stop-jobs they end with it.) So change the file,
 end this command and start it again: only the jobs that changed are restarted.
 cdcv2 down ends the jobs, cdcv2 status shows them. One process at a time keeps
 the jobs of a pipeline; a second one fails and names that process.
+
+With --listen an HTTP API shows programs how the jobs stand, and starts held
+ones (docs/operations/api.md).
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ from cdcv2.cli.console import remark
 from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.words import declare
 from cdcv2.cli.stop_signals import stop_signals
+from cdcv2.cli.up_api import configure_api, served
 from cdcv2.control.catalogue import Catalogue, take_catalogue
 from cdcv2.control.job_folder import JobFolder
 from cdcv2.control.owner import OwnedFolder
@@ -45,6 +49,7 @@ EXAMPLES = (
     ("cdcv2 up shop.yaml", "until SIGTERM or Ctrl-C"),
     ("cdcv2 up shop.yaml --start-held orders", "and start a job that is held"),
     ("cdcv2 up shop.yaml --once", "start what should run, and end"),
+    ("cdcv2 up shop.yaml --listen", "with an API for programs"),
 )
 #: Seconds between two looks at the jobs.
 PAUSE = 0.5
@@ -57,6 +62,7 @@ def configure(parser: OptionParser) -> None:
                         help="let a held job start again; several: repeat the option")
     parser.add_argument("--once", action="store_true", help="start what should run, and end: for a timer")
     parser.add_argument("--stop-jobs", action="store_true", help="end the jobs when this command ends")
+    configure_api(parser)
 
 
 def run(args: argparse.Namespace) -> Exit:
@@ -65,7 +71,7 @@ def run(args: argparse.Namespace) -> Exit:
         raise UsageError("--once and --stop-jobs: one leaves the jobs at work, the other ends them; leave one out")
     pipeline = read_pipeline(args.file)
     plans = jobs_of(pipeline)
-    with owned(pipeline, "up") as catalogue, stop_signals() as stopping:
+    with owned(pipeline, "up") as catalogue, served(args, pipeline) as requests, stop_signals() as stopping:
         supervisor, shown = Supervisor(folder_of(pipeline)), dict[str, str]()
         for name in args.start_held:
             if not supervisor.release(name):
@@ -75,7 +81,7 @@ def run(args: argparse.Namespace) -> Exit:
             show(pipeline, "up", supervisor.turn(plans), shown)
             if args.once:
                 return Exit.DONE
-            time.sleep(PAUSE)
+            requests.take(PAUSE)
         if args.stop_jobs:
             return end_jobs(pipeline, "up", shown, patience=None)
         remark(f"cdcv2 up: ended; the jobs go on (cdcv2 down {args.file} ends them)")

@@ -1,0 +1,145 @@
+"""What the API answers: paths, methods, and errors as JSON with a reason and a remedy.
+
+::
+
+    GET  /v1/health               whether the loop that keeps the jobs makes its turns; the only path without a token
+    GET  /v1/status               as cdcv2 status --json
+    GET  /v1/jobs/NAME            one job of it
+    POST /v1/jobs/NAME/release    let a held job start again, as cdcv2 up --start-held
+    GET  /v1/external             as cdcv2 external --json
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import Any, NamedTuple
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from cdcv2.control.api.limits import BODY, BURST, HEADERS, RATE, RateLimit
+from cdcv2.errors import Cdcv2Error, UnavailableError
+from cdcv2.events import shown
+from cdcv2.suggestions import meant
+
+HEALTH = "/v1/health"
+_PATHS = "GET /v1/status, /v1/jobs/NAME, /v1/external, /v1/health; POST /v1/jobs/NAME/release"
+
+
+class ApiAnswers(NamedTuple):
+    """Where the answers come from; each may raise a Cdcv2Error, and is called in a thread that may wait.
+
+    - ``status``: of the pipeline, plain; ``external``: of its external state, plain.
+    - ``release``: let a held job start; whether it was held.
+    - ``alive``: whether the loop makes its turns; it never waits.
+    """
+
+    status: Callable[[], Mapping[str, Any]]
+    external: Callable[[], Mapping[str, Any]]
+    release: Callable[[str], bool]
+    alive: Callable[[], bool]
+
+
+def application(answers: ApiAnswers, token: str, *, limit: RateLimit | None = None) -> Starlette:
+    """The application; ``limit``: how many requests it answers (default: :data:`RATE` a second)."""
+
+    async def health(request: Request) -> Response:
+        alive = answers.alive()
+        if alive:
+            return JSONResponse({"alive": True})
+        return failure(503, "the loop of cdcv2 up makes no turns", "look what holds it; the jobs go on", alive=False)
+
+    async def status(request: Request) -> Response:
+        return JSONResponse(await run_in_threadpool(answers.status))
+
+    async def job(request: Request) -> Response:
+        return JSONResponse(await run_in_threadpool(_job, answers, request.path_params["name"]))
+
+    async def release(request: Request) -> Response:
+        name = (await run_in_threadpool(_job, answers, request.path_params["name"]))["name"]
+        return JSONResponse({"name": name, "released": await run_in_threadpool(answers.release, name)})
+
+    async def external(request: Request) -> Response:
+        return JSONResponse(await run_in_threadpool(answers.external))
+
+    return Starlette(
+        routes=[
+            Route(HEALTH, health), Route("/v1/status", status), Route("/v1/jobs/{name}", job),
+            Route("/v1/jobs/{name}/release", release, methods=["POST"]), Route("/v1/external", external),
+        ],
+        middleware=[Middleware(RequestGuard, token=token, limit=limit or RateLimit(RATE, BURST))],
+        exception_handlers={HTTPException: _refused, Cdcv2Error: _failed},
+    )  # fmt: skip
+
+
+def failure(code: int, reason: str, remedy: str, *, headers: Mapping[str, str] | None = None, **more: Any) -> Response:
+    """An error, as every path answers it."""
+    return JSONResponse({"reason": reason, "remedy": remedy, **more}, code, headers=headers)
+
+
+class RequestGuard:
+    """Refuses requests that are too many, too large, or without the token, before any other code looks at them."""
+
+    def __init__(self, app: Any, token: str, limit: RateLimit) -> None:
+        self._app, self._token, self._limit = app, token.encode(), limit
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer it, or have it answered."""
+        refusal = self._refusal(scope) if scope["type"] == "http" else None
+        await (self._app if refusal is None else refusal)(scope, receive, send)
+
+    def _refusal(self, scope: Any) -> Response | None:
+        headers: list[tuple[bytes, bytes]] = scope["headers"]
+        if sum(len(name) + len(value) for name, value in headers) > HEADERS:
+            return failure(431, f"the headers are longer than {HEADERS} bytes", "send fewer")
+        named = dict(headers)
+        if b"transfer-encoding" in named:
+            return failure(411, "the body has no stated length", "send Content-Length, or no body: no path needs one")
+        length = named.get(b"content-length", b"0")
+        if len(length) > 9 or int(length) > BODY:
+            return failure(413, f"the body is longer than {BODY} bytes", "send no body: no path needs one")
+        if scope["path"] == HEALTH:
+            return None
+        if not self._limit.allows():
+            return failure(
+                429, f"more than {RATE:g} requests a second", "ask less often", headers={"Retry-After": "1"}
+            )
+        return None if self._allowed(named.get(b"authorization")) else failure(
+            401, "the request has no token, or a wrong one",
+            "send the header Authorization: Bearer TOKEN, with the line that is in the token file of cdcv2 up",
+            headers={"WWW-Authenticate": "Bearer"},
+        )
+
+    def _allowed(self, given: bytes | None) -> bool:
+        kind, _, token = (given or b"").partition(b" ")
+        # In the same time, however many letters are right.
+        return hmac.compare_digest(token.strip(), self._token) and kind.lower() == b"bearer"
+
+
+def _job(answers: ApiAnswers, name: str) -> Any:
+    """A job of the status."""
+    jobs = {one["name"]: one for one in answers.status()["jobs"]}
+    if name not in jobs:
+        raise HTTPException(404, f"there is no job {name!r}; there are {', '.join(jobs) or 'none'}{meant(name, jobs)}")
+    return jobs[name]
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    code = error.status_code if isinstance(error, HTTPException) else 500
+    headers = error.headers if isinstance(error, HTTPException) else None
+    default = {404: "there is nothing at this path", 405: "this path has another method"}
+    detail = getattr(error, "detail", "")
+    reason = default.get(code, detail) if detail in ("", HTTPStatus(code).phrase) else detail
+    return failure(code, reason, f"ask {_PATHS}", headers=headers)
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    code = 503 if isinstance(error, UnavailableError) else 500
+    return failure(code, shown(str(error)), "the reason names what to do; then ask again", error=type(error).__name__)

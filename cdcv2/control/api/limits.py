@@ -1,0 +1,65 @@
+"""How much the API takes on, and what it refuses before anything else looks at a request."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+#: Requests that are answered in a second, on average, and at once after a pause.
+RATE, BURST = 100.0, 200.0
+#: Bytes of a request: what has no use for a body gets none that is longer; all names and values of headers.
+BODY, HEADERS = 4096, 16384
+#: Connections at once, and the seconds that one lasts: a request each, however slow the client is.
+CONNECTIONS, LIFETIME = 64, 20.0
+#: Seconds for the loop to do what is asked for. Less than a connection lasts.
+PATIENCE = 10.0
+#: Seconds for which an answer is given again, so that many questions cost no more than one.
+FRESH = 0.5
+#: Seconds without a turn of the loop after which it counts as dead.
+SILENT = 120.0
+
+
+class RateLimit:
+    """Allows ``rate`` requests a second, and ``burst`` at once after a pause. ``ticks``: seconds that only grow.
+
+    >>> now = iter([0.0, 0.0, 0.0, 0.5])
+    >>> limit = RateLimit(2.0, 1.0, ticks=lambda: next(now))
+    >>> [limit.allows() for _ in range(3)]
+    [True, False, True]
+    """
+
+    def __init__(self, rate: float, burst: float, *, ticks: Callable[[], float] = time.monotonic) -> None:
+        self._rate, self._burst, self._ticks = rate, burst, ticks
+        self._left, self._at = burst, ticks()
+
+    def allows(self) -> bool:
+        """Whether one more is allowed; if so, it counts."""
+        now = self._ticks()
+        self._left = min(self._burst, self._left + (now - self._at) * self._rate)
+        self._at = now
+        if self._left < 1.0:
+            return False
+        self._left -= 1.0
+        return True
+
+
+class RecentAnswer(Generic[T]):
+    """What a question gives, asked at most once in ``seconds`` by all together; one thread asks at a time."""
+
+    def __init__(
+        self, question: Callable[[], T], seconds: float, *, ticks: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._question, self._seconds, self._ticks = question, seconds, ticks
+        self._lock = threading.Lock()
+        self._last: tuple[float, T] | None = None
+
+    def __call__(self) -> T:
+        """The answer. Raises what the question raises, which is asked again the next time."""
+        with self._lock:
+            if self._last is None or self._ticks() - self._last[0] >= self._seconds:
+                answer = self._question()
+                self._last = self._ticks(), answer
+            return self._last[1]

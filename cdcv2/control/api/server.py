@@ -1,0 +1,111 @@
+"""The API's server: a thread of its own with a loop of its own, so that no client holds what keeps the jobs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+from typing import Any, cast
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from cdcv2.control.api.limits import CONNECTIONS, HEADERS, LIFETIME
+
+#: Seconds for requests that are being answered when the server ends, and for the thread to end.
+GRACE, ENDING = 1, 10.0
+
+
+@contextmanager
+def serving(
+    application: Any, listening: socket.socket, *, connections: int = CONNECTIONS, lifetime: float = LIFETIME
+) -> Iterator[threading.Thread]:
+    """Within the block the application is served at the socket, by the thread that is given.
+
+    ``connections``: at once; one more is refused. ``lifetime``: the seconds after which a connection is cut, whatever
+    its client does. Each connection has one request.
+    """
+    # It reports each request that is no HTTP, which any client may send without end.
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
+    server = uvicorn.Server(uvicorn.Config(
+        application, http=_connections(connections, lifetime), ws="none", lifespan="off", log_config=None,
+        access_log=False, proxy_headers=False, server_header=False, h11_max_incomplete_event_size=HEADERS,
+        headers=[("Connection", "close"), ("Cache-Control", "no-store")], timeout_graceful_shutdown=GRACE,
+    ))  # fmt: skip
+    thread = threading.Thread(target=server.run, args=([listening],), name="cdcv2 API", daemon=True)
+    thread.start()
+    try:
+        yield thread
+    finally:
+        server.should_exit = True
+        thread.join(ENDING)
+        listening.close()
+
+
+class BoundedConnection(asyncio.Protocol):
+    """A connection that ends after a while, whatever its client does, with uvicorn's own inside of it."""
+
+    def __init__(self, inner: Any, most: int, lifetime: float) -> None:
+        self._inner, self._most, self._lifetime = inner, most, lifetime
+        self._end: asyncio.TimerHandle | None = None
+        self._refused = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Serve it, or refuse it at once if there are too many."""
+        stream = cast(asyncio.Transport, transport)
+        self._end = asyncio.get_running_loop().call_later(self._lifetime, stream.abort)
+        if len(self._inner.connections) >= self._most:
+            self._refused = True
+            stream.write(_raw(503, f"{self._most} clients are connected already", "try again later"))
+            stream.close()
+            return
+        self._inner.connection_made(transport)
+
+    def data_received(self, data: bytes) -> None:
+        """More of the request."""
+        if not self._refused:
+            self._inner.data_received(data)
+
+    def eof_received(self) -> bool | None:
+        """No more of the request."""
+        return None if self._refused else self._inner.eof_received()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It has ended."""
+        if self._end is not None:
+            self._end.cancel()
+        if not self._refused:
+            self._inner.connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """The client reads more slowly than we write."""
+        if not self._refused:
+            self._inner.pause_writing()
+
+    def resume_writing(self) -> None:
+        """It has caught up."""
+        if not self._refused:
+            self._inner.resume_writing()
+
+
+def _connections(most: int, lifetime: float) -> Any:
+    """What makes the protocol of each connection, as uvicorn calls it."""
+    def made(**given: Any) -> BoundedConnection:
+        return BoundedConnection(H11Protocol(**given), most, lifetime)
+
+    return made
+
+
+def _raw(code: int, reason: str, remedy: str) -> bytes:
+    """A whole answer, where no request was read."""
+    body = json.dumps({"reason": reason, "remedy": remedy}).encode()
+    head = (
+        f"HTTP/1.1 {code} {HTTPStatus(code).phrase}\r\nContent-Type: application/json\r\n"
+        f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    )
+    return head.encode() + body
