@@ -15,7 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from cdcv2.connectors.debezium.envelope import Recipe, Record
+from cdcv2.capture.facts import Record
+from cdcv2.connectors.debezium.recipe import Recipe
 from cdcv2.rows.row_type import RowType
 
 PREFIX, SNAPSHOT_LSN = "src", 1000

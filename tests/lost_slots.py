@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from cdcv2.connectors.debezium.envelope import Record
+from cdcv2.capture.facts import Record
 from tests.keyed_connector import PREFIX, TABLES, Place, Sent, delivered, lived
 from tests.keyed_connector import _image, _put, _statement  # the same life, gone on with
 from tests.timelines import NOTIFICATIONS, notified

@@ -25,7 +25,7 @@ from cdcv2.capture.run.database import Database
 from cdcv2.capture.run.on_remap import SharedCapture, run
 from cdcv2.capture.run.table_writers import TableWriters
 from cdcv2.capture.topics import TopicExtents
-from cdcv2.connectors.debezium.envelope import Recipe
+from cdcv2.connectors.debezium.recipe import Recipe
 from cdcv2.errors import ForgottenError, UnavailableError
 from cdcv2.protocol.log import Entry, Position, Positions
 from cdcv2.protocol.messages import Message

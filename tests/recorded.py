@@ -17,8 +17,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from cdcv2.capture.facts import End, SnapshotRow
-from cdcv2.connectors.debezium.envelope import Fact, Recipe, Record, classify
+from cdcv2.capture.facts import End, Fact, Record, SnapshotRow
+from cdcv2.connectors.debezium.recipe import Recipe
 from cdcv2.connectors.dump_files import DumpedTopics
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.messages import Message
@@ -49,7 +49,7 @@ def facts(run: str, before: str = "from-envelope") -> dict[tuple[str, int], list
     """Each partition's records with what they say, so that many tests need not parse them again."""
     how = recipe(run, before=before)
     return {
-        place: [(record, classify(record, how)) for record in records]
+        place: [(record, how.fact(record)) for record in records]
         for place, records in dump(run).partitions().items()
     }
 

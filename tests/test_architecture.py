@@ -29,26 +29,27 @@ IMPORTS = {
     "timeline": "core protocol",
     "logs": "core protocol store rows timeline",
     "capture": "core protocol rows timeline",
-    "connectors": "core protocol store rows logs capture",
+    "connectors.debezium": "core protocol store rows logs capture",
+    "connectors": "core protocol store rows logs capture connectors.debezium",
     "capture.run": "core protocol store rows timeline logs capture connectors",
     "materialize.protocol": "core rows",
     "views": "core protocol rows materialize.protocol",
     "materialize": "core protocol store rows materialize.protocol views",
     "materialize.targets": "core protocol store rows logs materialize.protocol views materialize",
-    "cli.options": "core protocol store rows timeline logs connectors capture.run",
+    "cli.options": "core protocol store rows timeline logs capture connectors capture.run",
     "spark": (
         "core protocol store rows timeline logs capture connectors capture.run views "
         "materialize.protocol materialize materialize.targets cli.options"
     ),
     "servers": "",
     "testing": "core protocol rows views materialize.protocol materialize",
-    "demo": "core protocol rows timeline logs capture connectors materialize.targets servers",
+    "demo": "core protocol rows timeline logs capture connectors.debezium materialize.targets servers",
     "control": (
-        "core protocol store rows logs connectors views materialize.protocol materialize materialize.targets "
-        "cli.options"
+        "core protocol store rows logs capture connectors.debezium views materialize.protocol materialize "
+        "materialize.targets cli.options"
     ),
     "cli": (
-        "core protocol store rows timeline logs capture connectors capture.run views "
+        "core protocol store rows timeline logs capture connectors.debezium connectors capture.run views "
         "materialize.protocol materialize materialize.targets cli.options control demo"
     ),
 }

@@ -23,7 +23,8 @@ from cdcv2.capture.run.database import Database
 from cdcv2.capture.run.on_remap import SharedCapture
 from cdcv2.capture.run.table_writers import TableWriters
 from cdcv2.capture.topics import TopicExtents
-from cdcv2.connectors.debezium.envelope import Recipe, classify
+from cdcv2.connectors.debezium.envelope import classify
+from cdcv2.connectors.debezium.recipe import Recipe
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import SourceStop
 from cdcv2.logs.memory import MemoryLog
@@ -119,18 +120,18 @@ class EncodedOnce(OpenRecordCodec):
         return ENCODED[held]
 
 
-def parsed(record: Record, how: Recipe) -> Fact:
+def parsed(how: Recipe, record: Record) -> Fact:
     """What a record says, parsed once."""
     at = how.prefix, how.before, record.position
     if at not in KNOWN:
-        KNOWN[at] = classify(record, how)
+        KNOWN[at] = classify(how, record)
     return KNOWN[at]
 
 
 @contextmanager
 def made_once() -> Iterator[None]:
     """Within the block, nothing of the runs is parsed or encoded twice."""
-    with mock.patch.object(database, "classify", parsed), mock.patch.object(database, "OpenRecordCodec", EncodedOnce):
+    with mock.patch.object(Recipe, "fact", parsed), mock.patch.object(database, "OpenRecordCodec", EncodedOnce):
         yield
     KNOWN.clear()
     ENCODED.clear()

@@ -12,42 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from cdcv2.capture.commit_transactions import CommitTransactions
+from cdcv2.capture.connector import CaptureRecipe
 from cdcv2.capture.contradictions import Contradiction
 from cdcv2.capture.evidence import SourceEvidence, Span
 from cdcv2.capture.release import Release
 from cdcv2.core.antichain import Antichain
 from cdcv2.protocol.log import Place
 from cdcv2.timeline.positions import of_topics
-
-
-class CaptureRecipe(Protocol):
-    """What is captured: the recipe's tables and snapshot."""
-
-    @property
-    def tables(self) -> Mapping[str, object]:
-        """Those to capture."""
-
-    @property
-    def snapshot(self) -> str:
-        """``initial`` or ``none``."""
-
-    @property
-    def notification_topic(self) -> str | None:
-        """The topic that states how many rows a snapshot has; None: there is none."""
-
-    @property
-    def resnapshots(self) -> tuple[int, ...]:
-        """The LSNs of declared resnapshots."""
-
-    @property
-    def empty(self) -> frozenset[str]:
-        """Tables that were empty at the snapshot, as the user states."""
-
-    def table(self, topic: str) -> str | None:
-        """The table whose rows the topic has; None: it is another topic."""
-
-    def topics(self) -> Iterable[str]:
-        """All that are read."""
 
 
 class CaptureClock(Protocol):
@@ -112,7 +83,7 @@ class CaptureEngine:
     ``evidence`` compares the topics with the logs, if no state shows that they belong together.
 
     >>> from cdcv2.capture.open_rows import OpenRows
-    >>> from cdcv2.connectors.debezium.envelope import Recipe
+    >>> from cdcv2.connectors.debezium.recipe import Recipe
     >>> from cdcv2.rows.row_type import RowType
     >>> kind = RowType({"type": "record", "name": "t", "fields": [{"name": "id", "type": "int"}]})
     >>> engine = CaptureEngine(

@@ -174,3 +174,22 @@ class IgnoredRecord(NamedTuple):
 Fact: TypeAlias = Union[
     RowFact, PartialChangeFact, SnapshotRow, Begin, End, Truncate, UnfitRow, Notification, IgnoredRecord
 ]
+
+
+class UpdateRecord(NamedTuple):
+    """The multiplicity of a row changes at a time."""
+
+    row: Any
+    time: int
+    diff: int
+
+
+class BoundRecord(NamedTuple):
+    """The topic is complete before a time: ``rows`` updates are there in all, or (None) no other one follows."""
+
+    before: int
+    rows: int | None
+
+
+#: What a record of a stream topic is.
+StreamFact: TypeAlias = Union[UpdateRecord, BoundRecord]

@@ -47,6 +47,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from cdcv2.capture.connector import DatabaseConnector
 from cdcv2.capture.facts import Record
 from cdcv2.capture.release import WaitReason
 from cdcv2.capture.run.commit_times import Capture
@@ -58,6 +59,7 @@ from cdcv2.capture.run.request import together
 from cdcv2.capture.run.state_file import MEMORY_FILE, StateFile
 from cdcv2.capture.run.waits import capture_waits, unread_waits
 from cdcv2.capture.topics import Item, Topics
+from cdcv2.capture.topics_check import check_dumped, check_meet
 from cdcv2.cli.console import ResultOutput, remark
 from cdcv2.cli.display import json_line
 from cdcv2.cli.logs import kafka_client
@@ -69,8 +71,6 @@ from cdcv2.cli.shared_capture import run_shared
 from cdcv2.cli.stop_signals import stop_signals
 from cdcv2.cli.stream_capture import run_streams
 from cdcv2.completeness import committed_text, through_text
-from cdcv2.connectors.debezium.envelope import Recipe, classify
-from cdcv2.connectors.debezium.topics_check import check_dumped, check_meet, unnotified
 from cdcv2.connectors.dump_files import DumpedTopics, absent
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ForeignStateError, MissingLogError, UsageError
@@ -173,11 +173,11 @@ def _directory(address: LogAddress) -> Path:
     return folder
 
 
-def _try_first(topics: Topics, recipe: Recipe, *, follow: bool) -> None:
+def _try_first(topics: Topics, recipe: DatabaseConnector, *, follow: bool) -> None:
     """Raise what the topics raise when they are read from their start, and what their first record is refused with."""
     for item in topics.read({}, follow=follow):
         if isinstance(item, Record):
-            classify(item, recipe)
+            recipe.fact(item)
             return
         if item is None and follow:
             return
@@ -193,14 +193,14 @@ def _stated(capture: Capture) -> Antichain:
     return Antichain([0]) if frontier is None or frontier == Antichain([1]) else frontier
 
 
-def _waits(capture: Capture, topics: Topics, recipe: Recipe) -> WaitReason:
+def _waits(capture: Capture, topics: Topics, recipe: DatabaseConnector) -> WaitReason:
     """Why nothing more can be released; a snapshot whose notifications have no topic waits for that."""
     waiting = capture.waits()
-    lacks = unnotified(recipe, topics.known_topics()) if waiting.what == "snapshot" else None
+    lacks = recipe.unnotified(topics.known_topics()) if waiting.what == "snapshot" else None
     return waiting if lacks is None else replace(waiting, text=lacks)
 
 
-def _far(capture: Capture, topics: Topics, recipe: Recipe) -> str:
+def _far(capture: Capture, topics: Topics, recipe: DatabaseConnector) -> str:
     """How far one is that follows, and what it waits for."""
     through = through_text(_stated(capture))
     unread = topics.unread()
@@ -208,7 +208,7 @@ def _far(capture: Capture, topics: Topics, recipe: Recipe) -> str:
     return f"{through}: {capture.counters.transactions} transactions, {capture.counters.rows} rows; {waits}"
 
 
-def _state(capture: Capture, topics: Topics, recipe: Recipe) -> JobProgress:
+def _state(capture: Capture, topics: Topics, recipe: DatabaseConnector) -> JobProgress:
     """The same for programs."""
     unread, hindered = topics.unread(), topics.waits()
     if hindered is not None:
@@ -247,7 +247,7 @@ class _WatchedTopics:
             yield item
 
 
-def _logs(recipe: Recipe, into: Path, memory: StateFile) -> dict[str, DirectoryLog]:
+def _logs(recipe: DatabaseConnector, into: Path, memory: StateFile) -> dict[str, DirectoryLog]:
     """The logs; they are made unless the state knows them: a removed log must not come back as a new one."""
     known = memory.load() is not None
     try:
@@ -260,7 +260,7 @@ def _logs(recipe: Recipe, into: Path, memory: StateFile) -> dict[str, DirectoryL
         ) from error
 
 
-def _topics(args: argparse.Namespace, recipe: Recipe) -> Topics:
+def _topics(args: argparse.Namespace, recipe: DatabaseConnector) -> Topics:
     if from_kafka(args):
         from cdcv2.connectors.kafka_topics import KafkaTopics
 

@@ -11,10 +11,10 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
+from cdcv2.capture.connector import DatabaseConnector
 from cdcv2.capture.facts import Record
 from cdcv2.capture.topics import Item, PartitionPosition, Ranges
-from cdcv2.connectors.debezium.envelope import Recipe
-from cdcv2.connectors.debezium.topics_check import listed
+from cdcv2.capture.topics_check import listed
 from cdcv2.connectors.kafka_ranges import KafkaRanges, check_not_compacted
 from cdcv2.errors import MissingLogError, UnavailableError, UnsafeTopicError
 from cdcv2.logs.kafka_topics import spans
@@ -35,7 +35,7 @@ class KafkaTopics:
     UnavailableError when no broker answers at the start, or, not following, later.
     """
 
-    def __init__(self, client: Client, recipe: Recipe) -> None:
+    def __init__(self, client: Client, recipe: DatabaseConnector) -> None:
         self._client, self._recipe = client, recipe
         self._consumer: Any = None
         # Partitions that are read, from the first offset that was never read before, and those that must wait.
@@ -96,8 +96,7 @@ class KafkaTopics:
         if transactions in there:
             return None
         return (
-            f"there is no topic {transactions!r} at {self._client.bootstrap}. The connector makes it with the first "
-            "transaction after its start, if it has provide.transaction.metadata=true; or the prefix is wrong. "
+            f"there is no topic {transactions!r} at {self._client.bootstrap}. {self._recipe.first_transaction}. "
             f"{listed(self._recipe.prefix, there)}"
         )
 

@@ -14,39 +14,20 @@ behind what it counts. One without it is about what follows, so the topic must h
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeAlias, Union
+from typing import Any
 
-from cdcv2.capture.facts import Record
+from cdcv2.capture.facts import BoundRecord, Record, StreamFact, UpdateRecord
 from cdcv2.connectors.plain import PlainRows, columns, no_row
 from cdcv2.core.order import MAX_TIME
 from cdcv2.errors import DecodeError, UsageError
 from cdcv2.rows.plain import int_from_plain
-from cdcv2.rows.row_type import Row, RowType
+from cdcv2.rows.row_type import RowType
 
 #: The columns of a record that states a bound.
 BEFORE, ROWS = "complete_before", "rows"
 #: The columns that an update has beside those of its row, unless others are named.
 TIME, DIFF = "time", "diff"
 _DIFFS = 2**63
-
-
-class UpdateRecord(NamedTuple):
-    """The multiplicity of a row changes at a time."""
-
-    row: Row
-    time: int
-    diff: int
-
-
-class BoundRecord(NamedTuple):
-    """The topic is complete before a time: ``rows`` updates are there in all, or (None) no other one follows."""
-
-    before: int
-    rows: int | None
-
-
-#: What a record of a stream topic is.
-StreamFact: TypeAlias = Union[UpdateRecord, BoundRecord]
 
 
 class StreamRecords:
@@ -92,13 +73,12 @@ class StreamRecords:
             raise no_row(record, f"column {diff!r}: {by!r:.40} is no diff, a number of 64 bits other than 0")
         return UpdateRecord(self._rows.row_of(record, plain), at, by)
 
-
-def several_partitions(record: Record) -> DecodeError:
-    """The error for a bound without rows in a topic that has more than one partition."""
-    return no_row(
-        record, f"a bound without {ROWS!r} is about what follows, and the topic has several partitions, which have no "
-        "order: state the number of rows, or make the topic with one partition"
-    )
+    def several_partitions(self, record: Record) -> DecodeError:
+        """The error for a bound without rows in a topic that has more than one partition."""
+        return no_row(
+            record, f"a bound without {ROWS!r} is about what follows, and the topic has several partitions, which have "
+            "no order: state the number of rows, or make the topic with one partition"
+        )
 
 
 def _bound(record: Record, plain: dict[str, Any]) -> BoundRecord:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from cdcv2.connectors.debezium.envelope import Recipe
-from cdcv2.connectors.debezium.topics_check import unmet
+from cdcv2.capture.connector import DatabaseConnector
 from cdcv2.control.findings import Finding, Health, judged
 from cdcv2.logs.kafka_topics import Topic
 
@@ -26,7 +25,7 @@ _DEFAULTS = {
 
 
 def connector_findings(
-    part: str, config: Mapping[str, Any], recipe: Recipe | None, *, slot: str | None, publication: str | None
+    part: str, config: Mapping[str, Any], recipe: DatabaseConnector | None, *, slot: str | None, publication: str | None
 ) -> Iterator[Finding]:
     """What is found of a connector's settings; ``recipe`` is that of the capture of its topics."""
     for name, demanded in _DEMANDED.items():
@@ -73,10 +72,10 @@ def version_finding(part: str, plugins: Sequence[Mapping[str, Any]]) -> Finding:
 
 
 def topics_findings(
-    part: str, recipe: Recipe, there: set[str], describe: Callable[[str], Topic]
+    part: str, recipe: DatabaseConnector, there: set[str], describe: Callable[[str], Topic]
 ) -> Iterator[Finding]:
     """What is found of the topics of a capture; ``describe`` asks the cluster for one of those ``there``."""
-    doubt = unmet(recipe, there)
+    doubt = recipe.unmet(there)
     if doubt is not None:
         yield Finding(part, doubt, Health.WRONG, "name the tables that the connector has")
     single = {recipe.transaction_topic, recipe.notification_topic}

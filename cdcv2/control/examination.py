@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing
 from typing import Any
 
+from cdcv2.capture.connector import FROM_STATE, DatabaseConnector
 from cdcv2.cli.options.capture import recipe_of
 from cdcv2.cli.options.remap_capture import capture_request
-from cdcv2.connectors.debezium.envelope import FROM_STATE, Recipe
 from cdcv2.control.connector_findings import connector_findings, state_findings, topics_findings, version_finding
 from cdcv2.control.findings import Finding, Health, guarded, judged
 from cdcv2.control.pipeline_check import check_view_of, row_types
@@ -32,7 +32,7 @@ _SHARE, _BYTES = 0.1, 5_000_000_000
 
 def examine(pipeline: Pipeline) -> Iterator[Finding]:
     """Every finding, part by part; a part that cannot be looked at is wrong, and the others are looked at."""
-    recipes: dict[str, list[Recipe]] = {}
+    recipes: dict[str, list[DatabaseConnector]] = {}
     for capture in pipeline.captures.values():
         found = list(guarded(f"capture {capture.name}", _capture(capture, recipes)))
         yield from found
@@ -47,13 +47,13 @@ def examine(pipeline: Pipeline) -> Iterator[Finding]:
     yield from _disks(pipeline)
 
 
-def _capture(capture: CaptureFields, recipes: dict[str, list[Recipe]]) -> Iterator[Finding]:
+def _capture(capture: CaptureFields, recipes: dict[str, list[DatabaseConnector]]) -> Iterator[Finding]:
     types = row_types(capture)
     recipes[capture.name] = _recipes(capture)
     yield Finding(f"capture {capture.name}", f"{len(types)} tables, of the row types in {capture.arguments.rows}")
 
 
-def _recipes(capture: CaptureFields) -> list[Recipe]:
+def _recipes(capture: CaptureFields) -> list[DatabaseConnector]:
     """What it captures of databases."""
     if capture.arguments.stream:
         return []
@@ -104,7 +104,7 @@ def _source(pipeline: Pipeline, source: SourceFields) -> Iterator[Finding]:
 
 
 def _connector(
-    pipeline: Pipeline, source: SourceFields, recipes: Mapping[str, list[Recipe]]
+    pipeline: Pipeline, source: SourceFields, recipes: Mapping[str, list[DatabaseConnector]]
 ) -> Iterator[Finding]:
     part, connector = f"connector of {source.name}", source.connector
     if connector is None or connector.url is None:
@@ -142,7 +142,7 @@ def _json(url: str) -> Any:
         ) from None
 
 
-def _topics(pipeline: Pipeline, capture: CaptureFields, recipes: list[Recipe]) -> Iterator[Finding]:
+def _topics(pipeline: Pipeline, capture: CaptureFields, recipes: list[DatabaseConnector]) -> Iterator[Finding]:
     bootstrap, config = pipeline.kafka
     client = Client(bootstrap, config, patience=_PATIENCE)
     there = set(client.request("Kafka", lambda: client.admin.list_topics(timeout=_PATIENCE)).topics)

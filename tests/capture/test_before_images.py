@@ -12,7 +12,7 @@ from cdcv2.capture.before_images import Content, Contents
 from cdcv2.capture.facts import End, PartialChange, PartialChangeFact, PartialImage, Record, UnfitRow
 from cdcv2.capture.run.commit_times import Capture
 from cdcv2.capture.table_content import UnknownChange
-from cdcv2.connectors.debezium.envelope import Recipe, classify
+from cdcv2.connectors.debezium.recipe import Recipe
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import RefusedError, SourceStop, UsageError
 from cdcv2.protocol.log import Position
@@ -225,7 +225,7 @@ def tell(op: str, before: Any, after: Any, named: Any = None, recipe: Recipe = R
                    "sequence": '["1000","1040"]'},
     }
     raw = None if named is None else json.dumps(named).encode()
-    return classify(Record(TOPIC, 1, 17, raw, json.dumps(value).encode()), recipe)
+    return recipe.fact(Record(TOPIC, 1, 17, raw, json.dumps(value).encode()))
 
 
 def image(number: int | None, name: str | None = None, size: float | None = None) -> dict[str, Any]:

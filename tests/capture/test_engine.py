@@ -12,7 +12,8 @@ import pytest
 from cdcv2.capture.commit_transactions import CommitTransactions
 from cdcv2.capture.contradictions import two_rows, two_snapshot_rows
 from cdcv2.capture.engine import CaptureEngine, LogsState
-from cdcv2.connectors.debezium.envelope import FROM_STATE, Recipe
+from cdcv2.capture.connector import FROM_STATE
+from cdcv2.connectors.debezium.recipe import Recipe
 from cdcv2.errors import ForeignStateError
 from cdcv2.logs.release_times import Clock, ReleaseTimes
 from cdcv2.protocol.log import Place

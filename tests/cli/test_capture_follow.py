@@ -17,11 +17,11 @@ from cdcv2 import events
 from cdcv2.capture.facts import Record
 from cdcv2.capture.run import remap_loop
 from cdcv2.capture.topics import Item, TopicExtents
+from cdcv2.capture.topics_check import check_meet
 from cdcv2.cli import capture, shared_capture
 from cdcv2.cli.progress import Lines
 from cdcv2.connectors import kafka_ranges, kafka_topics
-from cdcv2.connectors.debezium.envelope import Recipe
-from cdcv2.connectors.debezium.topics_check import check_meet, unmet, unnotified
+from cdcv2.connectors.debezium.recipe import Recipe
 from cdcv2.errors import MissingLogError
 from cdcv2.event_stream import read_events
 from cdcv2.protocol.log import Place
@@ -293,7 +293,7 @@ RECIPE = Recipe("src", {"public.t": RowType(ROW)}, notification_topic="notes")
 ])  # fmt: skip
 def test_tables_and_topics_that_do_not_meet_are_named(topics: list[str], said: str | None) -> None:
     """With what there is on both sides; where a table's topic may still come, the capture goes on."""
-    doubt = unmet(RECIPE, topics)
+    doubt = RECIPE.unmet(topics)
     assert (said is None, True) == (doubt is None, (said or "") in (doubt or ""))
     reported: list[str] = []
     check_meet(RECIPE, [*topics, "notes"], follow=True, remark=reported.append)
@@ -318,7 +318,7 @@ def test_a_snapshot_is_not_begun_without_the_topic_of_its_notifications(
     reported: list[str] = []
     check_meet(how, topics, follow=True, remark=reported.append, begun=False)
     check_meet(how, topics, follow=False, remark=reported.append)
-    said = unnotified(how, topics)
+    said = how.unnotified(topics)
     assert ([] if said is None else [said, said]) == reported
     assert (more is None, True) == (said is None, (more or "") in (said or ""))
     if said is not None:

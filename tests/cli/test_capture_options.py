@@ -11,7 +11,8 @@ import pytest
 from cdcv2.cli.main import parser_of
 from cdcv2.cli.options import capture_ways
 from cdcv2.cli.options.capture import recipe_of
-from cdcv2.connectors.debezium.envelope import FROM_STATE, Recipe
+from cdcv2.capture.connector import FROM_STATE
+from cdcv2.connectors.debezium.recipe import Recipe
 from cdcv2.errors import UsageError
 from cdcv2.rows.row_type import RowType
 from cdcv2.spark.capture import job

@@ -12,7 +12,7 @@ import pytest
 from cdcv2.capture.facts import (
     Begin, End, IgnoredRecord, Notification, Record, RowFact, SnapshotRow, Truncate, UnfitRow,
 )
-from cdcv2.connectors.debezium.envelope import Recipe, classify
+from cdcv2.connectors.debezium.recipe import Recipe
 from cdcv2.connectors.debezium.images import ImageReader
 from cdcv2.errors import DecodeError, UsageError
 from cdcv2.protocol.log import Position
@@ -52,7 +52,7 @@ def record(body: Any, *, topic: str = TOPIC, key: Any = None) -> Record:
 
 def said(body: Any, *, topic: str = TOPIC, key: Any = None, recipe: Recipe = RECIPE) -> Any:
     """What the record says."""
-    return classify(record(body, topic=topic, key=key), recipe)
+    return recipe.fact(record(body, topic=topic, key=key))
 
 
 def row(**changes: Any) -> Any:
@@ -119,7 +119,7 @@ def test_what_says_nothing(topic: str, body: Any, why: str) -> None:
     """Tombstones, messages, heartbeats, and what belongs to others."""
     value = body if isinstance(body, bytes) else None if body is None else json.dumps(body).encode()
     of = "x" if why == "notification of another connector" else None
-    assert IgnoredRecord(why, of) == classify(Record(topic, 0, 0, None, value), RECIPE)
+    assert IgnoredRecord(why, of) == RECIPE.fact(Record(topic, 0, 0, None, value))
 
 
 # -- transactions and notifications
@@ -374,7 +374,7 @@ def test_an_infinite_date_in_an_array_is_that_of_the_stream() -> None:
 def test_a_foreign_record_is_named_with_its_place(topic: str, value: bytes, reason: str) -> None:
     """Topic, partition and offset: somebody has to go and look."""
     with pytest.raises(DecodeError) as caught:
-        classify(Record(topic, 1, 17, None, value), RECIPE)
+        RECIPE.fact(Record(topic, 1, 17, None, value))
     assert reason in str(caught.value)
     assert f"{topic}[1]@17" in str(caught.value)
     assert value == caught.value.raw
@@ -384,7 +384,7 @@ def test_a_foreign_key_is_named_too() -> None:
     """A delete needs it, to see whether its old row is whole."""
     value = json.dumps(envelope("d", before=ROW)).encode()
     with pytest.raises(DecodeError, match="^not a record of the connector at .*: its key is no JSON"):
-        classify(Record(TOPIC, 1, 17, b"\x00", value), RECIPE)
+        RECIPE.fact(Record(TOPIC, 1, 17, b"\x00", value))
 
 
 # -- the recipe
@@ -431,7 +431,7 @@ def test_every_recorded_row_is_understood(run: str, rows: int) -> None:
 def test_every_update_with_default_identity_is_refused() -> None:
     """1613 updates without an old row, but for those of the table that has FULL."""
     how = recipe("clean_default")
-    facts_of = [classify(record, how) for record in dump("clean_default").read()]
+    facts_of = [how.fact(record) for record in dump("clean_default").read()]
     refused = [fact for fact in facts_of if isinstance(fact, UnfitRow)]
     assert all("REPLICA IDENTITY FULL" in fact.remedy for fact in refused)
     whole = {fact.table for fact in facts_of if isinstance(fact, RowFact) and fact.op in "ud"}

@@ -15,7 +15,7 @@ from cdcv2.capture.run.loop import run
 from cdcv2.capture.run.state_file import StateFile
 from cdcv2.capture.topics import PartitionPosition
 from cdcv2.connectors import kafka_topics
-from cdcv2.connectors.debezium.envelope import Recipe
+from cdcv2.connectors.debezium.recipe import Recipe
 from cdcv2.connectors.kafka_topics import KafkaTopics
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import MissingLogError, SourceStop, UnavailableError, UnsafeTopicError

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cdcv2.capture.topics import PartitionPosition
-from cdcv2.connectors.debezium.envelope import Recipe
+from cdcv2.connectors.debezium.recipe import Recipe
 from cdcv2.connectors.kafka_topics import KafkaTopics
 from cdcv2.protocol.log import Place
 from cdcv2.rows.row_type import RowType

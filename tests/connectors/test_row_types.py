@@ -10,7 +10,7 @@ import pytest
 
 from cdcv2.capture.facts import RowFact, SnapshotRow, UnfitRow
 from cdcv2.connectors.debezium import postgres_catalogue
-from cdcv2.connectors.debezium.envelope import Recipe, classify
+from cdcv2.connectors.debezium.recipe import Recipe
 from cdcv2.connectors.debezium.row_types import row_type_from_envelope, row_types_in, without_sources
 from cdcv2.errors import MalformedError, RefusedError, UsageError
 from cdcv2.rows.row_type import RowType
@@ -38,7 +38,7 @@ def test_a_row_type_from_the_envelope_takes_every_recorded_row() -> None:
     found = row_types_in(dump("edge", "topics_edgeall").read(), "edgeall")
     assert {"public.nopk", "public.types_t"} == found.keys()
     how = Recipe("edgeall", {table: RowType(schema) for table, schema in found.items()})
-    facts = [classify(record, how) for record in dump("edge", "topics_edgeall").read()]
+    facts = [how.fact(record) for record in dump("edge", "topics_edgeall").read()]
     refused = [fact.reason for fact in facts if isinstance(fact, UnfitRow)]
     # The run had REPLICA IDENTITY DEFAULT at first; later a column was added to each table, and one dropped.
     assert all("old values" in reason or "large value" in reason or "columns" in reason for reason in refused)

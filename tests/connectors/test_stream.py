@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cdcv2.capture.facts import Record
-from cdcv2.connectors.stream import BoundRecord, StreamRecords, UpdateRecord
+from cdcv2.capture.facts import BoundRecord, Record, UpdateRecord
+from cdcv2.connectors.stream import StreamRecords
 from cdcv2.errors import DecodeError, UsageError
 from cdcv2.rows.row_type import RowType
 

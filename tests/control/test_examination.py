@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cdcv2.connectors.debezium.config import JSON_CONVERTERS, debezium_config
-from cdcv2.connectors.debezium.envelope import Recipe
+from cdcv2.connectors.debezium.recipe import Recipe
 from cdcv2.control.connector_findings import connector_findings, state_findings, topic_findings, version_finding
 from cdcv2.control.findings import Finding, Health, guarded
 from cdcv2.control.source_findings import server_findings

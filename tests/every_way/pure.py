@@ -21,7 +21,8 @@ from cdcv2.capture.run.loop import run
 from cdcv2.capture.run.on_remap import SharedCapture
 from cdcv2.capture.run.table_writers import TableWriters
 from cdcv2.capture.topics import TopicExtents
-from cdcv2.connectors.debezium.envelope import FROM_ENVELOPE, FROM_STATE, Recipe
+from cdcv2.capture.connector import FROM_ENVELOPE, FROM_STATE
+from cdcv2.connectors.debezium.recipe import Recipe
 from cdcv2.errors import Cdcv2Error, SourceStop, UnsafeTopicError
 from cdcv2.logs.description import LogDescription
 from cdcv2.logs.memory import MemoryLog

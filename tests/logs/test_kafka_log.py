@@ -13,7 +13,7 @@ import pytest
 from cdcv2.capture.facts import End
 from cdcv2.capture.run.commit_times import Capture
 from cdcv2.cli.at_option import time_at
-from cdcv2.connectors.debezium.envelope import Recipe
+from cdcv2.connectors.debezium.recipe import Recipe
 from cdcv2.errors import (
     DecodeError,
     ForeignStateError,

@@ -11,7 +11,9 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from cdcv2.connectors.debezium.envelope import FROM_STATE, Recipe, Record
+from cdcv2.capture.connector import FROM_STATE
+from cdcv2.capture.facts import Record
+from cdcv2.connectors.debezium.recipe import Recipe
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.protocol.messages import Message
 from cdcv2.rows.row_type import RowType

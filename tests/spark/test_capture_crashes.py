@@ -15,9 +15,9 @@ from pyspark.sql import SparkSession
 
 from cdcv2 import failpoints
 from cdcv2.capture import release_order
-from cdcv2.capture.facts import SnapshotRow
+from cdcv2.capture.facts import Record, SnapshotRow
 from cdcv2.capture.run.commit_times import Capture
-from cdcv2.connectors.debezium.envelope import Recipe, Record, classify
+from cdcv2.connectors.debezium.recipe import Recipe
 from cdcv2.errors import ForeignStateError, LogFinishedError, MissingLogError, ResumeError
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.protocol.messages import Message, Progress, Updates
@@ -48,7 +48,7 @@ def how() -> Recipe:
 def records() -> list[Record]:
     """The first records that arrived, after the notifications that the connector would have sent."""
     arrived = list(dump(RUN).read())[:RECORDS]
-    facts = [classify(record, how()) for record in arrived]
+    facts = [how().fact(record) for record in arrived]
     scanned = Counter(fact.table for fact in facts if isinstance(fact, SnapshotRow))
     said: list[tuple[str, dict[str, str]]] = [("STARTED", {})]
     said += [

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from cdcv2.connectors.debezium.envelope import Recipe, Record
+from cdcv2.capture.facts import Record
+from cdcv2.connectors.debezium.recipe import Recipe
 from cdcv2.errors import SourceStop
 from cdcv2.rows.row_type import RowType
 from tests.spark.capturing import CaptureRun, dump_into, facts_of

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from cdcv2.connectors.debezium.envelope import Record
+from cdcv2.capture.facts import Record
 from cdcv2.errors import MalformedError, UnsafeTopicError
 from cdcv2.protocol.log import Place
 from cdcv2.spark.capture.batch_facts import BatchFacts, PartitionSpan, Screen, merged, ranges

@@ -20,7 +20,9 @@ from pyspark.sql import SparkSession
 from cdcv2 import failpoints
 from cdcv2.capture import release_order
 from cdcv2.capture.run.commit_times import Capture as PureCapture
-from cdcv2.connectors.debezium.envelope import FROM_ENVELOPE, FROM_STATE, Recipe, Record
+from cdcv2.capture.connector import FROM_ENVELOPE, FROM_STATE
+from cdcv2.capture.facts import Record
+from cdcv2.connectors.debezium.recipe import Recipe
 from cdcv2.errors import Cdcv2Error, ForeignStateError, MissingLogError, SourceStop, UnavailableError, UnsafeTopicError
 from cdcv2.logs.description import LogDescription
 from cdcv2.logs.kafka import KafkaLog

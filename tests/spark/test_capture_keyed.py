@@ -14,7 +14,9 @@ from pyspark.sql import SparkSession
 
 from cdcv2 import failpoints
 from cdcv2.capture.run.commit_times import Capture
-from cdcv2.connectors.debezium.envelope import FROM_ENVELOPE, FROM_STATE, Recipe, Record
+from cdcv2.capture.connector import FROM_ENVELOPE, FROM_STATE
+from cdcv2.capture.facts import Record
+from cdcv2.connectors.debezium.recipe import Recipe
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import DecodeError, ForeignStateError, SourceStop
 from cdcv2.protocol.iter import Iter

@@ -13,7 +13,7 @@ import pytest
 from cdcv2.capture.commit_transactions import CommitTransactions
 from cdcv2.capture.engine import CaptureEngine
 from cdcv2.capture.facts import End, Fact, RowFact, SnapshotRow, Truncate
-from cdcv2.connectors.debezium.envelope import Recipe
+from cdcv2.connectors.debezium.recipe import Recipe
 from cdcv2.errors import UsageError
 from cdcv2.protocol.log import Position
 from cdcv2.spark.capture.batch_facts import BatchFacts, merged

@@ -12,7 +12,7 @@ import pytest
 from cdcv2.capture.facts import Record
 from cdcv2.capture.open_records import ThroughRecord
 from cdcv2.capture.topics import TopicExtents
-from cdcv2.connectors.debezium.envelope import Recipe
+from cdcv2.connectors.debezium.recipe import Recipe
 from cdcv2.rows.row_type import RowType
 from cdcv2.spark.capture.query import CaptureQuery
 from cdcv2.spark.remap_capture.outputs import BoundDatabase

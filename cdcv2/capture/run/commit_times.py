@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from cdcv2.capture import release_order
 from cdcv2.capture.before_images import Contents
 from cdcv2.capture.commit_transactions import CommitTransactions
+from cdcv2.capture.connector import FROM_STATE, DatabaseConnector
 from cdcv2.capture.contradictions import Contradiction, two_rows, two_snapshot_rows
 from cdcv2.capture.coverage import had_rows
 from cdcv2.capture.engine import CaptureEngine
@@ -27,13 +28,12 @@ from cdcv2.capture.facts import (
 from cdcv2.capture.memory import CaptureMemory, declares_same, same_topics
 from cdcv2.capture.open_rows import OpenRows
 from cdcv2.capture.release import ASSUMED, Release, WaitReason
+from cdcv2.capture.run.old_connector import OldConnector
 from cdcv2.capture.run.source_check import raise_stop
 from cdcv2.capture.run.state_file import StateStore
 from cdcv2.capture.run.table_writers import CoveredTableLogs, TableWriters
+from cdcv2.capture.run.transaction_topic import TransactionTopic
 from cdcv2.capture.topics import Ranges
-from cdcv2.connectors.debezium.envelope import FROM_STATE, Recipe, classify
-from cdcv2.connectors.debezium.old_connector import OldConnector
-from cdcv2.connectors.debezium.transaction_topic import TransactionTopic
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import DecodeError, ForeignStateError, RefusedError, UsageError
 from cdcv2.logs.coverage import TableCoverage
@@ -84,7 +84,7 @@ class Capture:
 
     def __init__(
         self,
-        recipe: Recipe,
+        recipe: DatabaseConnector,
         logs: Mapping[str, Log],
         *,
         memory: StateStore | None = None,
@@ -121,7 +121,7 @@ class Capture:
         self._notified = False
         self._strangers: dict[str, int] = {}
         self._failed = False
-        self._old = OldConnector(recipe.prefix)
+        self._old = OldConnector(recipe.renumbering)
         self.counters = Counters()
 
     def _restored(self) -> CaptureMemory:
@@ -224,7 +224,7 @@ class Capture:
 
     def absorb(self, record: Record) -> None:
         """Take one record; the records of a partition come in order. Writes nothing. Raises DecodeError."""
-        self.absorb_fact(classify(record, self._recipe), record.position)
+        self.absorb_fact(self._recipe.fact(record), record.position)
 
     def absorb_fact(self, fact: Fact, position: Position) -> None:
         """The same for a record that has been classified already."""
@@ -321,7 +321,7 @@ class Capture:
         One that is no record is none; it is judged when it is taken.
         """
         try:
-            fact = classify(record, self._recipe)
+            fact = self._recipe.fact(record)
         except DecodeError:
             return
         if isinstance(fact, SnapshotRow):

@@ -16,6 +16,7 @@ from cdcv2.capture import release_order
 from cdcv2.capture.before_images import Contents
 from cdcv2.capture.begins import BeginRecords
 from cdcv2.capture.bound_facts import shows_rows_before, timeline_fact
+from cdcv2.capture.connector import FROM_STATE, DatabaseConnector
 from cdcv2.capture.facts import Notification, PartialChangeFact, Record, RowFact, SnapshotRow
 from cdcv2.capture.release_order import Advance, LogSet
 from cdcv2.capture.open_record_codec import OpenRecordCodec
@@ -26,15 +27,14 @@ from cdcv2.capture.open_records import (
 from cdcv2.capture.partial_changes import PartialChangeCodec
 from cdcv2.capture.released_ends import ReleasedEnds
 from cdcv2.capture.row_counts import RowCounts
+from cdcv2.capture.run.old_connector import OldConnector
 from cdcv2.capture.run.output_frontier import output_known
 from cdcv2.capture.run.table_writers import CoveredTableLogs, Tables
+from cdcv2.capture.run.transaction_topic import TransactionTopic
 from cdcv2.capture.snapshot.timeline_end import snapshot_end, snapshot_halt
 from cdcv2.capture.snapshot.tracker import SnapshotTracker
 from cdcv2.capture.topics import Ranges
 from cdcv2.capture.transactions_on_timeline import TransactionSummary, Transactions
-from cdcv2.connectors.debezium.envelope import FROM_STATE, Recipe, classify
-from cdcv2.connectors.debezium.old_connector import OldConnector
-from cdcv2.connectors.debezium.transaction_topic import TransactionTopic
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.changes import ChangeBatch
 from cdcv2.core.order import Time
@@ -66,7 +66,7 @@ class Database:
 
     def __init__(
         self,
-        recipe: Recipe,
+        recipe: DatabaseConnector,
         tables: Tables,
         temp: tuple[Log, Writer],
         *,
@@ -87,7 +87,7 @@ class Database:
         )
         self._transactions = self._operator((), Antichain([0]), None)
         #: Sees each record.
-        self.old = OldConnector(recipe.prefix)
+        self.old = OldConnector(recipe.renumbering)
         # Of the transaction topic, whose records come in their order.
         self._begins = BeginRecords[Tx]()
         self._snapshot = SnapshotTracker(
@@ -243,13 +243,13 @@ class Database:
 
     def restore(self, record: Record) -> None:
         """Take a notification again that was taken before."""
-        fact = classify(record, self._recipe)
+        fact = self._recipe.fact(record)
         if isinstance(fact, Notification):
             self._snapshot.notification(*fact)
 
     def take(self, record: Record, into: int) -> None:
         """Take a record at its time. Raises DecodeError for one that is none of the connector's."""
-        fact = classify(record, self._recipe)
+        fact = self._recipe.fact(record)
         self.old.seen(isinstance(fact, (RowFact, PartialChangeFact, SnapshotRow)) and fact.renumbered)
         if isinstance(fact, Notification):
             self.notified(fact, into)
@@ -357,7 +357,7 @@ class Database:
         self._tables.close()
 
 
-def check_recipe(recipe: Recipe, ordering: str) -> None:
+def check_recipe(recipe: DatabaseConnector, ordering: str) -> None:
     """Raise UsageError or RefusedError unless the database can be captured on a timeline, in this ordering."""
     if recipe.before == FROM_STATE:
         check_ordered(ordering, "--before from-state")

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from cdcv2.capture.connector import DatabaseConnector
 from cdcv2.capture.run.empty_directory import clear_empty
 from cdcv2.capture.run.folder_lock import FolderInUse
 from cdcv2.capture.run.stream_tables import StreamTopic
-from cdcv2.connectors.debezium.envelope import Recipe
 from cdcv2.core.json_text import parse_json
 from cdcv2.errors import ForeignStateError, OutputError, UnavailableError
 from cdcv2.logs.capture_manifest import CAPTURE_FILE, put_manifest
@@ -21,7 +21,7 @@ from cdcv2.rows.row_type import RowType
 _LATER = ("time_column", "diff_column")
 
 
-def write_manifest(used: FolderInUse, recipe: Recipe) -> str | None:
+def write_manifest(used: FolderInUse, recipe: DatabaseConnector) -> str | None:
     """Write the manifest of a capture into the folder of its logs, or check that the one there is the same.
 
     If another capture left files there and no fact, they are removed: only a fact makes the folder that of a capture.

@@ -18,12 +18,13 @@ from typing import Any, NamedTuple
 
 from cdcv2 import failpoints
 from cdcv2.capture.binder import Binder
+from cdcv2.capture.connector import FROM_ENVELOPE, DatabaseConnector
 from cdcv2.capture.run.on_remap import SharedCapture
 from cdcv2.capture.run.outputs import outputs
 from cdcv2.capture.run.request import CaptureRequest
 from cdcv2.capture.topics import Ranges
 from cdcv2.completeness import through_text
-from cdcv2.connectors.debezium.envelope import FROM_ENVELOPE, Recipe
+from cdcv2.connectors.kinds import DATABASES, DEBEZIUM_POSTGRESQL
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import IncompleteError, MalformedError, MissingLogError, RefusedError
 from cdcv2.logs.description import description_of
@@ -196,12 +197,12 @@ def _request(left: EarlierRecipe, kinds: Mapping[str, RowType]) -> CaptureReques
     """What the recipe asked for, as far as row types are given; of a database all of it, or nothing."""
     tables = left.recipe.tables
     plain = {name: (str(tables[name]["topic"]), kind) for name, kind in kinds.items() if "topic" in tables[name]}
-    databases: dict[str, tuple[Recipe, dict[str, str]]] = {}
+    databases: dict[str, tuple[DatabaseConnector, dict[str, str]]] = {}
     ordering = COMMIT_ORDER
     for prefix, options in left.recipe.databases.items():
         names = {str(of["table"]): name for name, of in tables.items() if of.get("database") == prefix}
         if kinds.keys() >= set(names.values()):
-            databases[prefix] = Recipe(
+            databases[prefix] = DATABASES[DEBEZIUM_POSTGRESQL](
                 prefix, {table: kinds[name] for table, name in names.items()}, snapshot=options["snapshot"],
                 notification_topic=options["notifications"], transaction_topic=options["transactions"],
                 full_identity=frozenset(options["full_identity"]), before=options.get("before", FROM_ENVELOPE),

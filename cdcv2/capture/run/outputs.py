@@ -11,7 +11,7 @@ from cdcv2.capture.run.on_remap import RemapOutput
 from cdcv2.capture.run.plain_tables import PlainTables
 from cdcv2.capture.run.request import CaptureRequest, temp_name
 from cdcv2.capture.run.table_writers import TableWriters
-from cdcv2.connectors.plain import PlainRows
+from cdcv2.connectors.kinds import PLAIN_TOPIC
 from cdcv2.protocol.log import Log, LogAddress
 from cdcv2.protocol.writer import Writer
 from cdcv2.rows.row_type import RowType
@@ -33,7 +33,7 @@ def outputs(
 
     if asked.plain:
         made.append(PlainTables({
-            table: (topic, PlainRows(row_type), written(opened(table, row_type)))
+            table: (topic, PLAIN_TOPIC(row_type), written(opened(table, row_type)))
             for table, (topic, row_type) in asked.plain.items()
         }))
     for prefix, (recipe, names) in asked.databases.items():

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from cdcv2.capture import release_order
+from cdcv2.capture.connector import RowConnector
 from cdcv2.capture.facts import Record
 from cdcv2.capture.release_order import Advance, WriterLogs
 from cdcv2.capture.run.on_remap import Span
 from cdcv2.capture.topics import Ranges
-from cdcv2.connectors.plain import PlainRows
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import SourceStop
 from cdcv2.logs.coverage import ALL, TableCoverage
@@ -60,7 +60,7 @@ class PlainOutput:
 class PlainTables(PlainOutput):
     """Plain topics, each into a table's log. ``tables`` maps a table to topic, reader of its rows, and writer."""
 
-    def __init__(self, tables: Mapping[str, tuple[str, PlainRows, Writer]]) -> None:
+    def __init__(self, tables: Mapping[str, tuple[str, RowConnector, Writer]]) -> None:
         self._writers = {table: writer for table, (_, _, writer) in sorted(tables.items())}
         self._of = {topic: (rows, writer) for topic, rows, writer in tables.values()}
 

@@ -19,8 +19,7 @@ from cdcv2.capture.run.request import CaptureRequest
 from cdcv2.capture.run.table_writers import TableWriters
 from cdcv2.capture.topics import Ranges, TopicExtents
 from cdcv2.capture.transactions_on_timeline import resume
-from cdcv2.connectors.debezium.envelope import classify
-from cdcv2.connectors.plain import PlainRows
+from cdcv2.connectors.kinds import PLAIN_TOPIC
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ForeignStateError, MissingLogError, SourceStop, UnavailableError
 from cdcv2.logs.description import description_of
@@ -144,12 +143,12 @@ def check_first(asked: CaptureRequest, look: TopicExtents, ranges: Ranges) -> No
 def _try(
     asked: CaptureRequest, spans: Mapping[Place, tuple[int, int]], tried: Mapping[Place, int], ranges: Ranges
 ) -> None:
-    plain = {topic: PlainRows(row_type) for topic, row_type in asked.plain.values()}
+    plain = {topic: PLAIN_TOPIC(row_type) for topic, row_type in asked.plain.values()}
     recipes = {topic: recipe for recipe, _ in asked.databases.values() for topic in recipe.topics()}
     for record in ranges.read({place: (first, min(first + TRIED, spans[place][1])) for place, first in tried.items()}):
         if record.topic in plain:
             plain[record.topic].row(record)
             continue
-        fact = classify(record, recipes[record.topic])
+        fact = recipes[record.topic].fact(record)
         if isinstance(fact, UnfitRow):
             raise SourceStop(f"{fact.reason}, at {fact.position}", fact.remedy)

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, Protocol, TypeAlias
 
 from cdcv2.capture.binder import Binder
+from cdcv2.capture.connector import DatabaseConnector
 from cdcv2.capture.open_record_codec import TEMP
 from cdcv2.capture.run.empty_directory import clear_empty
 from cdcv2.capture.run.folder_lock import FolderInUse
@@ -24,8 +25,7 @@ from cdcv2.capture.run.remap_loop import RunOptions, RunResult, begin_when_there
 from cdcv2.capture.run.request import CaptureRequest, temp_name, together
 from cdcv2.capture.run.timeline_manifest import check_timeline, write_timeline
 from cdcv2.capture.topics import Ranges, TopicExtents
-from cdcv2.connectors.debezium.envelope import Recipe
-from cdcv2.connectors.debezium.topics_check import check_meet
+from cdcv2.capture.topics_check import check_meet
 from cdcv2.errors import MissingLogError
 from cdcv2.logs.capture_manifest import CAPTURE_FILE, log_set_in
 from cdcv2.logs.description import LogDescription
@@ -59,7 +59,7 @@ class CaptureTopics:
 
         return KafkaRanges(self.client(), request.topics, single=request.single)
 
-    def names(self, recipe: Recipe) -> Collection[str]:
+    def names(self, recipe: DatabaseConnector) -> Collection[str]:
         """All topics that there are. Raises what asking the cluster raises."""
         if self.held is not None:
             return self.held.look().topics

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from cdcv2.capture.connector import FROM_ENVELOPE, DatabaseConnector
 from cdcv2.capture.open_record_codec import TEMP
-from cdcv2.connectors.debezium.envelope import FROM_ENVELOPE, Recipe
 from cdcv2.errors import UsageError
 from cdcv2.logs.log_set import demand_room
 from cdcv2.protocol.log import LogAddress
@@ -54,7 +54,7 @@ class CaptureRequest:
     #: Table -> its topic and row type.
     plain: Mapping[str, tuple[str, RowType]]
     #: Prefix -> what is captured of that database, and table -> its log.
-    databases: Mapping[str, tuple[Recipe, Mapping[str, str]]]
+    databases: Mapping[str, tuple[DatabaseConnector, Mapping[str, str]]]
     ordering: str
 
     @property

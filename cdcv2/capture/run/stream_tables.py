@@ -13,7 +13,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from cdcv2.capture import release_order
-from cdcv2.capture.facts import Record
+from cdcv2.capture.connector import StreamConnector
+from cdcv2.capture.facts import BoundRecord, Record, UpdateRecord
 from cdcv2.capture.release_order import Advance, WriterLogs
 from cdcv2.capture.memory import FORGET, same_topics
 from cdcv2.capture.run.held_digests import held_digests
@@ -21,7 +22,6 @@ from cdcv2.capture.run.state_file import StateStore
 from cdcv2.capture.run.table_writers import TableWriters
 from cdcv2.capture.stream_counts import StreamCounts, update_digest
 from cdcv2.capture.topics import Ranges, TopicExtents
-from cdcv2.connectors.stream import BoundRecord, StreamRecords, UpdateRecord, several_partitions
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.own_json import reading
 from cdcv2.errors import DecodeError, ForeignStateError, MissingLogError, SourceStop, UnavailableError, UnsafeTopicError
@@ -38,7 +38,7 @@ class StreamTopic(NamedTuple):
     """What a table is captured from."""
 
     topic: str
-    records: StreamRecords
+    records: StreamConnector
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -175,7 +175,7 @@ class StreamTables:
         again = record.offset < self._counted.get(place, 0)
         if isinstance(fact, BoundRecord):
             if fact.rows is None and self._partitions.get(record.topic, 1) > 1:
-                raise several_partitions(record)
+                raise stream.records.several_partitions(record)
             if not again:
                 stream.counts.bound(fact.before, fact.rows, place=record.position)
         elif again or stream.count(fact, record):
@@ -230,7 +230,7 @@ class StreamTables:
 class _TableStream:
     """One table: its writer holds the updates that are not stated; ``firsts`` has where the first of each time is."""
 
-    def __init__(self, table: str, records: StreamRecords, writer: Writer, counts: StreamCounts) -> None:
+    def __init__(self, table: str, records: StreamConnector, writer: Writer, counts: StreamCounts) -> None:
         self.table, self.records, self.writer, self.counts = table, records, writer, counts
         self.firsts: dict[tuple[int, Place], int] = {}
 

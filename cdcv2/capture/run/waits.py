@@ -6,16 +6,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from cdcv2.capture.binder import Binder
+from cdcv2.capture.connector import DatabaseConnector
 from cdcv2.capture.release import WaitReason
 from cdcv2.capture.run.on_remap import SharedCapture
 from cdcv2.capture.run.remap_loop import RunResult
 from cdcv2.capture.topics import TopicExtents
-from cdcv2.connectors.debezium.envelope import Recipe
 from cdcv2.events import JobProgress, JobWait
 from cdcv2.protocol.log import Place
 
 
-def capture_waits(reason: WaitReason, recipe: Recipe, positions: Mapping[Place, int]) -> tuple[JobWait, ...]:
+def capture_waits(reason: WaitReason, recipe: DatabaseConnector, positions: Mapping[Place, int]) -> tuple[JobWait, ...]:
     """Why nothing more can be released, one for each table that lacks rows; nothing where nothing is open.
 
     ``positions`` are the next offsets to be read. The place is where it will come: the topic, with partition and offset

@@ -6,10 +6,11 @@ import argparse
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
+from cdcv2.capture.connector import FROM_ENVELOPE, FROM_STATE, DatabaseConnector
 from cdcv2.cli.options.capture_ways import check_kafka, check_ways
 from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.words import declare
-from cdcv2.connectors.debezium.envelope import FROM_ENVELOPE, FROM_STATE, Recipe
+from cdcv2.connectors.kinds import DATABASES, DEBEZIUM_POSTGRESQL
 from cdcv2.errors import UsageError
 from cdcv2.logs.log_names import check_table, table_of
 from cdcv2.rows.row_type import RowType
@@ -123,11 +124,11 @@ def dump_directory(args: argparse.Namespace) -> Path:
     return local_path(args.source[0])
 
 
-def recipe_of(args: argparse.Namespace) -> Recipe:
+def recipe_of(args: argparse.Namespace) -> DatabaseConnector:
     """The recipe of a capture of one database; ``--rows`` is the folder of the row types, ``SCHEMA.TABLE.avsc``.
 
     Without ``--tables`` each that has a file is captured. Raises UsageError for what goes with --remap alone, for row
-    types that lack or are none, and for what :class:`Recipe` refuses.
+    types that lack or are none, and for what the connector refuses.
     """
     if args.plain or len(args.prefix or []) != 1 or len(args.notifications) > 1:
         raise UsageError(ONE_SOURCE)
@@ -150,12 +151,12 @@ def recipe_of(args: argparse.Namespace) -> Recipe:
 def recipe_from(
     args: argparse.Namespace, prefix: str, rows: Mapping[str, Path], notifications: str | None,
     tables_of: Callable[[Collection[str]], Iterable[str]] = tuple,
-) -> Recipe:
+) -> DatabaseConnector:
     """The recipe of one database, with each table's file in ``rows``, and the topic of its notifications.
 
     ``tables_of`` gives of names as a user writes them those of its tables. Raises as :func:`recipe_of`.
     """
-    return Recipe(
+    return DATABASES[DEBEZIUM_POSTGRESQL](
         prefix,
         {table: RowType.load(path) for table, path in rows.items()},
         snapshot=args.snapshot,

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from cdcv2.capture.connector import DatabaseConnector
 from cdcv2.capture.run.database import check_recipe
 from cdcv2.capture.run.remap_capture import CaptureTopics
 from cdcv2.capture.run.remap_loop import AT_MOST, RunOptions
@@ -21,7 +22,6 @@ from cdcv2.capture.run.request import CaptureRequest, check_apart
 from cdcv2.cli.options.capture import check_topic, dump_files, from_kafka, listed, recipe_from, topics_of
 from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.words import declare, positive
-from cdcv2.connectors.debezium.envelope import Recipe
 from cdcv2.connectors.dump_files import DumpedRanges, DumpedTopics
 from cdcv2.errors import UsageError
 from cdcv2.logs.log_names import table_of
@@ -111,7 +111,7 @@ def capture_topics(args: argparse.Namespace, client: Callable[[], Any]) -> Captu
     return CaptureTopics(held, client, " ".join(args.source) or "kafka")
 
 
-def _database(args: argparse.Namespace, prefix: str) -> tuple[Recipe, dict[str, str]]:
+def _database(args: argparse.Namespace, prefix: str) -> tuple[DatabaseConnector, dict[str, str]]:
     """What is captured of a database, and the logs of its tables."""
     folder, own = path_to_read(args.rows) / prefix, True
     if not is_there(folder):

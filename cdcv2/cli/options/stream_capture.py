@@ -12,7 +12,8 @@ import argparse
 from cdcv2.capture.run.stream_tables import StreamTopic
 from cdcv2.cli.options.capture import topics_of
 from cdcv2.cli.options.words import Arguments
-from cdcv2.connectors.stream import DIFF, TIME, StreamRecords
+from cdcv2.connectors.kinds import STREAM_TOPIC
+from cdcv2.connectors.stream import DIFF, TIME
 
 
 def add_stream_options(group: Arguments) -> None:
@@ -31,6 +32,6 @@ def add_stream_options(group: Arguments) -> None:
 def stream_topics(args: argparse.Namespace) -> dict[str, StreamTopic]:
     """Table -> what it is captured from. Raises UsageError."""
     return {
-        table: StreamTopic(topic, StreamRecords(row_type, time=args.time_column, diff=args.diff_column))
+        table: StreamTopic(topic, STREAM_TOPIC(row_type, time=args.time_column, diff=args.diff_column))
         for table, (topic, row_type) in topics_of("--stream", args.stream, args.rows).items()
     }

@@ -32,37 +32,22 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from cdcv2.capture.connector import FROM_ENVELOPE, FROM_STATE
 from cdcv2.capture.facts import (
     Begin, End, Fact, IgnoredRecord, Notification, PartialChange, PartialChangeFact, Record, RowFact, SnapshotRow,
     Truncate, UnfitRow,
 )
-from cdcv2.connectors.debezium.images import ImageReader, UnfitImage, identity_remedy, keyless_remedy
+from cdcv2.connectors.debezium.images import UnfitImage, identity_remedy, keyless_remedy
 from cdcv2.connectors.debezium.row_types import source_table
 from cdcv2.core.json_text import parse_json
 from cdcv2.core.order import MAX_TIME
-from cdcv2.errors import DecodeError, UsageError
+from cdcv2.errors import DecodeError
 from cdcv2.logs.formats import no_json, registry_format
-from cdcv2.rows.row_type import RowType
 
-__all__ = [
-    "Begin",
-    "End",
-    "Fact",
-    "IgnoredRecord",
-    "Notification",
-    "PartialChange",
-    "PartialChangeFact",
-    "Recipe",
-    "Record",
-    "RowFact",
-    "SnapshotRow",
-    "Truncate",
-    "UnfitRow",
-    "classify",
-]
+if TYPE_CHECKING:
+    from cdcv2.connectors.debezium.recipe import Recipe
 
 #: Who may be at fault where a record is none of the connector's.
 FAULT = "The connector, its converter or another writer of the topic is at fault: name the connector's own topics"
@@ -77,90 +62,9 @@ _POSTGRESQL = "postgresql"
 #: The first version of the connector whose numbers go on after a restart.
 _NUMBERS_GO_ON = (3, 7)
 _VERSION = re.compile(r"(\d+)\.(\d+)\b")
-_UNFIT_FOR_TOPIC = re.compile(r"[^A-Za-z0-9._-]")
 
 
-#: Where the old rows of updates and deletes come from.
-FROM_ENVELOPE, FROM_STATE = "from-envelope", "from-state"
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """What is captured, and how its records are to be read.
-
-    ``prefix`` is the connector's ``topic.prefix``; ``tables`` maps ``schema.table`` to the row type. ``snapshot`` is
-    "initial" (nothing is released before the connector's initial snapshot) or "none" (there is none).
-    ``notification_topic`` is the connector's ``notification.sink.topic.name``, if it has one. ``full_identity`` names
-    tables that are known, from the database, to have REPLICA IDENTITY FULL. ``before`` decides where before-images come
-    from: "from-envelope" (the records; they must be whole) or "from-state" (the logs). ``resnapshots`` has the LSNs of
-    all snapshots that the connector took after its first one, each with a new slot; from-state only, and with
-    notifications. ``empty`` names tables that the user declares to have been empty at the snapshot, if the connector
-    reports nothing of them.
-
-    Raises UsageError for no tables, and for a table that is not written ``schema.table``.
-    """
-
-    prefix: str
-    tables: Mapping[str, RowType]
-    snapshot: str = "initial"
-    notification_topic: str | None = None
-    transaction_topic: str = ""
-    full_identity: frozenset[str] = frozenset()
-    before: str = FROM_ENVELOPE
-    resnapshots: tuple[int, ...] = ()
-    empty: frozenset[str] = frozenset()
-    _topics: dict[str, str] = field(init=False, repr=False, compare=False)
-    _readers: dict[str, ImageReader] = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        if not self.prefix:
-            raise UsageError("the prefix '' names nothing: it is the connector's topic.prefix")
-        if not self.tables:
-            raise UsageError("a capture needs at least one table")
-        for table in self.tables:
-            if len(table.split(".")) < 2:
-                raise UsageError(f"the table {table!r} lacks its schema: write public.{table}")
-        for name, named in (("full_identity", self.full_identity), ("empty", self.empty)):
-            unknown = named - self.tables.keys()
-            if unknown:
-                raise UsageError(f"{name} names {', '.join(sorted(unknown))}, which is not captured")
-        if self.snapshot not in ("initial", "none"):
-            raise UsageError(f"snapshot is 'initial' or 'none', not {self.snapshot!r}")
-        if self.before not in (FROM_ENVELOPE, FROM_STATE):
-            raise UsageError(f"before is {FROM_ENVELOPE!r} or {FROM_STATE!r}, not {self.before!r}")
-        if self.resnapshots and (self.before, self.snapshot) != (FROM_STATE, "initial"):
-            raise UsageError("a snapshot taken anew is carried over with old rows from-state, snapshot initial")
-        if self.resnapshots and self.notification_topic is None:
-            raise UsageError("a snapshot taken anew needs the notification topic, which says how many rows it has")
-        if list(self.resnapshots) != sorted(set(self.resnapshots)) or self.resnapshots[:1] < (1,) and self.resnapshots:
-            raise UsageError(f"the LSNs of snapshots taken anew are positive and grow, which {self.resnapshots} do not")
-        object.__setattr__(self, "transaction_topic", self.transaction_topic or f"{self.prefix}.transaction")
-        if len({self.topic(table) for table in self.tables}) < len(self.tables):
-            raise UsageError("two of the tables have one topic; let the connector route one of them to another")
-        object.__setattr__(self, "_topics", {self.topic(table): table for table in self.tables})
-        object.__setattr__(self, "_readers", {table: ImageReader(kind) for table, kind in self.tables.items()})
-
-    @property
-    def identity(self) -> dict[str, Any]:
-        """By what the memory of a capture is known to be of this recipe: the prefix, and each table's row type."""
-        rows = {table: row_type.fingerprint for table, row_type in sorted(self.tables.items())}
-        return {"prefix": self.prefix, "tables": rows}
-
-    def topic(self, table: str) -> str:
-        """The topic of a table: what a topic's name cannot hold is an underscore in it, as the connector does it."""
-        return _UNFIT_FOR_TOPIC.sub("_", f"{self.prefix}.{table}")
-
-    def table(self, topic: str) -> str | None:
-        """The captured table whose topic this is, or None."""
-        return self._topics.get(topic)
-
-    def topics(self) -> list[str]:
-        """Every topic that the capture reads; the tables' own may not exist yet."""
-        own = [self.transaction_topic] + ([self.notification_topic] if self.notification_topic else [])
-        return own + sorted(self._topics)
-
-
-def classify(record: Record, recipe: Recipe) -> Fact:
+def classify(recipe: Recipe, record: Record) -> Fact:
     """The fact of a record. Pure.
 
     Raises DecodeError, with the position, for bytes that are no JSON and for JSON that is no envelope of this

@@ -21,12 +21,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from cdcv2 import failpoints
+from cdcv2.capture.connector import FROM_STATE, DatabaseConnector
 from cdcv2.capture.facts import Fact, Record
 from cdcv2.capture.memory import CaptureMemory
 from cdcv2.capture.release import WaitReason
 from cdcv2.capture.run import commit_times as capture
 from cdcv2.capture.run.commit_times import ReleaseReport
-from cdcv2.connectors.debezium.envelope import FROM_STATE, Recipe, classify
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import DecodeError, SourceStop, UsageError
 from cdcv2.logs.coverage import TableCoverage
@@ -59,9 +59,9 @@ class KeyedCapture(CaptureQuery):
     """
 
     def __init__(
-        self, recipe: Recipe, topics: SparkTopics, specs: Mapping[str, LogSpec], state: Path, spark: SparkSession,
-        report: CaptureReport | None = None, begin: Callable[[], LogDescription] = LogDescription,
-        times: ReleaseTimes | None = None,
+        self, recipe: DatabaseConnector, topics: SparkTopics, specs: Mapping[str, LogSpec], state: Path,
+        spark: SparkSession, report: CaptureReport | None = None,
+        begin: Callable[[], LogDescription] = LogDescription, times: ReleaseTimes | None = None,
     ) -> None:
         if recipe.before != FROM_STATE:
             raise UsageError(f"this capture takes old rows {FROM_STATE}; with {recipe.before} it is a Capture")
@@ -165,8 +165,8 @@ class _StateAdapter:
     """
 
     def __init__(
-        self, memory: SparkStateFile, remembered: CaptureMemory | None, recipe: Recipe, specs: Mapping[str, LogSpec],
-        logs: Mapping[str, Log], knowns: Callable[[], Mapping[str, int]],
+        self, memory: SparkStateFile, remembered: CaptureMemory | None, recipe: DatabaseConnector,
+        specs: Mapping[str, LogSpec], logs: Mapping[str, Log], knowns: Callable[[], Mapping[str, int]],
     ) -> None:
         self._memory, self._remembered, self._recipe = memory, remembered, recipe
         self._specs, self._logs, self._knowns = specs, logs, knowns
@@ -200,7 +200,7 @@ class _StateAdapter:
         return {} if written is None else {int(part): offset for part, offset in written["positions"].items()}
 
 
-def _facts(records: DataFrame, recipe: Recipe, start: Mapping[Place, int]) -> dict[Place, list[OffsetFact]]:
+def _facts(records: DataFrame, recipe: DatabaseConnector, start: Mapping[Place, int]) -> dict[Place, list[OffsetFact]]:
     """The facts of the records from ``start`` on, by partition, in order: read and classified by the executors."""
     function = partial(_classify, pickle.dumps(recipe), dict(start))
     facts: dict[Place, list[OffsetFact]] = {}
@@ -235,8 +235,8 @@ def _classify(
             yield pa.RecordBatch.from_arrays(arrays, schema=_FACTS_ARROW)
 
 
-def _reported(record: Record, recipe: Recipe) -> Fact | DecodeError:
+def _reported(record: Record, recipe: DatabaseConnector) -> Fact | DecodeError:
     try:
-        return classify(record, recipe)
+        return recipe.fact(record)
     except DecodeError as error:
         return error

@@ -1,4 +1,4 @@
-"""The executors' side of capture: records become facts, by the one algorithm of ``connectors.debezium``.
+"""The executors' side of capture: records become facts, as the connector reads them.
 
 Each record that carries a row becomes one row of a frame: its table and transaction, its number there, and its effect:
 the canonical bytes of its before-image (``minus``) and of its new row (``plus``). All other facts of a share of the
@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from cdcv2.capture.facts import RowFact, SnapshotRow
-from cdcv2.connectors.debezium.envelope import Recipe, Record, classify
+from cdcv2.capture.connector import DatabaseConnector
+from cdcv2.capture.facts import Record, RowFact, SnapshotRow
 from cdcv2.errors import Cdcv2Error, DecodeError
 from cdcv2.spark.capture.batch_facts import BatchFacts, Screen
 
@@ -36,7 +36,7 @@ _ARROW = pa.schema([
 ])
 
 
-def classified(records: DataFrame, recipe: Recipe, screen: Screen, *, counted: bool = True) -> DataFrame:
+def classified(records: DataFrame, recipe: DatabaseConnector, screen: Screen, *, counted: bool = True) -> DataFrame:
     """The records as a frame CLASSIFIED.
 
     With ``counted=False`` only the rows: for records that were counted before, and are read again for their rows.
@@ -47,17 +47,17 @@ def classified(records: DataFrame, recipe: Recipe, screen: Screen, *, counted: b
     return records.select(*RECORD_COLUMNS).mapInArrow(function, CLASSIFIED)
 
 
-def snapshots(records: DataFrame, recipe: Recipe) -> list[int]:
+def snapshots(records: DataFrame, recipe: DatabaseConnector) -> list[int]:
     """The LSNs of the snapshots of which rows are among the records."""
     found = records.select(*RECORD_COLUMNS).mapInArrow(partial(_scanned, pickle.dumps(recipe)), "lsn long")
     return sorted(row["lsn"] for row in found.distinct().collect())
 
 
 @functools.lru_cache(maxsize=8)
-def unpickled(raw: bytes) -> Recipe:
+def unpickled(raw: bytes) -> DatabaseConnector:
     """The recipe that was pickled to this."""
     # Unpickled once per worker process: it compiles the functions of each row type.
-    recipe: Recipe = pickle.loads(raw)
+    recipe: DatabaseConnector = pickle.loads(raw)
     return recipe
 
 
@@ -81,7 +81,7 @@ def _scanned(how: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Recor
         lsns = set[int]()
         for record in map(Record._make, zip(*(batch.column(name).to_pylist() for name in RECORD_COLUMNS))):
             try:
-                fact = classify(record, recipe)
+                fact = recipe.fact(record)
             except DecodeError:
                 # It is judged when it is taken; here it is no row of a snapshot.
                 continue
@@ -90,13 +90,13 @@ def _scanned(how: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Recor
         yield pa.RecordBatch.from_arrays([pa.array(sorted(lsns), pa.int64())], names=["lsn"])
 
 
-def _take(record: Record, recipe: Recipe, screen: Screen, facts: BatchFacts, rows: _Columns) -> None:
+def _take(record: Record, recipe: DatabaseConnector, screen: Screen, facts: BatchFacts, rows: _Columns) -> None:
     place = record.topic, record.partition
     if not screen.is_new(place, record.offset):
         return
     facts.read(place, record.offset)
     try:
-        fact = classify(record, recipe)
+        fact = recipe.fact(record)
         if facts.add(fact, record.position, screen):
             rows.add(fact)
     except DecodeError as error:
@@ -106,7 +106,7 @@ def _take(record: Record, recipe: Recipe, screen: Screen, facts: BatchFacts, row
 class _Columns:
     """The rows of one Arrow batch, column by column."""
 
-    def __init__(self, recipe: Recipe, tables: tuple[str, ...]) -> None:
+    def __init__(self, recipe: DatabaseConnector, tables: tuple[str, ...]) -> None:
         self._numbers = {table: number for number, table in enumerate(tables)}
         self._encode = {table: recipe.tables[table].encode for table in tables}
         self._columns: tuple[list[Any], ...] = ([], [], [], [], [], [], [])

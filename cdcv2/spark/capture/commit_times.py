@@ -25,14 +25,14 @@ from pyspark.sql import functions as F
 
 from cdcv2 import failpoints
 from cdcv2.capture import release_order
+from cdcv2.capture.connector import FROM_ENVELOPE, DatabaseConnector
 from cdcv2.capture.contradictions import two_rows
 from cdcv2.capture.engine import CaptureEngine
 from cdcv2.capture.memory import CaptureMemory
 from cdcv2.capture.release import Release, WaitReason
 from cdcv2.capture.run.commit_times import coverage_of
+from cdcv2.capture.run.old_connector import OldConnector
 from cdcv2.capture.run.source_check import raise_stop
-from cdcv2.connectors.debezium.envelope import FROM_ENVELOPE, Recipe
-from cdcv2.connectors.debezium.old_connector import OldConnector
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import UsageError
 from cdcv2.logs.coverage import TableCoverage
@@ -64,9 +64,9 @@ class SparkCapture(CaptureQuery):
     """
 
     def __init__(
-        self, recipe: Recipe, topics: SparkTopics, specs: Mapping[str, LogSpec], state: Path, spark: SparkSession,
-        report: CaptureReport | None = None, begin: Callable[[], LogDescription] = LogDescription,
-        times: ReleaseTimes | None = None,
+        self, recipe: DatabaseConnector, topics: SparkTopics, specs: Mapping[str, LogSpec], state: Path,
+        spark: SparkSession, report: CaptureReport | None = None,
+        begin: Callable[[], LogDescription] = LogDescription, times: ReleaseTimes | None = None,
     ) -> None:
         if recipe.before != FROM_ENVELOPE:
             raise UsageError(f"this capture takes old rows {FROM_ENVELOPE}; with {recipe.before} it is a KeyedCapture")
@@ -83,7 +83,7 @@ class SparkCapture(CaptureQuery):
         self.logs.described(describe_log_set({log.name: log for log in self.logs.all()}, self.stated))
         self.commits.recall(self._recalled(self.commits.through))
         self._tally = Tally(self.engine, self._counted, recipe, self.start)
-        self._old = OldConnector(recipe.prefix)
+        self._old = OldConnector(recipe.renumbering)
         self.updates = 0
         self._report_start(specs)
 

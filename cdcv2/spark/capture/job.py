@@ -42,6 +42,7 @@ from typing import NamedTuple
 
 from pyspark.sql import SparkSession
 
+from cdcv2.capture.connector import FROM_STATE, DatabaseConnector
 from cdcv2.capture.run.folder_lock import FolderInUse
 from cdcv2.capture.run.manifest import write_manifest
 from cdcv2.capture.run.request import together
@@ -50,7 +51,6 @@ from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.remap_capture import add_remap_options
 from cdcv2.cli.options.stream_capture import add_stream_options
 from cdcv2.cli.options.words import declare
-from cdcv2.connectors.debezium.envelope import FROM_STATE, Recipe
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
 from cdcv2.logs.capture_manifest import log_set_in
@@ -92,7 +92,7 @@ _LOOK = 1.0
 class CaptureJobPlan(NamedTuple):
     """What a capture is to do: the arguments, checked as far as they can be without Spark."""
 
-    recipe: Recipe
+    recipe: DatabaseConnector
     topics: SparkTopics
     logs: dict[str, LogSpec]
     state: Path

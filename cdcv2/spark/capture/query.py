@@ -15,12 +15,12 @@ from typing import Any, Protocol
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from cdcv2.capture.connector import DatabaseConnector
 from cdcv2.capture.memory import declares_same, same_topics
 from cdcv2.capture.release import ASSUMED, Release, WaitReason
 from cdcv2.capture.released_ends import ReleasedEnds
 from cdcv2.capture.run.log_types import kept_types
-from cdcv2.connectors.debezium.envelope import Recipe
-from cdcv2.connectors.debezium.transaction_topic import TransactionTopic
+from cdcv2.capture.run.transaction_topic import TransactionTopic
 from cdcv2.core.antichain import Antichain
 from cdcv2.logs.coverage import TableCoverage
 from cdcv2.logs.description import LogDescription
@@ -60,8 +60,8 @@ class CaptureQuery(ABC):
     """
 
     def __init__(
-        self, recipe: Recipe, topics: SparkTopics, specs: Mapping[str, LogSpec], state: Path, spark: SparkSession,
-        report: CaptureReport | None, begin: Callable[[], LogDescription],
+        self, recipe: DatabaseConnector, topics: SparkTopics, specs: Mapping[str, LogSpec], state: Path,
+        spark: SparkSession, report: CaptureReport | None, begin: Callable[[], LogDescription],
     ) -> None:
         nameable(spark, state)
         self.recipe, self.topics, self.state = recipe, topics, state
@@ -203,7 +203,7 @@ class CaptureQuery(ABC):
         self._missing = missing
 
 
-def _binding(recipe: Recipe, topics: SparkTopics, specs: Mapping[str, LogSpec]) -> dict[str, Any]:
+def _binding(recipe: DatabaseConnector, topics: SparkTopics, specs: Mapping[str, LogSpec]) -> dict[str, Any]:
     """By what the memory is known to be of this capture: the recipe's identity, and where it reads and writes."""
     rows = recipe.identity["tables"]
     return {

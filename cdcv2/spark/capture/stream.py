@@ -23,12 +23,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from cdcv2 import failpoints
 from cdcv2.capture import release_order
-from cdcv2.capture.facts import Record
+from cdcv2.capture.connector import StreamConnector
+from cdcv2.capture.facts import BoundRecord, Record
 from cdcv2.capture.release_order import Advance
 from cdcv2.capture.run.held_digests import held_digests
 from cdcv2.capture.run.stream_tables import StreamTopic
 from cdcv2.capture.stream_counts import StreamCounts, update_digest
-from cdcv2.connectors.stream import BoundRecord, StreamRecords, several_partitions
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import DecodeError, ForeignStateError, MalformedError
 from cdcv2.protocol.log import Place, Position
@@ -174,7 +174,8 @@ class StreamCapture:
         promised = [(at, row) for at, row in places if row["frontier"] is not None and row["rows"] is None]
         if len(self.read) > 1 and (promised or self.counts.promised):
             at, row = min(promised or places, key=lambda one: one[0])
-            raise several_partitions(Record(self._source.topic, row["part"], at, None, None))
+            record = Record(self._source.topic, row["part"], at, None, None)
+            raise self._source.records.several_partitions(record)
         for offset, row in sorted(places, key=lambda one: one[0]):
             place = Position(self._source.topic, row["part"], offset)
             if row["frontier"] is None:
@@ -226,7 +227,7 @@ class StreamCapture:
 
 
 def _encode(
-    records: StreamRecords, single: bool, compares: bool, batches: Iterable[pa.RecordBatch]
+    records: StreamConnector, single: bool, compares: bool, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Records to numbers and canonical bytes, on the executors; ``wrong`` says why one is none."""
     for batch in batches:
@@ -247,14 +248,14 @@ def _digest(values: tuple[Any, ...]) -> int | None:
     return digest - 2**64 if digest >= 2**63 else digest
 
 
-def _encoded(records: StreamRecords, single: bool, record: Record) -> tuple[Any, ...]:
+def _encoded(records: StreamConnector, single: bool, record: Record) -> tuple[Any, ...]:
     place = record.partition, record.offset
     try:
         fact = records.fact(record)
         if not isinstance(fact, BoundRecord):
             return *place, fact.time, records.row_type.encode(fact.row), fact.diff, None, None, None
         if fact.rows is None and not single:
-            raise several_partitions(record)
+            raise records.several_partitions(record)
         return *place, None, None, None, fact.before, fact.rows, None
     except DecodeError as error:
         return *place, None, None, None, None, None, str(error)

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from cdcv2.capture.connector import DatabaseConnector
 from cdcv2.capture.engine import CaptureEngine
-from cdcv2.connectors.debezium.envelope import FAULT, WHAT, Recipe
 from cdcv2.errors import DecodeError
 from cdcv2.protocol.log import Place, Position
 from cdcv2.spark.capture.batch_facts import Screen
@@ -26,8 +26,11 @@ class Tally:
     Raises ForeignStateError where the topics are none of those that the logs were made of.
     """
 
-    def __init__(self, engine: CaptureEngine, rows: CountedRows, asked: Recipe, positions: Mapping[Place, int]) -> None:
+    def __init__(
+        self, engine: CaptureEngine, rows: CountedRows, asked: DatabaseConnector, positions: Mapping[Place, int]
+    ) -> None:
         self._engine, self._commits, self._rows, self._tables = engine, engine.commits, rows, rows.tables
+        self._asked = asked
         self._transactions: Place = (asked.transaction_topic, 0)
         self._notifications: Place = (asked.notification_topic or "", 0)
         #: how far each partition has been counted
@@ -107,4 +110,4 @@ class Tally:
         if not self._errors:
             return None
         position, reason = min(self._errors)
-        return DecodeError(reason, position=position, fault=FAULT, what=WHAT)
+        return self._asked.malformed(reason, position)

@@ -17,11 +17,11 @@ from typing import Protocol
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from cdcv2.capture.connector import DatabaseConnector
 from cdcv2.capture.facts import Record
 from cdcv2.capture.topics import Ranges, TopicExtents
+from cdcv2.capture.topics_check import check_dumped, check_meet
 from cdcv2.connectors import kafka_topics
-from cdcv2.connectors.debezium.envelope import Recipe
-from cdcv2.connectors.debezium.topics_check import check_dumped, check_meet
 from cdcv2.connectors.dump_files import LINE_WITHOUT_VALUE, VALUE_NAMES, gap
 from cdcv2.errors import MalformedError, MissingLogError
 from cdcv2.protocol.log import Place, plain_places
@@ -54,7 +54,7 @@ class SparkTopics(Protocol):
         """Whether all is there that a capture must have; if not, one that follows waits for it.
 
         What lacks, and that the tables have no topic while others do, goes to ``remark``. Raises MissingLogError for
-        one that does not follow; see :mod:`cdcv2.connectors.debezium.topics_check`.
+        one that does not follow; see :mod:`cdcv2.capture.topics_check`.
         """
 
     def missing(self, spark: SparkSession) -> list[str]:
@@ -88,7 +88,7 @@ class FileTopics:
     """
 
     folder: Path
-    recipe: Recipe
+    recipe: DatabaseConnector
     files: int | None = None
 
     def __post_init__(self) -> None:
@@ -240,8 +240,8 @@ class SparkKafkaTopics:
     """
 
     def __init__(
-        self, bootstrap: str | None, recipe: Recipe, *, config_file: str | None = None, records: int | None = None,
-        patience: float = PATIENCE,
+        self, bootstrap: str | None, recipe: DatabaseConnector, *, config_file: str | None = None,
+        records: int | None = None, patience: float = PATIENCE,
     ) -> None:
         self._java = settings(bootstrap, config_file)
         self._asked = kafka_topics.KafkaTopics(Client(bootstrap, config_file, patience=patience), recipe)

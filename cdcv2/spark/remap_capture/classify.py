@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias, Union
 import pyarrow as pa
 
 from cdcv2.capture.bound_facts import timeline_fact
+from cdcv2.capture.connector import FROM_STATE, DatabaseConnector
 from cdcv2.capture.facts import Notification, PartialChangeFact, Record, RowFact, SnapshotRow
 from cdcv2.capture.open_records import SNAPSHOT as SNAPSHOT_TX, BeginRecord, RowRecord, SourceRecord
-from cdcv2.connectors.debezium.envelope import FROM_STATE, Recipe, classify
-from cdcv2.connectors.plain import PlainRows
+from cdcv2.connectors.kinds import PLAIN_TOPIC
 from cdcv2.errors import Cdcv2Error, DecodeError
 from cdcv2.protocol.log import Place
 from cdcv2.rows.row_type import RowType
@@ -57,7 +57,7 @@ _ARROW = pa.schema([
 ])  # fmt: skip
 
 #: Who reads the records of a topic: a database, or a plain table by its number, with its row type.
-Reader: TypeAlias = Union[Recipe, tuple[int, RowType]]
+Reader: TypeAlias = Union[DatabaseConnector, tuple[int, RowType]]
 
 
 def mark(data: bytes) -> bytes:
@@ -99,11 +99,11 @@ def _readers(raw: bytes) -> dict[str, tuple[int, Any]]:
     made: dict[int, _DatabaseClassifier | _KeyedClassifier] = {}
     found: dict[str, tuple[int, Any]] = {}
     for topic, (output, reader) in readers.items():
-        if isinstance(reader, Recipe):
+        if isinstance(reader, tuple):
+            found[topic] = output, _PlainClassifier(output, *reader)
+        else:
             kind = _KeyedClassifier if reader.before == FROM_STATE else _DatabaseClassifier
             found[topic] = output, made.setdefault(output, kind(output, reader))
-        else:
-            found[topic] = output, _PlainClassifier(output, *reader)
     return found
 
 
@@ -129,13 +129,13 @@ def _classify(how: bytes, stretch: BoundRanges, batches: Iterable[pa.RecordBatch
 class _DatabaseClassifier:
     """Reads the topics of a connector."""
 
-    def __init__(self, output: int, recipe: Recipe) -> None:
+    def __init__(self, output: int, recipe: DatabaseConnector) -> None:
         self._output, self._recipe = output, recipe
         self._tables = {table: (at, recipe.tables[table].encode) for at, table in enumerate(sorted(recipe.tables))}
 
     def take(self, record: Record, into: int, place: int, heard: ShareFacts, rows: list[tuple[Any, ...]]) -> None:
         """Take the fact of a record. Raises DecodeError for a malformed one."""
-        fact = classify(record, self._recipe)
+        fact = self._recipe.fact(record)
         if isinstance(fact, (RowFact, PartialChangeFact, SnapshotRow)) and fact.renumbered:
             heard.old.add(self._output)
         one = fact if isinstance(fact, Notification) else timeline_fact(fact)
@@ -155,12 +155,12 @@ class _DatabaseClassifier:
 class _KeyedClassifier:
     """Reads the topics of a connector whose before-images are looked up: every fact goes to the driver."""
 
-    def __init__(self, output: int, recipe: Recipe) -> None:
+    def __init__(self, output: int, recipe: DatabaseConnector) -> None:
         self._output, self._recipe = output, recipe
 
     def take(self, record: Record, into: int, place: int, heard: ShareFacts, rows: list[tuple[Any, ...]]) -> None:
         """Take the fact of a record. Raises DecodeError for a malformed one."""
-        fact = classify(record, self._recipe)
+        fact = self._recipe.fact(record)
         if isinstance(fact, (RowFact, PartialChangeFact, SnapshotRow)) and fact.renumbered:
             heard.old.add(self._output)
         one = fact if isinstance(fact, Notification) else timeline_fact(fact)
@@ -173,7 +173,7 @@ class _PlainClassifier:
 
     def __init__(self, output: int, table: int, row_type: RowType) -> None:
         self._output, self._table = output, table
-        self._rows, self._encode = PlainRows(row_type), row_type.encode
+        self._rows, self._encode = PLAIN_TOPIC(row_type), row_type.encode
 
     def take(self, record: Record, into: int, place: int, heard: ShareFacts, rows: list[tuple[Any, ...]]) -> None:
         """Take the record's row. Raises DecodeError for a record that is none."""

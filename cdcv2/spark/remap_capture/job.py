@@ -14,6 +14,7 @@ from typing import NamedTuple, cast
 from pyspark.sql import SparkSession
 
 from cdcv2.capture.binder import Binder
+from cdcv2.capture.connector import FROM_STATE
 from cdcv2.capture.open_record_codec import TEMP
 from cdcv2.capture.run.remap_capture import DescribeLogs, run_remap_capture
 from cdcv2.capture.run.remap_loop import RunOptions, RunResult
@@ -22,7 +23,6 @@ from cdcv2.capture.run.table_writers import TableWriters
 from cdcv2.capture.topics import Ranges
 from cdcv2.cli.options.capture import broker, from_kafka
 from cdcv2.cli.options.remap_capture import capture_request, capture_topics, run_options
-from cdcv2.connectors.debezium.envelope import FROM_STATE
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
 from cdcv2.logs.description import LogDescription

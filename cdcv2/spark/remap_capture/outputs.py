@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cdcv2.capture import release_order
+from cdcv2.capture.connector import DatabaseConnector
 from cdcv2.capture.facts import Notification, Record
 from cdcv2.capture.release_order import Advance, LogSet
 from cdcv2.capture.open_record_codec import OpenRecordCodec
@@ -26,7 +27,6 @@ from cdcv2.capture.run import on_remap
 from cdcv2.capture.run.database import Database
 from cdcv2.capture.run.plain_tables import PlainOutput
 from cdcv2.capture.transactions_on_timeline import TransactionSummary
-from cdcv2.connectors.debezium.envelope import Recipe
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import RefusedError, UnsafeTopicError
 from cdcv2.protocol.log import Log, Place
@@ -185,7 +185,7 @@ class BoundDatabase(Database):
     """
 
     def __init__(
-        self, number: int, recipe: Recipe, logs: TableLogs, temp: tuple[Log, Writer], spark: SparkSession, *,
+        self, number: int, recipe: DatabaseConnector, logs: TableLogs, temp: tuple[Log, Writer], spark: SparkSession, *,
         ordering: str = COMMIT_ORDER, names: Mapping[str, str] | None = None,
     ) -> None:
         self._marks = RowDigests()

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings, strategies as st
 from cdcv2 import failpoints
 from cdcv2.capture.facts import End, Notification, RowFact, SnapshotRow, Truncate, UnfitRow
 from cdcv2.capture.run.commit_times import Capture, ReleaseReport
-from cdcv2.connectors.debezium.envelope import Recipe
+from cdcv2.connectors.debezium.recipe import Recipe
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ForeignStateError, LogFinishedError, RefusedError, SourceStop, UsageError
 from cdcv2.protocol.iter import Iter

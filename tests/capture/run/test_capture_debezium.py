@@ -18,7 +18,7 @@ from cdcv2.capture.run.loop import run
 from cdcv2.cli.main import main
 from cdcv2.connectors.debezium import postgres_catalogue
 from cdcv2.connectors.debezium.config import debezium_config
-from cdcv2.connectors.debezium.envelope import Recipe
+from cdcv2.connectors.debezium.recipe import Recipe
 from cdcv2.connectors.kafka_topics import KafkaTopics
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import SourceStop

@@ -14,7 +14,7 @@ import pytest
 from cdcv2 import failpoints
 from cdcv2.capture.facts import Record
 from cdcv2.capture.topics import TopicExtents
-from cdcv2.connectors.debezium.envelope import Recipe
+from cdcv2.connectors.debezium.recipe import Recipe
 from cdcv2.errors import DecodeError, ForeignStateError, RefusedError, SourceStop, UnsafeTopicError, UsageError
 from cdcv2.logs.memory import MemoryLog
 from cdcv2.timeline.positions import places

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cdcv2.capture.facts import End, Notification, RowFact, SnapshotRow
-from cdcv2.connectors.debezium.envelope import Recipe
+from cdcv2.connectors.debezium.recipe import Recipe
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.changes import ChangeBatch
 from cdcv2.protocol.iter import Iter

@@ -17,7 +17,7 @@ from cdcv2.capture.run.commit_times import Capture
 from cdcv2.capture.run.loop import run
 from cdcv2.cli import main as cli
 from cdcv2.connectors.debezium import postgres_catalogue
-from cdcv2.connectors.debezium.envelope import Recipe, classify
+from cdcv2.connectors.debezium.recipe import Recipe
 from cdcv2.connectors.kafka_topics import KafkaTopics
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.protocol.iter import Iter
@@ -169,7 +169,7 @@ def test_tables_as_people_have_them_arrive_whole(servers: Servers, tmp_path: Pat
             logs = {table: log.again() for table, log in logs.items()}
             with Capture(how, dict(logs)) as capture:
                 run(capture, topics, follow=True, stopping=lambda: not is_before(capture.frontier, int(done) + 1))
-        told = [classify(item, how) for item in topics.read({}) if isinstance(item, Record)]
+        told = [how.fact(item) for item in topics.read({}) if isinstance(item, Record)]
     assert {"public.notes"} == identity
     assert {"u", "d", "c", "t"} == {fact.change.op for fact in told if isinstance(fact, PartialChangeFact)}
     assert set(LARGE) == left_out(told, kinds["public.items"])

@@ -9,7 +9,7 @@ from hypothesis import given, settings, strategies as st
 
 from cdcv2 import failpoints
 from cdcv2.capture.run.commit_times import Capture
-from cdcv2.connectors.debezium.envelope import Record
+from cdcv2.capture.facts import Record
 from cdcv2.core.antichain import Antichain
 from cdcv2.protocol.iter import Iter
 from tests.doubles import Crash, KeptMemory, RecordingLog

@@ -12,7 +12,7 @@ import pytest
 from cdcv2 import failpoints
 from cdcv2.capture.facts import Fact, Notification, Record
 from cdcv2.capture.run.commit_times import Capture
-from cdcv2.connectors.debezium.envelope import Recipe, classify
+from cdcv2.connectors.debezium.recipe import Recipe
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import SourceStop
 from cdcv2.protocol.iter import Iter
@@ -41,7 +41,7 @@ def told(run: str) -> dict[Place, list[tuple[Record, Fact]]]:
     """Each partition's records with their facts."""
     how = keyed(run)
     return {
-        place: [(record, classify(record, how)) for record in records]
+        place: [(record, how.fact(record)) for record in records]
         for place, records in dump(run).partitions().items()
     }
 

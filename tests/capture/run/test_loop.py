@@ -11,7 +11,7 @@ from cdcv2.capture.facts import Record
 from cdcv2.capture.run.commit_times import Capture
 from cdcv2.capture.run.loop import run
 from cdcv2.capture.topics import Item, PartitionPosition
-from cdcv2.connectors.debezium.envelope import Recipe
+from cdcv2.connectors.debezium.recipe import Recipe
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import DecodeError
 from cdcv2.logs.release_times import ReleaseTime, ReleaseTimes

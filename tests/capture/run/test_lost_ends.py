@@ -12,7 +12,8 @@ from cdcv2.capture.commit_transactions import CommitTransactions
 from cdcv2.capture.facts import End, Fact, Record, RowFact, Truncate
 from cdcv2.capture.run.commit_times import Capture
 from cdcv2.capture.topics import TopicExtents
-from cdcv2.connectors.debezium.envelope import FROM_STATE, Recipe
+from cdcv2.capture.connector import FROM_STATE
+from cdcv2.connectors.debezium.recipe import Recipe
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import SourceStop
 from cdcv2.protocol.log import Position
@@ -87,9 +88,7 @@ def test_an_end_that_a_recorded_run_lost_is_missed(run: str) -> None:
     what = {record.position: fact for entries in facts(run).values() for record, fact in entries}
     how = recipe(run, before=FROM_STATE) if run == "clean_default" else recipe(run)
     if run == "clean_default":
-        from cdcv2.connectors.debezium.envelope import classify
-
-        what = {record.position: classify(record, how) for record in records}
+        what = {record.position: how.fact(record) for record in records}
     rows = {fact.tx for fact in what.values() if hasattr(fact, "seq") and fact.tx is not None}
     lsns = sorted(lsn for lsn, tx in ends(run).items() if tx in rows)[:-50]
     for lsn in [lsns[0], lsns[1], *chance.sample(lsns, 3)]:

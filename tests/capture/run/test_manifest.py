@@ -10,7 +10,7 @@ import pytest
 
 from cdcv2.capture.run import manifest
 from cdcv2.capture.run.folder_lock import FolderInUse
-from cdcv2.connectors.debezium.envelope import Recipe
+from cdcv2.connectors.debezium.recipe import Recipe
 from cdcv2.errors import ForeignStateError
 from cdcv2.logs import capture_manifest
 from cdcv2.rows.row_type import RowType

@@ -18,7 +18,7 @@ from cdcv2.capture.commit_transactions import CommitTransactions
 from cdcv2.capture.memory import CaptureMemory, declares_same
 from cdcv2.capture.run.commit_times import Capture
 from cdcv2.capture.run.loop import run
-from cdcv2.connectors.debezium.envelope import Record
+from cdcv2.capture.facts import Record
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import Cdcv2Error, RefusedError, SourceStop, UsageError
 from cdcv2.protocol.iter import Iter

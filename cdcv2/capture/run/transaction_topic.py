@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping
 
+from cdcv2.capture.connector import DatabaseConnector
 from cdcv2.capture.facts import Begin, End
 from cdcv2.capture.released_ends import ReleasedEnds, TransactionRecord, read_on, recall
 from cdcv2.capture.released_transactions import KNOWN
 from cdcv2.capture.topics import Ranges
-from cdcv2.connectors.debezium.envelope import Recipe, classify
 from cdcv2.errors import DecodeError
 
 LOGGER = logging.getLogger(__name__)
@@ -18,7 +18,7 @@ LOGGER = logging.getLogger(__name__)
 class TransactionTopic:
     """Reads the transaction topic of a recipe by ranges of offsets. Asks where it begins, and how long it keeps."""
 
-    def __init__(self, ranges: Ranges, recipe: Recipe) -> None:
+    def __init__(self, ranges: Ranges, recipe: DatabaseConnector) -> None:
         self._ranges, self._recipe = ranges, recipe
         self._place = recipe.transaction_topic, 0
         look = ranges.look()
@@ -54,7 +54,7 @@ class TransactionTopic:
             return
         for record in self._ranges.read({self._place: (low, high)}):
             try:
-                fact = classify(record, self._recipe)
+                fact = self._recipe.fact(record)
             except DecodeError:
                 # Of what is released there is none; behind that it is judged when it is read in its turn.
                 continue
