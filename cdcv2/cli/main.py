@@ -44,6 +44,7 @@ COMMANDS = {
     "up": "keep the jobs of a pipeline running",
     "down": "end the jobs of a pipeline",
     "status": "show how the jobs of a pipeline stand",
+    "output": "show what a job of a pipeline printed",
     "compare": "prove that source, logs and target have the same",
     "orphans": "remove files that dead transactions have left",
     "external": "list what a pipeline has in other systems, and what is owed",

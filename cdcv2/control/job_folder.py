@@ -201,10 +201,19 @@ def _end(event: Mapping[str, Any]) -> JobEnd:
     return JobEnd(int(event["exit"]), retry, event.get("reason"), event.get("remedy"), event.get("frontier") == [])
 
 
+def before_of(path: Path) -> Path:
+    """Where a file of a job is put aside, which has what came before it.
+
+    >>> before_of(Path("output.log")).name
+    'output.before.log'
+    """
+    return path.with_suffix(f".before{path.suffix}")
+
+
 def _put_aside(path: Path) -> None:
     with suppress(FileNotFoundError):
         if path.stat().st_size > LONG:
-            os.replace(path, path.with_suffix(f".before{path.suffix}"))
+            os.replace(path, before_of(path))
 
 
 def _session(pid: int) -> int | None:
