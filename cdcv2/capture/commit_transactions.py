@@ -190,7 +190,7 @@ class CommitTransactions:
         if tx not in self._finished and not known:
             return False
         self._first_ones.add(tx)
-        found = None if self.snapshots.declared else self._tracker.released.numbered(tx, table, number)
+        found = self._tracker.released.numbered(tx, table, number)
         if found is not None:
             self._contradicted(found, None)
         return True
@@ -473,7 +473,7 @@ class CommitTransactions:
     def _effects(self, end: OpenEnd[int]) -> dict[str, TableEffect]:
         """What a whole transaction does to the captured tables."""
         had, more = self._had.get(end.tx, ()), self._more.get(end.tx, {})
-        return {table: TableEffect(more.get(table, 0), table in had) for table in end.counts if table in more}
+        return {table: TableEffect(diffs, table in had) for table, diffs in more.items() if table in end.counts}
 
     def _lacks_rows(self, end: OpenEnd[int], counted: RowCounts | None) -> bool:
         """Whether a whole transaction, the next one to be released, changes rows that cannot be there."""
@@ -492,10 +492,10 @@ class CommitTransactions:
             self.snapshots.release()
             self._tracker.begin(release.snapshot)
         ended = {tx for tx in release.superseded if self._tracker.end_of(tx) is not None}
-        for tx, lsn in release.transactions if self._counted is not None else ():
-            end = self._tracker.end_of(tx)
-            if end is not None and self._counted is not None:
-                self._counted.take(lsn, self._effects(end))
+        if self._counted is not None:
+            for end in map(self._tracker.end_of, (tx for tx, _ in release.transactions)):
+                if end is not None:
+                    self._counted.take(end.lsn, self._effects(end))
         self._tracker.settle(release.transactions)
         for tx, _ in release.transactions:
             self._forget(tx, ended=True)

@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from cdcv2.capture.commit_transactions import CommitTransactions
-from cdcv2.capture.contradictions import Commit
+from cdcv2.capture.contradictions import NEW_SOURCE, Commit
 from cdcv2.capture.facts import End, Fact, RowFact
+from cdcv2.capture.release import WaitReason
 from cdcv2.capture.released_ends import ReleasedEnds
+from cdcv2.capture.released_transactions import KNOWN
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ForeignStateError, MalformedError, UsageError
 from tests.connector import SNAPSHOT_LSN, History, histories, sent
@@ -280,6 +282,80 @@ def test_a_halted_transaction_stops_when_it_is_due() -> None:
     assert "stop" == commits.waits().what
 
 
+def test_what_it_waits_for_is_reported_for_programs_and_for_people() -> None:
+    """One reason after the other, as they go away."""
+    commits = CommitTransactions([TABLE, "public.u"], notifications=True)
+    text = "the initial snapshot has not been completed (no notification COMPLETED yet)"
+    assert WaitReason("snapshot", text) == commits.waits()
+    for offset, kind in enumerate(["STARTED", "TABLE_SCAN_COMPLETED", "COMPLETED"]):
+        commits.notification(kind, TABLE, 0, offset)
+    commits.settle(commits.ready())  # type: ignore[arg-type]
+    assert WaitReason("end", "nothing is open") == commits.waits()
+    commits.rows_seen(5, TABLE, 1)
+    assert WaitReason("end", "transaction 5: rows are in, and no END yet", 5) == commits.waits()
+    commits.end(4, 40, {})
+    commits.end(5, 50, {TABLE: 3, "public.u": 1})
+    text = "transaction 5 (END 50) lacks 2 of 3 rows of public.t, 1 of 1 rows of public.u"
+    assert WaitReason("rows", text, 5, 50, {TABLE: 2, "public.u": 1}) == commits.waits()
+    commits.stop("it does not fit", "mend it")
+    assert WaitReason("stop", "it does not fit") == commits.waits()
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_stop_of_no_transaction_lets_out_what_is_whole_and_no_snapshot(begun: bool) -> None:
+    """A snapshot counts as whole only once it is released: the record that stops it may be one of its own."""
+    commits = CommitTransactions([TABLE], notifications=True, known=1001 if begun else 0)
+    for offset, kind in enumerate(["STARTED", "TABLE_SCAN_COMPLETED", "COMPLETED"]):
+        commits.notification(kind, TABLE, 0, offset)
+    commits.end(5, 1050, {})
+    commits.stop("it does not fit", "mend it")
+    commits.stop("neither does this", "mend that")
+    stop = commits.stopped()
+
+    assert (1050 if begun else None) == through(commits)
+    assert stop is not None and ("it does not fit", "mend it", False) == (stop.reason, stop.remedy, stop.lasting)
+
+
+def test_the_first_of_several_places_is_where_it_stops() -> None:
+    """Whichever is found first."""
+    for facts in ([(7, 75), (8, 65)], [(8, 65), (7, 75)]):
+        commits = streaming()
+        for tx, lsn in ((4, 64), (5, 66), (6, 80)):
+            commits.end(tx, lsn, {})
+        for tx, lsn in facts:
+            assert not commits.end(tx, lsn, {})
+
+        assert 64 == through(commits)
+
+
+@pytest.mark.parametrize("tx, last", [(5, 60), (6, 64), (7, 65)])
+def test_a_contradiction_stops_right_before_its_commit(tx: int, last: int) -> None:
+    """Not one commit earlier, and none later."""
+    commits = streaming()
+    commits.end(4, 60, {})
+    commits.end(5, 64, {TABLE: 0})
+    commits.end(6, 65, {TABLE: 1})
+    commits.end(7, 66, {TABLE: 1})
+    commits.rows_seen(6, TABLE, 1)
+    commits.rows_seen(7, TABLE, 1)
+    commits.rows_seen(tx, TABLE, 2)
+    release = commits.ready()
+
+    assert release is not None and last == release.through and release == commits.ready()
+    commits.settle(release)
+    stop = commits.stopped()
+    assert stop is not None and NEW_SOURCE == stop.remedy and commits.ready() is None
+
+
+def test_a_row_of_a_table_that_the_end_of_its_released_transaction_does_not_count_is_judged_by_its_number() -> None:
+    """Without a number it is a duplicate, as nothing shows that it is none."""
+    commits = streaming()
+    commits.end(7, 100, {})
+    commits.settle(commits.ready())  # type: ignore[arg-type]
+
+    assert commits.is_repeat(50, 7) and commits.is_repeat(50, 7, TABLE) and commits.stopped() is None
+
+
 def test_a_null_sequence_reads_as_the_snapshot() -> None:
     """The first transaction after the snapshot has no END before it: not a repeat until it is released itself."""
     commits = CommitTransactions([TABLE], notifications=True)
@@ -405,12 +481,36 @@ def test_a_start_takes_for_a_duplicate_what_names_a_commit_from_before_the_snaps
     assert commits.is_repeat(1000, 9) and commits.stopped() is not None
 
 
+def test_an_end_from_before_the_snapshot_need_not_be_read_again() -> None:
+    """It stops the capture, and is of no open transaction."""
+    commits = begun(1000)
+
+    assert commits.end(4, 900, {}) is False and commits.stopped() is not None
+
+
+def test_a_start_knows_the_very_first_commit() -> None:
+    """Without a snapshot all begins at 0."""
+    commits = streaming(known=3)
+    commits.recall(ReleasedEnds(((5, 1, {}), (6, 2, {})), True, None))
+
+    assert not commits.end(5, 1, {}) and commits.stopped() is None
+    assert not commits.end(5, 1, {TABLE: 1}) and commits.stopped() is not None
+
+
 def test_behind_the_snapshot_alone_a_start_needs_no_end() -> None:
     """Nothing but it is released, so it does not matter that the transaction topic has lost its beginning."""
     commits = begun(1000)
     commits.recall(ReleasedEnds((), False, None))
 
     assert commits.is_repeat(950, 9) and commits.stopped() is None
+
+
+def test_a_start_right_behind_a_resnapshot_judges_nothing_by_what_came_before_it() -> None:
+    """What that snapshot makes up for is superseded."""
+    commits = begun(1100, 1100)
+    commits.recall(ReleasedEnds(((5, 1050, {TABLE: 1}),), True, None))
+
+    assert not commits.end(5, 1050, {TABLE: 2}) and commits.stopped() is None
 
 
 def test_a_start_knows_no_end_from_before_a_snapshot_that_was_declared() -> None:
@@ -441,6 +541,24 @@ def test_without_its_base_what_is_released_now_is_remembered() -> None:
     assert not commits.is_repeat(None, 5)
     commits.settle(commits.ready())  # type: ignore[arg-type]
     assert commits.is_repeat(None, 5)
+
+
+def test_without_its_base_a_start_knows_what_it_read_again() -> None:
+    """Before the ENDs come to it once more."""
+    commits = CommitTransactions([TABLE], known=1051)
+    commits.recall(ReleasedEnds(((7, 1050, {TABLE: 1}),), True, None))
+
+    assert commits.is_repeat(None, 7) and not commits.is_repeat(None, 8)
+
+
+def test_without_its_base_the_first_transaction_stays_known() -> None:
+    """However many are released behind it."""
+    commits = CommitTransactions([TABLE], known=1001)
+    for at in range(2 * KNOWN + 2):
+        commits.end(at, 1050 + at, {})
+    commits.settle(commits.ready())  # type: ignore[arg-type]
+
+    assert commits.is_repeat(None, 0)
 
 
 def test_the_base_is_learned_again_from_a_row_of_the_snapshot() -> None:
@@ -516,6 +634,90 @@ def test_logs_ahead_of_the_memory_are_believed() -> None:
     assert not again.end(5, 70, {})
 
 
+def test_a_memory_of_before_the_snapshot_goes_with_logs_that_have_it_or_have_nothing() -> None:
+    """A crash may come between; an empty snapshot is stated through 0."""
+    plain = CommitTransactions([TABLE]).export()
+    first = CommitTransactions.restore(plain, [TABLE])
+    assert (None, False, True) == (first.through, first.snapshots.released, first.snapshots.assumed)
+    beyond = CommitTransactions.restore(plain, [TABLE], known=1)
+    assert (0, True, 0) == (beyond.through, beyond.snapshots.released, beyond.snapshots.lsn)
+
+
+def test_a_restart_knows_what_the_logs_and_the_user_state() -> None:
+    """As one without a memory does."""
+    other = "public.u"
+    commits = CommitTransactions([TABLE, other], notifications=True)
+    notes = [("STARTED", None, None), ("TABLE_SCAN_COMPLETED", TABLE, 0), ("COMPLETED", None, None)]
+    for leaves_out, empty in ((True, ()), (True, (other,)), (False, ())):
+        again = CommitTransactions.restore(
+            commits.export(), [TABLE, other], notifications=True, empty=empty,
+            **({} if leaves_out else {"leaves_out": False}),
+        )
+        for offset, note in enumerate(notes):
+            again.notification(*note, offset)
+        release = again.ready()
+        assert (release is None) == (not leaves_out)
+        assert release is None or set(empty) == release.empty != release.uncovered
+    again = CommitTransactions.restore(streaming().export(), [TABLE], snapshot="none", partial=[TABLE])
+    assert ({TABLE}, {TABLE}, "none") == (again.uncovered, again.partial, again.export()["mode"])
+
+
+def test_a_restart_with_a_memory_of_before_the_snapshot_counts_its_rows_as_the_logs_do() -> None:
+    """Each position is read once, so one more row than they hold lacks there."""
+    plain = CommitTransactions([TABLE]).export()
+    again = CommitTransactions.restore(plain, [TABLE], known=1001, held={TABLE: (1000, 1)})
+    again.snapshot_read(TABLE, 1000, ("t", 0), 0)
+    assert again.stopped() is None
+    again.snapshot_read(TABLE, 1000, ("t", 0), 1)
+    assert again.stopped() is not None
+
+
+@pytest.mark.parametrize("through, lasting", [(0, False), (999, False), (1000, True)])
+def test_rows_of_a_snapshot_that_is_not_wanted_stop_what_comes_after_them(through: int, lasting: bool) -> None:
+    """For good, where the logs are stated beyond it."""
+    commits = streaming(known=through + 1)
+    commits.snapshot_rows(TABLE, 1000, 1)
+    stop = commits.stopped()
+
+    assert stop is not None and "no snapshot is wanted" in stop.reason and lasting == stop.lasting
+
+
+def test_which_tables_lack_a_topic_adds_to_those_that_the_logs_leave_out() -> None:
+    """A partial one has a topic."""
+    commits = streaming(TABLE, "public.u", "public.v", partial=["public.u"])
+    commits.ends_read({("t", 0): 1}, [TABLE, "public.u"])
+
+    assert ({"public.u", "public.v"}, {"public.u"}) == (commits.uncovered, commits.partial)
+
+
+def test_a_lost_end_stays_lost_after_a_restart() -> None:
+    """The rows that showed it may be behind the positions of the next run, unless the logs are ahead of its memory."""
+    commits = streaming()
+    commits.end(7, 60, {})
+    commits.settle(commits.ready())  # type: ignore[arg-type]
+    commits.comes_after(8, 60)
+    commits.rows_seen(8, TABLE, 1)
+    commits.end(9, 70, {})
+    assert commits.lost
+    for known, stops in ((61, True), (66, False)):
+        again = CommitTransactions.restore(commits.export(), [TABLE], snapshot="none", known=known)
+        again.end(9, 70, {})
+        assert stops == (through(again) is None)
+        assert not stops or "the END of transaction 8 is missing" in str(again.stopped())
+
+
+def test_a_stop_that_lasts_is_kept_as_it_is() -> None:
+    """The logs keep it, and so does the memory: with its reason, and what to do about it."""
+    commits = streaming()
+    commits.keep("a row is lacking", "begin anew")
+    again = CommitTransactions.restore(commits.export(), [TABLE], snapshot="none")
+    for one in (commits, again):
+        one.end(7, 60, {})
+        stop = one.stopped()
+        assert through(one) is None and stop is not None
+        assert ("a row is lacking", "begin anew", True) == (stop.reason, stop.remedy, stop.lasting)
+
+
 def test_a_memory_ahead_of_the_logs_is_refused() -> None:
     """Its positions would skip facts that the logs lack."""
     commits = streaming()
@@ -558,6 +760,41 @@ def test_the_model_has_what_it_is_for() -> None:
                 seen[fact.tx, fact.order] = str(position.part)
     assert min(repeats, behind, moved) > 50
     assert SNAPSHOT_LSN == 1000
+
+
+def test_tables_that_the_user_calls_empty_are_named_with_the_first_release() -> None:
+    """And with no other."""
+    none, initial, scanned = (
+        streaming(empty=[TABLE]), CommitTransactions([TABLE], notifications=True, empty=[TABLE]),
+        CommitTransactions([TABLE], notifications=True, empty=[TABLE], known=1001),
+    )
+    for commits, empty in ((none, {TABLE}), (initial, {TABLE}), (scanned, set())):
+        for offset, kind in enumerate(["STARTED", "COMPLETED"]):
+            commits.notification(kind, None, None, offset)
+        for lsn, named in ((1050, empty), (1060, set())):
+            commits.end(lsn, lsn, {})
+            release = commits.ready()
+            assert release is not None and (lsn, named) == (release.through, release.empty)
+            commits.settle(release)
+    nothing = CommitTransactions([TABLE], notifications=True, empty=[TABLE])
+    for offset, kind in enumerate(["STARTED", "COMPLETED"]):
+        nothing.notification(kind, None, None, offset)
+    nothing.settle(nothing.ready())  # type: ignore[arg-type]
+    nothing.end(5, 1050, {})
+    release = nothing.ready()
+    assert release is not None and (1050, set()) == (release.through, release.empty)
+
+
+def test_a_stop_right_behind_the_snapshot_lets_it_out() -> None:
+    """And nothing else."""
+    commits = CommitTransactions([TABLE], notifications=True)
+    commits.snapshot_rows(TABLE, 1000, 1)
+    for offset, kind in enumerate(["STARTED", "TABLE_SCAN_COMPLETED", "COMPLETED"]):
+        commits.notification(kind, TABLE, 1, offset)
+    commits.end(5, 1001, {})
+    commits.end(6, 1001, {})
+
+    assert 1000 == through(commits)
 
 
 # -- a BEGIN without an END

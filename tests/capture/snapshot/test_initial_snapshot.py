@@ -245,6 +245,16 @@ def test_a_scan_without_a_number_stops_the_capture() -> None:
     assert "the scan of public.a, at offset 1, does not say how many rows it has" in reason(commits)
 
 
+def test_a_scan_that_did_not_go_through_its_table_stops_the_capture() -> None:
+    """Its status is that of a failure, whatever its number is."""
+    commits = CommitTransactions([A], notifications=True)
+    for offset, kind in enumerate(["STARTED", "TABLE_SCAN_COMPLETED", "COMPLETED"]):
+        commits.notification(kind, A, 1, offset, "SQL_EXCEPTION" if offset == 1 else None)
+    commits.snapshot_rows(A, 1000, 1)
+    assert commits.ready() is None
+    assert "SQL_EXCEPTION" in reason(commits)
+
+
 def test_two_lsns_before_a_release_stop_the_capture() -> None:
     """The rows of a snapshot that was broken off stay in the topics, with stale values."""
     commits = CommitTransactions([A, B], notifications=True)
