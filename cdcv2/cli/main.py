@@ -48,6 +48,7 @@ COMMANDS = {
     "compare": "prove that source, logs and target have the same",
     "orphans": "remove files that dead transactions have left",
     "external": "list what a pipeline has in other systems, and what is owed",
+    "metrics": "print the metrics of a pipeline, for Prometheus",
     "rows": "make the row type of a table",
     "init": "make the files of a pipeline from a database",
     "demo": "see it work on real change data",

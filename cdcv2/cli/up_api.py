@@ -10,13 +10,12 @@ from pathlib import Path
 from cdcv2.cli.console import remark
 from cdcv2.cli.options.parser import OptionParser
 from cdcv2.control.api.address import DEFAULT, listen, published, url_of
-from cdcv2.control.api.limits import FRESH, PATIENCE, SILENT, RecentAnswer
+from cdcv2.control.api.limits import PATIENCE, SILENT
 from cdcv2.control.api.loop_requests import LoopRequests
+from cdcv2.control.api.pipeline_answers import PipelineAnswers
 from cdcv2.control.api.token_file import TOKEN_FILE, token_of
-from cdcv2.control.external_view import external_of
 from cdcv2.control.pipeline_file import Pipeline
 from cdcv2.control.pipeline_jobs import folder_of
-from cdcv2.control.pipeline_status import status_of
 from cdcv2.control.supervisor import Supervisor
 from cdcv2.errors import MissingExtraError, UsageError
 
@@ -58,15 +57,17 @@ def _api(args: argparse.Namespace, pipeline: Pipeline, requests: LoopRequests) -
         from cdcv2.control.api.application import ApiAnswers, application
         from cdcv2.control.api.server import serving
     except ImportError as cause:
-        raise MissingExtraError("--listen needs Starlette and uvicorn", "control") from cause
+        raise MissingExtraError("--listen needs Starlette, uvicorn and Prometheus's client", "control") from cause
     supervisor = Supervisor(folder_of(pipeline))
 
     def release(name: str) -> bool:
         return requests.ask(lambda: name in supervisor.names() and supervisor.release(name), PATIENCE)
 
+    view = PipelineAnswers(pipeline)
     answers = ApiAnswers(
-        status=RecentAnswer(lambda: status_of(pipeline).to_plain(), FRESH),
-        external=RecentAnswer(lambda: external_of(pipeline.state), FRESH),
+        status=view.status,
+        external=view.external,
+        metrics=view.metrics,
         release=release,
         alive=lambda: requests.idle() < SILENT,
     )

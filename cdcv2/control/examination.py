@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
@@ -14,6 +13,7 @@ from cdcv2.capture.connector import FROM_STATE, DatabaseConnector
 from cdcv2.cli.options.capture import recipe_of
 from cdcv2.cli.options.remap_capture import capture_request
 from cdcv2.control.connector_findings import connector_findings, state_findings, topics_findings, version_finding
+from cdcv2.control.disks import disks_of
 from cdcv2.control.findings import Finding, Health, guarded, judged
 from cdcv2.control.pipeline_check import check_view_of, row_types
 from cdcv2.control.pipeline_file import CaptureFields, Pipeline, SourceFields, ViewFields
@@ -152,16 +152,9 @@ def _topics(pipeline: Pipeline, capture: CaptureFields, recipes: list[DatabaseCo
 
 
 def _disks(pipeline: Pipeline) -> Iterator[Finding]:
-    folders = {pipeline.state: "state"}
-    for capture in pipeline.captures.values():
-        if not capture.arguments.into.is_topic:
-            folders[pipeline.path.absolute().parent / capture.into.text()] = f"logs of {capture.name}"
-    for folder, what in folders.items():
-        # A folder that is not there yet will be on the disk of the one above.
-        there = next(one for one in (folder, *folder.absolute().parents) if one.exists())
-        usage = shutil.disk_usage(there)
+    for folder, content, space in disks_of(pipeline):
         yield judged(
-            f"folder {folder}", usage.free >= min(_BYTES, _SHARE * usage.total),
-            f"{what}: {usage.free / 1e9:.0f} of {usage.total / 1e9:.0f} GB are free",
+            f"folder {folder}", space.free >= min(_BYTES, _SHARE * space.size),
+            f"{content}: {space.free / 1e9:.0f} of {space.size / 1e9:.0f} GB are free",
             "logs are kept for ever: make room, or name a folder on another disk", otherwise=Health.WARNING,
         )

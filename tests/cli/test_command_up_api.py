@@ -8,7 +8,7 @@ import socket
 import subprocess
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -48,11 +48,13 @@ def file(tmp_path: Path) -> Iterator[Path]:
         assert poll_until(lambda: not job.alive(), 30)
 
 
-def ask(url: str, token: str, method: str = "GET") -> tuple[int, Any]:
+def ask(
+    url: str, token: str, method: str = "GET", *, read: Callable[[Any], Any] = json.load
+) -> tuple[int, Any]:
     request = urllib.request.Request(url, method=method, headers={"Authorization": f"Bearer {token}"})
     try:
         with urllib.request.urlopen(request, timeout=60) as answer:
-            return answer.status, json.load(answer)
+            return answer.status, read(answer)
     except urllib.error.HTTPError as error:
         return error.code, json.load(error)
 
@@ -77,6 +79,7 @@ def test_a_real_process_serves_its_status_and_ends_with_a_client_connected(
             assert poll_until(lambda: ask(f"{record.url}/v1/jobs/copy", token)[1]["run"] > 0, 60)
             refused = ask(f"{record.url}/v1/status", "wrong")
             external = ask(f"{record.url}/v1/external", token)
+            metrics = ask(f"{record.url}/v1/metrics", token, read=lambda answer: answer.read().decode())
             second = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
             host, _, port = record.url.removeprefix("http://").partition(":")
             with socket.create_connection((host, int(port)), timeout=60) as client:
@@ -90,12 +93,15 @@ def test_a_real_process_serves_its_status_and_ends_with_a_client_connected(
             process.kill()
     main(["status", str(file), "--json"])
     plain = json.loads(capsys.readouterr().out)
+    printed = main(["metrics", str(file)]), capsys.readouterr().out
 
     assert (found[0], found[1].keys(), found[1]["jobs"][0].keys()) == (200, plain.keys(), plain["jobs"][0].keys())
     assert found[1]["owner"].startswith(f"process {process.pid} ")
     assert (before[1]["state"], before[1]["reason"]) == ("held", "it ended 5 times")
     assert released == (200, {"name": "copy", "released": True})
     assert (refused[0], external) == (401, (200, {**external[1], "entries": []}))
+    assert metrics[0] == 200 and "\ncdcv2_kept_running 1.0\n" in metrics[1] and 'content="state"' in metrics[1]
+    assert printed[0] == Exit.DONE and "\ncdcv2_kept_running 0.0\n" in printed[1]
     assert second.returncode == Exit.UNABLE and f"process {process.pid}" in second.stderr
     assert (code, end) == (Exit.DONE, b"")
     assert api_of(state) is None and not (state / "api.json").exists()

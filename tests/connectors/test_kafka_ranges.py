@@ -7,6 +7,7 @@ import json
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,9 @@ import pytest
 from cdcv2.capture.facts import SnapshotRow
 from cdcv2.cli.main import main
 from cdcv2.connectors.kafka_ranges import KafkaRanges
+from cdcv2.control.metrics.measure import measure
+from cdcv2.control.metrics.model import TopicBacklog
+from cdcv2.control.pipeline_file import read_pipeline
 from cdcv2.errors import UnsafeTopicError
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.protocol.resolver import Resolver
@@ -108,6 +112,37 @@ def test_ranges_are_read_exactly(hands: Hands) -> None:
     assert {hands.name: Client(hands.bootstrap).topic_id(hands.name)} == look.ids
     assert {hands.name: {"retention.ms": "604800000"}} == look.retention
     assert ([(0, 1), (0, 2), (0, 3), (1, 0)], [(0, 4), (0, 5)]) == (sorted(one), sorted(other))
+
+
+def test_what_is_not_captured_is_measured_with_the_moment_at_which_it_is_forgotten(hands: Hands) -> None:
+    """By the timestamp of the oldest such record of any partition; what a partition lost before is counted."""
+    hands.make(2, retention_ms="604800000")
+    for partition, moments in ((0, (1, 2, 3)), (1, (4, 5))):
+        for moment in moments:
+            at = (int(time.time()) - 100 + moment) * 1000
+            hands.producer.produce(hands.name, partition=partition, value=b'{"page": "x"}', timestamp=at)
+    hands.producer.flush(20)
+    assert hands.run() == 0
+    file = hands.folder / "shop.yaml"
+    file.write_text(
+        f"{{pipeline: shop, kafka: {{bootstrap: '{hands.bootstrap}'}}, rows: ., captures: {{all: {{plain: 'clicks="
+        f"{hands.name}', remap: 'kafka:{hands.name}.remap', into: 'kafka:{hands.name}.one.{{table}}'}}}}}}", "utf-8",
+    )  # fmt: skip
+    before, measured = int(time.time()), [measure(read_pipeline(str(file)))]
+    for offset in range(3):
+        at = (before - 50 + offset) * 1000
+        hands.producer.produce(hands.name, partition=1, value=b'{"page": "y"}', timestamp=at)
+    hands.producer.flush(20)
+    measured.append(measure(read_pipeline(str(file))))
+    hands.trim(1, 4)
+    measured.append(measure(read_pipeline(str(file))))
+
+    need = TopicBacklog("all", hands.name, 0, 0, None, 604800.0)
+    assert [one.topics for one in measured] == [
+        (need,), (need._replace(unread=3, oldest=before - 50.0),),
+        (need._replace(unread=1, lost=2, oldest=before - 48.0),),
+    ]  # fmt: skip
+    assert set(measured[2].reachable.values()) == {True} and len(measured[2].holds) == 1
 
 
 def test_transactions_leave_gaps_that_hold_nothing_up(hands: Hands) -> None:

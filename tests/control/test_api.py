@@ -18,7 +18,7 @@ import pytest
 
 from cdcv2.control.api.address import api_of, listen, parse_address, published, url_of
 from cdcv2.control.api.application import ApiAnswers, application
-from cdcv2.control.api.limits import BODY, HEADERS, RateLimit, RecentAnswer
+from cdcv2.control.api.limits import BODY, HEADERS, BackgroundAnswer, RateLimit, RecentAnswer
 from cdcv2.control.api.loop_requests import MOST, LoopRequests
 from cdcv2.control.api.server import serving
 from cdcv2.control.api.token_file import token_of
@@ -63,7 +63,10 @@ class Port:
 
 
 def answers(**changed: Any) -> ApiAnswers:
-    mine = ApiAnswers(lambda: STATUS, lambda: {"entries": []}, lambda name: name == "copy", lambda: True)
+    mine = ApiAnswers(
+        lambda: STATUS, lambda: {"entries": []}, lambda: "cdcv2_kept_running 1.0\n", lambda name: name == "copy",
+        lambda: True,
+    )
     return mine._replace(**changed)
 
 
@@ -102,6 +105,9 @@ def test_the_paths_answer_with_the_token_alone() -> None:
         paths = ("/v1/status", "/v1/jobs/copy/release", "/nothing")
         refused = [port.ask("GET", path, token) for path in paths for token in tokens]
         health = port.ask("GET", "/v1/health", None)
+        scrape = f"GET /v1/metrics HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\n\r\n"
+        with port.connected(scrape.encode()) as one:
+            metrics = everything(one)
 
     assert right == [(200, STATUS), (200, STATUS["jobs"][0]), (200, {"entries": []}), (200, {"alive": True})]
     assert released == [{"name": "copy", "released": True}, {"name": "orders", "released": False}]
@@ -109,6 +115,7 @@ def test_the_paths_answer_with_the_token_alone() -> None:
     assert {(code, response.headers["WWW-Authenticate"]) for code, _, response in refused} == {(401, "Bearer")}
     assert {tuple(sorted(answer)) for _, answer, _ in refused} == {("reason", "remedy")}
     assert TOKEN not in str(refused)
+    assert b"text/plain; version=0.0.4" in metrics and metrics.endswith(b"\r\n\r\ncdcv2_kept_running 1.0\n")
 
 
 def test_errors_have_a_reason_and_a_remedy_and_no_secret() -> None:
@@ -296,6 +303,49 @@ def test_an_answer_is_given_again_until_it_is_old() -> None:
         found.append(answer())
 
     assert found == [0, 0, 1, 1, 2]
+
+
+def test_servers_that_do_not_answer_hold_up_no_request() -> None:
+    """Who asks has the last answer until there is another one; one question at a time, however many ask."""
+    now, go, asked = [0.0], threading.Semaphore(0), list[int | None]()
+
+    def question(before: int | None) -> int:
+        asked.append(before)
+        assert go.acquire(timeout=PATIENCE)
+        return len(asked)
+
+    answer = BackgroundAnswer(question, 2.0, first=0.0, wait=0.0, ticks=lambda: now[0])
+    early = [answer(), answer()]
+    go.release()
+    while answer() is None:
+        pass
+    now[0] = 1.9
+    fresh = answer()
+    now[0] = 2.0
+    late = [answer(), answer()]
+    go.release()
+    while answer() == 1:
+        pass
+
+    assert (early, fresh, late, answer(), asked) == ([None, None], 1, [1, 1], 2, [None, 1])
+
+
+def test_what_a_look_raises_is_raised_until_one_succeeds() -> None:
+    """An old answer in its place would hide a damaged file."""
+    now, damaged = [0.0], [True]
+
+    def question(before: str | None) -> str:
+        if damaged[0]:
+            raise MalformedError("status.json cannot be read")
+        return "well"
+
+    answer = BackgroundAnswer(question, 2.0, first=PATIENCE, wait=PATIENCE, ticks=lambda: now[0])
+    for _ in range(2):
+        with pytest.raises(MalformedError):
+            answer()
+    damaged[0], now[0] = False, 2.0
+
+    assert answer() == "well"
 
 
 def test_a_token_file_is_made_for_its_owner_alone(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@
     GET  /v1/jobs/NAME            one job of it
     POST /v1/jobs/NAME/release    let a held job start again, as cdcv2 up --start-held
     GET  /v1/external             as cdcv2 external --json
+    GET  /v1/metrics              for Prometheus
 """
 
 from __future__ import annotations
@@ -25,24 +26,26 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from cdcv2.control.api.limits import BODY, BURST, HEADERS, RATE, RateLimit
+from cdcv2.control.metrics.text import CONTENT_TYPE
 from cdcv2.errors import Cdcv2Error, UnavailableError
 from cdcv2.events import shown
 from cdcv2.suggestions import meant
 
 HEALTH = "/v1/health"
-_PATHS = "GET /v1/status, /v1/jobs/NAME, /v1/external, /v1/health; POST /v1/jobs/NAME/release"
+_PATHS = "GET /v1/status, /v1/jobs/NAME, /v1/external, /v1/metrics, /v1/health; POST /v1/jobs/NAME/release"
 
 
 class ApiAnswers(NamedTuple):
     """Where the answers come from; each may raise a Cdcv2Error, and is called in a thread that may wait.
 
-    - ``status``: of the pipeline, plain; ``external``: of its external state, plain.
+    - ``status``: of the pipeline, plain; ``external``: of its external state, plain; ``metrics``: as text.
     - ``release``: let a held job start; whether it was held.
     - ``alive``: whether the loop makes its turns; it never waits.
     """
 
     status: Callable[[], Mapping[str, Any]]
     external: Callable[[], Mapping[str, Any]]
+    metrics: Callable[[], str]
     release: Callable[[str], bool]
     alive: Callable[[], bool]
 
@@ -69,10 +72,14 @@ def application(answers: ApiAnswers, token: str, *, limit: RateLimit | None = No
     async def external(request: Request) -> Response:
         return JSONResponse(await run_in_threadpool(answers.external))
 
+    async def metrics(request: Request) -> Response:
+        return Response(await run_in_threadpool(answers.metrics), headers={"Content-Type": CONTENT_TYPE})
+
     return Starlette(
         routes=[
             Route(HEALTH, health), Route("/v1/status", status), Route("/v1/jobs/{name}", job),
             Route("/v1/jobs/{name}/release", release, methods=["POST"]), Route("/v1/external", external),
+            Route("/v1/metrics", metrics),
         ],
         middleware=[Middleware(RequestGuard, token=token, limit=limit or RateLimit(RATE, BURST))],
         exception_handlers={HTTPException: _refused, Cdcv2Error: _failed},
