@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -28,6 +28,8 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 #: What is longer is no name for a case.
 LONGEST_NAME = 100
+#: What a JVM of many tests has besides: room for what is new, so that it is looked through less often.
+LONGER_LIVED = ("-Xms1g", "-Xmn512m")
 #: How the files of those tests begin that capture with Spark.
 CAPTURES = ("test_bound_", "test_capture_", "test_every_way_")
 
@@ -80,7 +82,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     from cdcv2.servers.java import SHORT_LIVED
 
     scratch = tmp_path_factory.mktemp("spark")
-    options = ["-Xss8m", "-Duser.timezone=UTC", *SHORT_LIVED, *flags("spark")]
+    options = ["-Xss8m", "-Duser.timezone=UTC", *SHORT_LIVED, *flags("spark"), *LONGER_LIVED]
     session = (
         SparkSession.builder.master("local[2]")
         .appName("cdcv2 tests")
@@ -112,8 +114,16 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("ERROR")
+    _write_no_checksums(session)
     yield session
     session.stop()
+
+
+def _write_no_checksums(session: SparkSession) -> None:
+    """Hadoop starts a chmod for each file that it makes on a local disk, and for the checksum beside it once more."""
+    context: Any = session.sparkContext
+    files = context._jvm.org.apache.hadoop.fs.FileSystem
+    files.getLocal(context._jsc.hadoopConfiguration()).setWriteChecksum(False)
 
 
 @pytest.fixture(scope="session")

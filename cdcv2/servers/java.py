@@ -16,8 +16,9 @@ from cdcv2.errors import UnavailableError
 #: the oldest Java that Spark 4 and Kafka 4 run on
 OLDEST = 17
 #: for a process that lives for minutes: compile fast instead of well, and collect without helpers of one's own, which
-#: leaves it most of the processor
-SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+#: leaves it most of the processor; with room for what is compiled, of which Java sets apart too little if it is fast,
+#: and then looks for what to throw away for as long as it runs
+SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:ReservedCodeCacheSize=240m")
 
 _REMEDY = (
     "install it (Debian: apt-get install openjdk-17-jre-headless; macOS: brew install openjdk@17), or set JAVA_HOME"
