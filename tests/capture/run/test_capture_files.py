@@ -26,12 +26,6 @@ from tests.steps import IN_FILES
 ROOT = Path(__file__).parents[3]
 
 
-@pytest.fixture(autouse=True)
-def no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A killed process loses nothing that it wrote; only a machine without power would."""
-    monkeypatch.setattr(os, "fsync", lambda _: None)
-
-
 def logs_in(folder: Path) -> dict[str, DirectoryLog]:
     """A log per table, made where it is not there."""
     return {table: DirectoryLog(folder / table, kind, create=True) for table, kind in TABLES.items()}
