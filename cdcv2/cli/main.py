@@ -38,6 +38,7 @@ COMMANDS = {
     "compact-remap": "shorten a remap by what no log set needs",
     "open-transactions": "print the open transactions of a capture",
     "mangle": "copy logs, duplicated, reordered and re-batched",
+    "rewrite": "write the history of logs, up to a time, into new logs",
     "materialize": "keep views of logs in another system, without Spark",
     "doctor": "look whether all that a pipeline needs is right",
     "run": "run a pipeline file: captures and views in one process",

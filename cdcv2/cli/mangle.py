@@ -14,25 +14,19 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from dataclasses import replace
-from pathlib import Path
 
 from cdcv2.cli.console import ResultOutput
 from cdcv2.cli.display import json_line
-from cdcv2.cli.logs import KAFKA_WORDS, LOG_FILE, ROW_WORDS, addresses, entries, kafka_log, open_logs
+from cdcv2.cli.log_copies import capture_folder, copy_manifest, demand_free, open_copy, target_of
+from cdcv2.cli.logs import KAFKA_WORDS, ROW_WORDS, addresses, entries, open_logs
 from cdcv2.cli.options.words import declare, places
-from cdcv2.errors import DecodeError, OutputError, UsageError
+from cdcv2.errors import DecodeError
 from cdcv2.exits import Exit
-from cdcv2.logs.capture_manifest import manifest_of, put_manifest
-from cdcv2.logs.description import LogDescription, description_of
-from cdcv2.logs.directory import DirectoryLog
-from cdcv2.logs.log_set import demand_room
-from cdcv2.logs.opening import NamedLog, check_timeline, demand_whole
+from cdcv2.logs.opening import NamedLog, demand_whole
 from cdcv2.logs.stops import StopLog, stops_of
-from cdcv2.protocol.log import TEMPLATE, Log, LogAddress
+from cdcv2.protocol.log import Log, LogAddress
 from cdcv2.protocol.mangle import mangle
 from cdcv2.protocol.messages import GarbledMessage, Message
-from cdcv2.store.file_system import is_there
 
 EXAMPLES = (
     ("cdcv2 mangle logs copies", "all the logs of a capture, each fact twice, in any order"),
@@ -68,13 +62,13 @@ def run(args: argparse.Namespace) -> Exit:
     mangle((), copies=args.copies, window=args.window, rebatch=not args.no_rebatch, doubled=args.doubled)
     logs = open_logs(args, as_one=False)
     demand_whole(addresses(args), logs)
-    folder = _capture_folder(args.log)
-    targets = [_target(args.to, named.table, within=folder is not None, several=len(logs) > 1) for named in logs]
+    folder = capture_folder(args.log)
+    targets = [target_of(args.to, named.table, within=folder is not None, several=len(logs) > 1) for named in logs]
     with ResultOutput(None) as output:
         for named, target in zip(logs, targets):
-            _demand_free(target)
+            demand_free(target)
         if folder is not None and not args.to.is_topic:
-            _copy_manifest(folder, args.to)
+            copy_manifest(folder, args.to)
         for named, target in zip(logs, targets):
             written = _copied(named, target, args)
             plain = {"table": named.table, "messages": written, "to": str(target)}
@@ -83,12 +77,8 @@ def run(args: argparse.Namespace) -> Exit:
 
 
 def _copied(named: NamedLog, target: LogAddress, args: argparse.Namespace) -> int:
-    log, stated = _open(target, named, args), _stated(named, args.timeline)
+    log = open_copy(named, target, args)
     try:
-        _check_empty(log, target)
-        if stated != LogDescription():
-            log.close()
-            log = _open(target, named, args, stated)
         _carry_stops(named.log, log)
         written = 0
         mangled = mangle(
@@ -114,72 +104,8 @@ def _carry_stops(log: Log, copy: Log) -> None:
             copy.put_stop(stop)
 
 
-def _stated(named: NamedLog, timeline: str | None) -> LogDescription:
-    """What the copy states of itself; ``timeline`` is the user's for a log that does not state one."""
-    return replace(description_of(named.log).of_copy(), timeline=check_timeline([named], timeline))
-
-
 def _messages(named: NamedLog) -> Iterator[Message]:
     for _, entry in entries([named], f"mangling {named.table}"):
         if isinstance(entry.message, GarbledMessage):
             raise DecodeError(entry.message.reason, position=entry.position, raw=entry.message.raw)
         yield entry.message
-
-
-def _capture_folder(address: LogAddress) -> Path | None:
-    """The directory that is copied log by log; None where the address is that of one log."""
-    folder = Path(address.name)
-    return None if address.is_topic or is_there(folder / LOG_FILE) else folder
-
-
-def _target(to: LogAddress, table: str, *, within: bool, several: bool) -> LogAddress:
-    """Where the copy of a log goes: one of several, or one in a directory of several (``within``), has its name."""
-    if several:
-        to.demand_several()
-    if within or to.is_template:
-        demand_room(to)
-    return to.of(table) if to.is_template or (within and not to.is_topic) else to
-
-
-def _demand_free(target: LogAddress) -> None:
-    """Raise UsageError for a directory log with messages; of a topic that is asked when its turn comes."""
-    if not target.is_topic and is_there(Path(target.name) / LOG_FILE):
-        _check_empty(DirectoryLog(Path(target.name)), target)
-
-
-def _check_empty(log: Log, target: LogAddress) -> None:
-    if any(log.ends().values()):
-        raise UsageError(f"{target} holds messages already: give the name of a log that is not there yet")
-
-
-def _copy_manifest(folder: Path, to: LogAddress) -> None:
-    """Give the copies the note of the capture, before there is any: what lacks after a crash is then known to lack."""
-    note, into = manifest_of(folder), Path(to.name)
-    if to.is_template:
-        if into.name != TEMPLATE or TEMPLATE in str(into.parent):
-            # The copies do not lie in one directory, as the logs of a capture do.
-            return
-        into = into.parent
-    if not note:
-        return
-    timeline = note.get("timeline") or note.get("id")
-    if timeline is not None:
-        # The copies get an id of their own; their times are of the same timeline.
-        note["timeline"] = timeline
-    try:
-        put_manifest(into, note)
-    except OSError as error:
-        raise OutputError(f"{into} cannot be written: {error.strerror or error}; give another target") from error
-    there = manifest_of(into)
-    if {**there, "id": None} != {**note, "id": None}:
-        raise UsageError(f"{into} holds logs of another capture: give the name of a directory that is not there yet")
-
-
-def _open(
-    target: LogAddress, named: NamedLog, args: argparse.Namespace, stated: LogDescription = LogDescription()
-) -> Log:
-    if target.is_topic:
-        return kafka_log(
-            target.name, args, named.row_type, named.times, create=True, partitions=args.partitions, description=stated
-        )
-    return DirectoryLog(Path(target.name), named.row_type, create=True, times=named.times, description=stated)
