@@ -77,28 +77,29 @@ def same_state(oracle: Oracle, reader: Resolver) -> None:
     assert oracle.complete == frontier(reader.frontier)
     assert oracle.known == frontier(reader.known)
     assert (not oracle.complete) == reader.closed
-    assert (oracle.contested() if oracle.quarantine else set()) == frontier(reader.quarantine)
+    contested = oracle.contested()
+    assert (contested if oracle.quarantine else set()) == frontier(reader.quarantine)
     assert sum(1 for key in oracle.held if oracle.ruled_diffs.get(key, 1)) == reader.held_updates()
     assert (oracle.late, oracle.early) == (reader.counters["late"], reader.counters["before_start"])
     for time, (expected, held) in reader.open_times().items():
         at = coordinates(time)
         assert beyond(oracle.reported, at)
         assert oracle.received(at) == held
-        if expected is not None and at not in oracle.contested():
+        if expected is not None and at not in contested:
             assert oracle.counted(at) == {expected}
 
 
 def same_missing(oracle: Oracle, reader: Resolver) -> None:
     """What lacks: the same intervals, however they are cut, and the same numbers of updates where they are agreed."""
-    truth, found = oracle.missing(), reader.missing()
-    disputed = oracle.contested() | {time for time in oracle.spoken() if len(oracle.counted(time)) > 1}
+    truth, found, contested = oracle.missing(), reader.missing(), oracle.contested()
+    disputed = contested | {time for time in oracle.spoken() if len(oracle.counted(time)) > 1}
     lacking = {coordinates(time): count for time, count in found.updates}
     gaps = [(frontier(lower), frontier(upper)) for lower, upper in found.statements]
 
-    assert bool(truth or oracle.contested()) == bool(found)
+    assert bool(truth or contested) == bool(found)
     assert without(truth.updates, disputed) == without(lacking, disputed)
     assert truth.unstated == {t for t in oracle.grid if any(beyond(low, t) and not beyond(up, t) for low, up in gaps)}
-    assert oracle.contested() == frontier(found.contested)
+    assert contested == frontier(found.contested)
     assert found.to_plain() and str(found)
 
 

@@ -92,7 +92,10 @@ def at_least(big: Time, small: Time) -> bool:
 
 def beyond(bounds: Iterable[Time], time: Time) -> bool:
     """Whether `time` is beyond `bounds`: at least one of them."""
-    return any(at_least(time, bound) for bound in bounds)
+    for bound in bounds:
+        if at_least(time, bound):
+            return True
+    return False
 
 
 def least(times: Iterable[Time]) -> Frontier:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, TypeVar
 
 from hypothesis import strategies as st
@@ -66,7 +67,11 @@ def seeded(seed: int) -> Chooser:
 @st.composite
 def choosers(draw: Callable[[Any], Any]) -> Chooser:
     """Choices that Hypothesis makes and shrinks."""
-    return Chooser(lambda low, high: draw(st.integers(low, high)))
+    return Chooser(lambda low, high: draw(_integers(low, high)))
+
+
+#: A strategy is looked up for each choice, of which a test makes thousands; Hypothesis takes as long to make one.
+_integers = cache(st.integers)
 
 
 @dataclass(frozen=True)
