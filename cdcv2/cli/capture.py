@@ -129,7 +129,7 @@ def run(args: argparse.Namespace) -> Exit:
     if not begun:
         _try_first(topics, recipe, follow=args.follow)
     with ExitStack() as opened, stop_signals() as stopping:
-        used = opened.enter_context(FolderInUse(into))
+        used = opened.enter_context(FolderInUse(into, sole=args.sole))
         memory = StateFile(into / MEMORY_FILE, logs=write_manifest(used, recipe))
         logs = _logs(recipe, into, memory)
         describe_log_set(logs, log_set_in(into))

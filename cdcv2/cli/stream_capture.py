@@ -52,7 +52,7 @@ def run_streams(args: argparse.Namespace) -> Exit:
         # Before anything is written: a topic that is not there leaves nothing behind.
         demand_topics((one.topic for one in asked.values()), ranges.look().topics, " ".join(args.source))
     with ExitStack() as opened, stop_signals() as stopping:
-        used = opened.enter_context(FolderInUse(into))
+        used = opened.enter_context(FolderInUse(into, sole=args.sole))
         memory = StateFile(into / MEMORY_FILE, logs=write_stream_manifest(used, asked))
         known = memory.load() is not None
         try:

@@ -49,7 +49,7 @@ _NAME = re.compile(r"[A-Za-z0-9_-]+")
 _SLOT, _ANY = re.compile(r"[a-z0-9_]{1,63}"), re.compile(r".{1,63}")
 #: Options of ``cdcv2 capture`` that a pipeline gives itself.
 _OWN = {"help", "bootstrap", "kafka-config", "prefix", "notifications", "rows", "into", "tables", "follow", "no-follow",
-        "json", "events"}  # fmt: skip
+        "json", "events", "sole"}  # fmt: skip
 #: Those whose value is a path.
 _PATHS = {"remap"}
 #: What a view may have besides ``capture``.
@@ -377,9 +377,12 @@ def _demand_name(part: YamlNode, name: str) -> None:
 
 def _demand_apart(captures: Mapping[str, CaptureFields]) -> None:
     """By commit times each capture has a folder to itself; on a remap several may write the same logs."""
-    taken: dict[str, str] = {}
+    taken: dict[str, CaptureFields] = {}
     for name, capture in captures.items():
-        into = str(capture.arguments.into)
-        if capture.arguments.remap is None and into in taken:
-            capture.into.fail(f"the captures {taken[into]} and {name} write the same logs: give each its own into")
-        taken[into] = name
+        first = taken.setdefault(str(capture.arguments.into), capture)
+        remap = capture.arguments.remap
+        if first is not capture and (remap is None or first.arguments.remap != remap):
+            capture.into.fail(
+                f"the captures {first.name} (line {first.into.line}) and {name} write the same logs: give each its own "
+                "into; only captures on one remap may share them"
+            )

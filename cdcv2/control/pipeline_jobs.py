@@ -31,6 +31,9 @@ def folder_of(pipeline: Pipeline) -> Path:
 def _argv(pipeline: Pipeline, part: CaptureFields | ViewFields) -> tuple[str, ...]:
     if isinstance(part, CaptureFields):
         words: tuple[str, ...] = ("capture", *part.words)
+        if part.arguments.remap is None:
+            # A second one that was started by hand would do the same work again.
+            words += ("--sole",)
     else:
         words = ("materialize", str(pipeline.path.absolute()), f"--view={part.name}")
     events = JobFolder(folder_of(pipeline) / part.name).events

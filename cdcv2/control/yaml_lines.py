@@ -61,9 +61,14 @@ class YamlNode:
     def __init__(self, path: str, node: Any) -> None:
         self._path, self._node = path, node
 
+    @property
+    def line(self) -> int:
+        """The line on which this part begins."""
+        return int(self._node.start_mark.line) + 1
+
     def fail(self, text: object) -> NoReturn:
         """Raise UsageError with the line of this part."""
-        raise LineError(f"{self._path}, line {self._node.start_mark.line + 1}: {text}")
+        raise LineError(f"{self._path}, line {self.line}: {text}")
 
     def demand_finite(self) -> None:
         """Raise UsageError for what is part of itself, by an alias, or nested too deep."""

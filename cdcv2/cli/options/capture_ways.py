@@ -37,6 +37,7 @@ WAYS = {
     **dict.fromkeys(["--time-column", "--diff-column"], _OF_STREAMS),
     "--interval": _GoesWith((COMMIT_TIMES, STREAM), "the least time between two bindings is --bind-every"),
     "--state": _GoesWith((COMMIT_TIMES, STREAM), "on a shared remap the logs are the only memory"),
+    "--sole": _GoesWith((COMMIT_TIMES, STREAM), "any number of captures may write the same logs there"),
     "--max-files": _GoesWith((COMMIT_TIMES, STREAM), "a batch is a binding there, of --bind-at-most records"),
 }
 
