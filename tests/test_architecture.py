@@ -66,6 +66,7 @@ PURE = ("core", "protocol", "timeline", "capture", "views", "materialize.protoco
 # Modules of other boxes that decide, and do nothing else.
 PURE_MODULES = (
     "control/entries.py", "control/external_state.py", "control/intents.py", "control/metrics/model.py",
+    "control/seconds_behind.py",
 )  # fmt: skip
 PURE_GUESTS = {"pyarrow", "sortedcontainers"}
 IMPURE_MODULES = {

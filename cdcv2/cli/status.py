@@ -1,14 +1,25 @@
-"""Show how the jobs of a pipeline stand: which run, how far, what holds it.
+"""Show how far each table is behind its source, and how the jobs stand.
+
+A line for each table, of its log and of each target:
+
+  seconds behind  the age of the oldest commit that is missing there, by the
+                  source's clock; 0: nothing that is committed is missing.
+                  "at most": commits may be missing, and none is older.
+                  "since the last END read": the source cannot be asked, so
+                  it is the age of the last commit that is there
+  complete        through which time
 
 A line for each capture and view of the file:
 
-  state      running; waiting: for its next start; held: for a person;
-             stopping; finished: its logs are closed; idle: never started
-  since      how long it has been in this state
-  how far    complete through which time, and how long ago the source
-             committed that; "stated N s ago": the last line of the job
+  state           running; waiting: for its next start; held: for a person;
+                  stopping; finished: its logs are closed; idle: never started
+  since           how long it has been in this state
+  how far         complete through which time, and how long ago the source
+                  committed that; "stated N s ago": the last line of the job
 
-This command only looks. It needs no server, and no cdcv2 up that runs.
+This command only looks: at databases, connectors, topics and targets, for some
+seconds where one does not answer. It needs no cdcv2 up that runs. cdcv2
+explain names what a table waits for.
 
 Exit code 0: every job runs or is finished. Exit code 1: one does not, or no
 cdcv2 up keeps them running.
@@ -28,7 +39,8 @@ from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.words import declare
 from cdcv2.cli.stop_signals import stop_signals
 from cdcv2.control.pipeline_file import read_pipeline
-from cdcv2.control.pipeline_status import JobRow, PipelineStatus, status_of
+from cdcv2.control.pipeline_status import JobRow, PipelineStatus, StatusWatch, TableRow
+from cdcv2.control.seconds_behind import Basis
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
 
@@ -52,9 +64,10 @@ def run(args: argparse.Namespace) -> Exit:
     if args.watch is not None and not args.watch > 0:
         raise UsageError(f"--watch {args.watch}: it takes a number of seconds above 0")
     pipeline = read_pipeline(args.file)
+    watch = StatusWatch(pipeline)
     with ResultOutput(None) as output, stop_signals() as stopping:
         while True:
-            status = status_of(pipeline)
+            status = watch.look()
             if args.json:
                 output.line(json.dumps(status.to_plain()))
             else:
@@ -73,6 +86,7 @@ def lines(status: PipelineStatus, now: float) -> Iterator[str]:
     yield f"{status.pipeline}: " + (
         "no cdcv2 up keeps its jobs running" if status.owner is None else f"kept running by {status.owner}"
     )
+    yield from _tables(status)
     width = max((len(row.name) for row in status.jobs), default=0)
     for row in status.jobs:
         yield f"  {row.name:<{width}}  {row.kind:<7}  {row.state:<8}  {_ago(now, row.since):>6}  {_far(row, now)}"
@@ -81,6 +95,42 @@ def lines(status: PipelineStatus, now: float) -> Iterator[str]:
         if row.reason is not None:
             yield f"  {'':<{width}}  {row.reason}{f'. {row.remedy}' if row.remedy else ''}"
             yield f"  {'':<{width}}  output: {row.output}"
+
+
+def _tables(status: PipelineStatus) -> Iterator[str]:
+    """A line for each log and target; and what servers have not answered."""
+    named = [(row, row.table if row.target is None else f"  {row.job}: {row.target}") for row in status.tables]
+    width = max((len(name) for _, name in named), default=0)
+    behind = [seconds_text(row) for row in status.tables]
+    wide = max(map(len, behind), default=0)
+    for (row, name), text in zip(named, behind):
+        why = f" ({row.text})" if row.seconds_behind is None or row.basis == Basis.AT_MOST.value else ""
+        yield f"  {name:<{width}}  {text:<{wide}}  {row.through}{why}"
+    for error in errors_of(status):
+        yield f"  {error}"
+
+
+def seconds_text(row: TableRow) -> str:
+    """How far behind a table is, in words."""
+    if row.seconds_behind is None:
+        return "not known"
+    whole = not row.seconds_behind or row.seconds_behind >= 10
+    seconds = f"{row.seconds_behind:.{0 if whole else 1}f} s"
+    if row.basis == Basis.LAST_END.value:
+        return f"{seconds} {row.basis}"
+    return f"{'at most ' if row.basis == Basis.AT_MOST.value else ''}{seconds} behind"
+
+
+def errors_of(status: PipelineStatus) -> Iterator[str]:
+    """Which servers have not answered, and why."""
+    for name, view in status.sight.sources.items():
+        for what, answer in (("the database", view.database), ("the connector", view.connector)):
+            if answer.error is not None:
+                yield f"{what} of {name}: {answer.error}"
+    for what, answers in (("the target of", status.sight.targets), ("the topics of", status.sight.topics)):
+        for name, answer in answers.items():
+            if answer.error is not None:
+                yield f"{what} {name}: {answer.error}"
 
 
 def _far(row: JobRow, now: float) -> str:

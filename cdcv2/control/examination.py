@@ -10,12 +10,10 @@ from contextlib import closing
 from typing import Any
 
 from cdcv2.capture.connector import FROM_STATE, DatabaseConnector
-from cdcv2.cli.options.capture import recipe_of
-from cdcv2.cli.options.remap_capture import capture_request
 from cdcv2.control.connector_findings import connector_findings, state_findings, topics_findings, version_finding
 from cdcv2.control.disks import disks_of
 from cdcv2.control.findings import Finding, Health, guarded, judged
-from cdcv2.control.pipeline_check import check_view_of, row_types
+from cdcv2.control.pipeline_check import check_view_of, recipes_of, row_types
 from cdcv2.control.pipeline_file import CaptureFields, Pipeline, SourceFields, ViewFields
 from cdcv2.control.source_findings import source_findings
 from cdcv2.errors import UnavailableError
@@ -49,17 +47,8 @@ def examine(pipeline: Pipeline) -> Iterator[Finding]:
 
 def _capture(capture: CaptureFields, recipes: dict[str, list[DatabaseConnector]]) -> Iterator[Finding]:
     types = row_types(capture)
-    recipes[capture.name] = _recipes(capture)
+    recipes[capture.name] = recipes_of(capture)
     yield Finding(f"capture {capture.name}", f"{len(types)} tables, of the row types in {capture.arguments.rows}")
-
-
-def _recipes(capture: CaptureFields) -> list[DatabaseConnector]:
-    """What it captures of databases."""
-    if capture.arguments.stream:
-        return []
-    if capture.arguments.remap is None:
-        return [recipe_of(capture.arguments)]
-    return [recipe for recipe, _ in capture_request(capture.arguments).databases.values()]
 
 
 def _view(pipeline: Pipeline, view: ViewFields) -> Iterator[Finding]:
@@ -96,7 +85,7 @@ def _source(pipeline: Pipeline, source: SourceFields) -> Iterator[Finding]:
     for capture in pipeline.captures.values():
         if capture.source is source:
             from_state = from_state and capture.arguments.before == FROM_STATE
-            for recipe in _recipes(capture):
+            for recipe in recipes_of(capture):
                 types |= recipe.tables
     origin = f"the conninfo of the source {source.name}"
     with closing(connect(conninfo, origin=origin, autocommit=True)) as session:

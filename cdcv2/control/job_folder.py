@@ -124,6 +124,18 @@ class JobFolder:
         events = reversed(list(_last_lines(self.events, 0)))
         return next((event for event in events if event.get("event") in ("progress", "end")), None)
 
+    def moved_at(self) -> float | None:
+        """When its frontier moved last, in seconds since 1970, as far back as its newest events go; None: not known."""
+        moved: float | None = None
+        frontier: Any = None
+        for event in reversed(list(_last_lines(self.events, 0))):
+            if event.get("frontier") is None:
+                continue
+            if moved is not None and event["frontier"] != frontier:
+                break
+            moved, frontier = event.get("at"), event["frontier"]
+        return moved
+
     def stop(self) -> None:
         """Ask it to end (SIGTERM): its first process, or what is left of it."""
         holders = self._holders()

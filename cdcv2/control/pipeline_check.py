@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from cdcv2.capture.connector import DatabaseConnector
 from cdcv2.cli.options.capture import recipe_of
 from cdcv2.cli.options.remap_capture import capture_request
 from cdcv2.cli.options.stream_capture import stream_topics
@@ -30,6 +31,15 @@ def check_view_of(pipeline: Pipeline, view: ViewFields) -> None:
     """Raise UsageError with the line of what is wrong in a view, of which a capture of the pipeline writes the logs."""
     if view.capture is not None:
         check_view(view, row_types(pipeline.captures[view.capture]))
+
+
+def recipes_of(capture: CaptureFields) -> list[DatabaseConnector]:
+    """What it captures of databases; nothing of streams. Raises UsageError."""
+    if capture.arguments.stream:
+        return []
+    if capture.arguments.remap is None:
+        return [recipe_of(capture.arguments)]
+    return [recipe for recipe, _ in capture_request(capture.arguments).databases.values()]
 
 
 def row_types(capture: CaptureFields) -> Mapping[str, RowType]:

@@ -1,17 +1,28 @@
-"""How the jobs of a pipeline stand: one row for each, made of its status and of the events that it wrote."""
+"""How a pipeline stands: a row for each table and each of its targets, and one for each job.
+
+A row of a job is made of its status and of the events that it wrote; a row of a table of these, and of what servers
+answer (:mod:`cdcv2.control.sights`). :mod:`cdcv2.control.seconds_behind` decides how far a table is behind.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from cdcv2.completeness import through_text
 from cdcv2.control.job_folder import JobFolder
+from cdcv2.control.log_tail import stated_frontier
 from cdcv2.control.owner import is_owned, owner
-from cdcv2.control.pipeline_file import Pipeline
+from cdcv2.control.pipeline_check import row_types
+from cdcv2.control.pipeline_file import CaptureFields, Pipeline, ViewFields
 from cdcv2.control.pipeline_jobs import folder_of, jobs_of
+from cdcv2.control.questions import NOT_ASKED, Reply
+from cdcv2.control.seconds_behind import CopySight, Lag, lag_of
+from cdcv2.control.sights import PipelineSight, SourceView, look
 from cdcv2.control.supervision import JobState, JobStatus
 from cdcv2.control.supervisor import Supervisor
+from cdcv2.errors import UsageError
 
 
 class JobRow(NamedTuple):
@@ -21,7 +32,8 @@ class JobRow(NamedTuple):
     - ``state``, ``since``: see :class:`~cdcv2.control.supervision.JobStatus`; ``alive``: whether a process of it runs.
     - ``frontier``: how far it is, as its newest event states; None: it has not stated anything yet.
     - ``committed_at``: when the source committed what the frontier completes last, in seconds since 1970, if known.
-    - ``event_at``: when the newest event was written.
+    - ``event_at``: when the newest event was written; ``rows_held``: rows in its memory that are not complete.
+    - ``deaths``: the ends in a row, without progress, that were tried again at once.
     - ``waits``: what it waits for.
     - ``output``: the file with what it prints.
     """
@@ -39,23 +51,64 @@ class JobRow(NamedTuple):
     reason: str | None
     remedy: str | None
     output: str
+    deaths: int = 0
+    rows_held: int | None = None
 
     @property
     def through(self) -> str:
         """How far it is, in words."""
-        return "nothing complete yet" if self.frontier is None else through_text(self.frontier)
+        return _through(self.frontier)
+
+
+class TableRow(NamedTuple):
+    """A table in a log, or in a target, for people and programs. Moments are in seconds since 1970.
+
+    - ``table``: the table, as its log is called; ``kind``: ``log`` or ``target``; ``job``: the capture or view that
+      keeps it; ``target``: its name there, None of a log.
+    - ``frontier``: everything before it is there; None: not known.
+    - ``committed_at``: when the source committed the last of that, if known.
+    - ``seconds_behind``: the age of the oldest commit that is missing, 0 where none is; None: not known.
+    - ``basis``: ``exact``, ``at most``, ``since the last END read``, ``not known``; ``text``: why, in words.
+    - ``all_there_at``: the last moment, by the source's clock, at which it is known that nothing was missing.
+    """
+
+    table: str
+    kind: str
+    job: str
+    target: str | None
+    frontier: list[Any] | None
+    committed_at: float | None
+    seconds_behind: float | None
+    basis: str
+    text: str
+    all_there_at: float | None
+
+    @property
+    def through(self) -> str:
+        """How far it is, in words."""
+        return _through(self.frontier)
 
 
 class PipelineStatus(NamedTuple):
-    """All jobs of a pipeline, and the process that keeps them running (None: no process does)."""
+    """All tables and jobs of a pipeline, and the process that keeps the jobs running (None: no process does).
+
+    ``sight`` is what its servers have answered.
+    """
 
     pipeline: str
     owner: str | None
+    tables: list[TableRow]
     jobs: list[JobRow]
+    sight: PipelineSight
 
     def to_plain(self) -> dict[str, Any]:
         """As JSON has it."""
-        return {"pipeline": self.pipeline, "owner": self.owner, "jobs": [row._asdict() for row in self.jobs]}
+        return {
+            "pipeline": self.pipeline, "owner": self.owner, "tables": [row._asdict() for row in self.tables],
+            "jobs": [row._asdict() for row in self.jobs],
+            "sources": [_source(name, view) for name, view in self.sight.sources.items()],
+            "topics": [_topic(name, answer) for name, answer in self.sight.topics.items()],
+        }
 
     @property
     def well(self) -> bool:
@@ -63,9 +116,41 @@ class PipelineStatus(NamedTuple):
         states = {row.state for row in self.jobs if row.kind != "left"}
         return self.owner is not None and states <= {JobState.RUNNING.value, JobState.FINISHED.value}
 
+    def job(self, name: str) -> JobRow | None:
+        """The row of a job."""
+        return next((row for row in self.jobs if row.name == name), None)
 
-def status_of(pipeline: Pipeline) -> PipelineStatus:
-    """How the jobs stand now; looks only. Raises MalformedError for damaged files."""
+
+def status_of(pipeline: Pipeline, before: PipelineStatus | None = None) -> PipelineStatus:
+    """How the pipeline stands now. It only looks, and some seconds at most where servers do not answer.
+
+    ``before`` is an earlier status, if there is one: what was known then makes "at most" closer. Raises MalformedError
+    for damaged files of jobs.
+    """
+    now = time.time()
+    jobs = job_rows(pipeline)
+    copies = _Copies(pipeline, jobs, before)
+    sight = look(pipeline, copies.of_interest)
+    kept_by = owner(pipeline.state) if is_owned(pipeline.state) else None
+    tables = list(copies.rows(sight, now))
+    return PipelineStatus(pipeline.name, None if kept_by is None else kept_by.text(), tables, jobs, sight)
+
+
+class StatusWatch:
+    """Looks again and again, and has each look know of the one before. One thread."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._pipeline = pipeline
+        self._last: PipelineStatus | None = None
+
+    def look(self) -> PipelineStatus:
+        """How the pipeline stands now, as :func:`status_of`."""
+        self._last = status_of(self._pipeline, self._last)
+        return self._last
+
+
+def job_rows(pipeline: Pipeline) -> list[JobRow]:
+    """How its jobs stand, by their files alone. Raises MalformedError for damaged ones."""
     supervisor = Supervisor(folder_of(pipeline))
     reports = {report.name: report for report in supervisor.look()}
     kinds = {**dict.fromkeys(pipeline.captures, "capture"), **dict.fromkeys(pipeline.views, "view")}
@@ -85,8 +170,7 @@ def status_of(pipeline: Pipeline) -> PipelineStatus:
             status = status._replace(state=JobState.WAITING, reason=reason or "it ended, and was not started again yet")
         event = folder.last_progress() or {}
         rows.append(_row(name, kinds.get(name, "left"), status, report.sight.alive, event, folder))
-    kept_by = owner(pipeline.state) if is_owned(pipeline.state) else None
-    return PipelineStatus(pipeline.name, None if kept_by is None else kept_by.text(), rows)
+    return rows
 
 
 def _row(
@@ -95,5 +179,136 @@ def _row(
     return JobRow(
         name, kind, status.state.value, status.since, alive, status.run, event.get("frontier"),
         event.get("committed_at"), event.get("at"), list(event.get("waits") or []), status.reason, status.remedy,
-        str(folder.output),
+        str(folder.output), status.deaths, event.get("rows_held"),
     )  # fmt: skip
+
+
+class _Copies:
+    """The logs and targets of a pipeline, and up to where each is complete."""
+
+    def __init__(self, pipeline: Pipeline, jobs: list[JobRow], before: PipelineStatus | None) -> None:
+        self._pipeline, self._jobs = pipeline, {row.name: row for row in jobs}
+        self._before = {(row.job, row.table, row.target): row.all_there_at for row in before.tables} if before else {}
+        self._tables = {name: _tables(capture) for name, capture in pipeline.captures.items()}
+        self._logs = {name: self._log(capture) for name, capture in pipeline.captures.items()}
+
+    def of_interest(self, targets: Mapping[str, Reply]) -> dict[str, list[int]]:
+        """Capture -> the frontiers of its logs and of the targets that are made of them."""
+        found: dict[str, list[int]] = {name: [] for name in self._logs}
+        copies = [(name, copy) for name, copy in self._logs.items()]
+        copies += [
+            (view.capture, self._target(view, targets)) for view in self._pipeline.views.values()
+            if view.capture is not None
+        ]
+        for name, copy in copies:
+            if copy.of_commits and copy.frontier and isinstance(copy.frontier[0], int):
+                found[name].append(copy.frontier[0])
+        return found
+
+    def rows(self, sight: PipelineSight, now: float) -> Iterator[TableRow]:
+        """A row for each log and each target, a table's together."""
+        for name, tables in self._tables.items():
+            for table in tables:
+                yield self._lagging(table, "log", name, None, self._logs[name], name, sight, now)
+                for view in self._pipeline.views.values():
+                    if view.capture == name:
+                        yield from self._targets(view, sight, now, table)
+        for view in self._pipeline.views.values():
+            if view.capture is None:
+                yield from self._targets(view, sight, now)
+
+    def _targets(
+        self, view: ViewFields, sight: PipelineSight, now: float, table: str | None = None
+    ) -> Iterator[TableRow]:
+        copy = self._target(view, sight.targets)
+        for log, target in bound_logs(view):
+            if table in (None, log):
+                yield self._lagging(log, "target", view.name, target, copy, view.capture, sight, now)
+
+    def _lagging(
+        self, table: str, kind: str, job: str, target: str | None, copy: CopySight, capture: str | None,
+        sight: PipelineSight, now: float,
+    ) -> TableRow:
+        seen = copy._replace(all_there_at=self._before.get((job, table, target)))
+        lag = self._lag(seen, capture, sight, now)
+        frontier = None if copy.frontier is None else list(copy.frontier)
+        return TableRow(
+            table, kind, job, target, frontier, copy.committed_at, lag.seconds, lag.basis.value, lag.text,
+            lag.all_there_at,
+        )
+
+    def _lag(self, copy: CopySight, capture: str | None, sight: PipelineSight, now: float) -> Lag:
+        of = None if capture is None else self._pipeline.captures[capture]
+        source = of.source if of is not None else None
+        view = SourceView() if source is None else sight.sources[source.name]
+        ends = None if capture is None else sight.topics.get(capture, NOT_ASKED).value
+        first = copy.frontier[0] if copy.frontier else None
+        topic = None if ends is None or not isinstance(first, int) else ends.sight(first)
+        return lag_of(copy, view.database.value, view.connector.value, topic, now)
+
+    def _log(self, capture: CaptureFields) -> CopySight:
+        """As its job states it; of one that does not run, what the logs state themselves may be more."""
+        job = self._jobs[capture.name]
+        of_commits = capture.arguments.remap is None and not capture.arguments.stream
+        stated = None if job.alive or not of_commits else stated_frontier(
+            capture.arguments.into, self._tables[capture.name]
+        )
+        if stated is not None and stated != job.frontier:
+            return CopySight(stated, _committed(job, stated), of_commits=of_commits)
+        return CopySight(job.frontier, job.committed_at, of_commits=of_commits)
+
+    def _target(self, view: ViewFields, targets: Mapping[str, Reply]) -> CopySight:
+        """As the target itself states it; where it does not answer, as its job does."""
+        job, answer = self._jobs[view.name], targets.get(view.name, NOT_ASKED)
+        frontier = job.frontier if answer.value is None else answer.value
+        if answer.value is None and answer.error is None:
+            frontier = None
+        of = None if view.capture is None else self._pipeline.captures[view.capture].arguments
+        of_commits = of is None or (of.remap is None and not of.stream)
+        return CopySight(frontier, _committed(job, frontier), of_commits=of_commits)
+
+
+def _committed(job: JobRow, frontier: list[Any] | None) -> float | None:
+    """When a frontier's last commit was, as a job knows it: its own, and what is further was committed later."""
+    if frontier == job.frontier:
+        return job.committed_at
+    known = [one[0] for one in (job.frontier, frontier) if one and len(one) == 1 and isinstance(one[0], int)]
+    return job.committed_at if len(known) == 2 and known[0] <= known[1] else None
+
+
+def bound_logs(view: ViewFields) -> list[tuple[str, str]]:
+    """The log and the target of each binding of a view. Raises UsageError with the line of one that has not both."""
+    bound = [dict(part.entries()) for part in view.fields["bindings"].items()]
+    return [(one["log"].text(), one["target"].text()) for one in bound if "log" in one and "target" in one]
+
+
+def _tables(capture: CaptureFields) -> list[str]:
+    """The tables of a capture; none where the row types cannot be read, which doctor names."""
+    try:
+        return sorted(row_types(capture))
+    except UsageError:
+        return []
+
+
+def _through(frontier: list[Any] | None) -> str:
+    return "nothing complete yet" if frontier is None else through_text(frontier)
+
+
+def _source(name: str, view: SourceView) -> dict[str, Any]:
+    database, connector = view.database.value, view.connector.value
+    plain: dict[str, Any] = {"source": name, "database": None, "connector": None}
+    if database is not None:
+        slot = None if database.slot is None else database.slot._asdict()
+        plain["database"] = {**database._asdict(), "slot": slot}
+    if connector is not None:
+        plain["connector"] = {**connector._asdict(), "tasks": list(connector.tasks), "runs": connector.runs}
+    return {**plain, "database_error": view.database.error, "connector_error": view.connector.error}
+
+
+def _topic(capture: str, answer: Reply) -> dict[str, Any]:
+    ends = answer.value
+    last = None if ends is None or ends.last is None else ends.last._asdict()
+    return {
+        "capture": capture, "topic": None if ends is None else ends.name, "end": None if ends is None else ends.end,
+        "last_end": last, "error": answer.error,
+    }

@@ -22,8 +22,12 @@ _TABLE = """
 """
 
 
-def connect(conninfo: str, *, origin: str = "the connection string", autocommit: bool = False) -> Connection[Any]:
+def connect(
+    conninfo: str, *, origin: str = "the connection string", autocommit: bool = False, patience: float | None = None
+) -> Connection[Any]:
     """A session of psycopg. ``origin``: where ``conninfo`` is from, as errors name it.
+
+    ``patience``: seconds that the server has to take the session, unless ``conninfo`` has its own; None: libpq's.
 
     Raises UsageError for what is no connection string and for a service that is not known, UnavailableError if no
     server answers, or it refuses the session: with the message of the server or libpq, the host and who names it, and
@@ -32,10 +36,14 @@ def connect(conninfo: str, *, origin: str = "the connection string", autocommit:
     demand_readable(conninfo)
     import psycopg
 
+    given = psycopg.conninfo.conninfo_to_dict(conninfo)
+    if patience is not None and "connect_timeout" not in given:
+        # libpq takes 1 second for 2.
+        conninfo = psycopg.conninfo.make_conninfo(conninfo, connect_timeout=max(2, round(patience)))
     try:
         return psycopg.connect(conninfo, autocommit=autocommit)
     except psycopg.OperationalError as cause:
-        raise _refusal(" ".join(str(cause).split()), psycopg.conninfo.conninfo_to_dict(conninfo), origin) from None
+        raise _refusal(" ".join(str(cause).split()), given, origin) from None
 
 
 def demand_readable(conninfo: str) -> None:

@@ -27,7 +27,8 @@ class PipelineAnswers:
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._look = BackgroundAnswer[_Look](
-            lambda before: _Look(status_of(pipeline), time.time()), STATUS_FRESH, first=PATIENCE
+            lambda before: _Look(status_of(pipeline, before and before.status), time.time()), STATUS_FRESH,
+            first=PATIENCE,
         )
         self._measured = BackgroundAnswer[Measurements](lambda before: measure(pipeline), MEASURED_FRESH)
         self._external = RecentAnswer(lambda: external_of(pipeline.state), FRESH)

@@ -1,0 +1,311 @@
+"""The way of a table's rows, link by link, and the first link that stands still: decided on what was seen.
+
+::
+
+    server -> slot -> connector -> topic -> capture -> log -> reader -> target
+
+Each link has a measure of its own (an LSN, an offset, a transaction, a frontier) and a moment at which it moved last. A
+link stands still if one of its faults is seen; a link that only waits for the one before it has none. So the first
+link with a fault is the cause: once it is mended, those behind it follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from cdcv2.completeness import through_text
+from cdcv2.control.pipeline_status import JobRow
+from cdcv2.control.questions import NOT_ASKED, Reply
+from cdcv2.control.seconds_behind import MISSING, ConnectorSight, SlotSight, SourceSight
+from cdcv2.control.sights import TopicEnds
+
+#: Seconds without a move until a wait is a fault; and without an event until a job is silent.
+STILL, SILENT = 10.0, 60.0
+_RESNAPSHOTS = "docs/operations/resnapshots.md#the-slot-was-lost"
+_NEW_LOGS = "docs/operations/stops.md#permanent-stops"
+
+
+class Link(NamedTuple):
+    """A link of the way.
+
+    - ``kind``: which of the eight; ``name``: of this one; ``measure``: how far it is, in words.
+    - ``moved_at``: when it moved last, in seconds since 1970; None: not known.
+    - ``fault``: why it stands still; None: it does not. ``place``: topic, partition, offset, transaction, table, as far
+      as known. ``remedy``: what mends it.
+    """
+
+    kind: str
+    name: str
+    measure: str
+    moved_at: float | None = None
+    fault: str | None = None
+    place: Mapping[str, Any] = {}
+    remedy: str | None = None
+
+    def to_plain(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {**self._asdict(), "place": dict(self.place)}
+
+
+class LogSight(NamedTuple):
+    """The logs of a capture: the frontier up to which all are stated, when the last of them was written, and what is
+    kept beside them that ends them for good: reason and remedy. ``error``: why they cannot be read.
+    """
+
+    name: str
+    frontier: list[Any] | None = None
+    moved_at: float | None = None
+    stop: tuple[str, str] | None = None
+    error: str | None = None
+
+
+class StageSight(NamedTuple):
+    """A job: its row, and when its frontier moved last."""
+
+    row: JobRow
+    moved_at: float | None = None
+
+
+class ChainSight(NamedTuple):
+    """What was seen of the way to one table or target. None, and :data:`NOT_ASKED`: it is no part of the way, or the
+    file does not name it.
+
+    ``file``: the pipeline file, for commands. ``blocked``: who holds a lock that the target's session waits for.
+    """
+
+    file: str
+    now: float
+    source: str | None = None
+    slot: str | None = None
+    url: str | None = None
+    database: Reply = NOT_ASKED
+    connector: Reply = NOT_ASKED
+    topics: Reply = NOT_ASKED
+    capture: StageSight | None = None
+    log: LogSight | None = None
+    view: StageSight | None = None
+    target: Reply = NOT_ASKED
+    blocked: str | None = None
+    connector_name: str = ""
+
+
+def links(seen: ChainSight) -> list[Link]:
+    """The links of the way, each with its fault, if it has one."""
+    found: list[Link] = []
+    if seen.source is not None:
+        found += [_server(seen), _slot(seen), _connector(seen)]
+    if seen.topics != NOT_ASKED:
+        found.append(_topic(seen))
+    if seen.capture is not None:
+        found.append(_job(seen, "capture", seen.capture, _capture_fault(seen, seen.capture)))
+    if seen.log is not None:
+        found.append(_log(seen.log))
+    if seen.view is not None:
+        found.append(_job(seen, "reader", seen.view, _reader_fault(seen, seen.view)))
+        found.append(_target(seen, seen.view))
+    return found
+
+
+def first_fault(found: Iterable[Link]) -> Link | None:
+    """The first link that stands still."""
+    return next((link for link in found if link.fault is not None), None)
+
+
+class _Fault(NamedTuple):
+    text: str
+    remedy: str | None
+    place: Mapping[str, Any] = {}
+
+
+def _server(seen: ChainSight) -> Link:
+    name, database = f"database of {seen.source}", seen.database.value
+    if seen.database.error is not None:
+        remedy = f"start it, or mend the conninfo; then cdcv2 doctor {seen.file}"
+        return Link("server", name, "no answer", None, seen.database.error, {}, remedy)
+    if database is None:
+        return Link("server", name, "not asked: the file names no conninfo")
+    return Link("server", name, f"WAL up to {lsn_text(database.position)}", database.at)
+
+
+def _slot(seen: ChainSight) -> Link:
+    name, database = f"{seen.slot}", seen.database.value
+    if not isinstance(database, SourceSight):
+        return Link("slot", name, "not asked")
+    slot = database.slot
+    if slot is None and _has_captured(seen):
+        fault = f"there is no replication slot {name}: what was committed since it was dropped is lost"
+        return Link("slot", name, "not there", None, fault, {"slot": name}, f"resnapshot: {_RESNAPSHOTS}")
+    if slot is None:
+        return Link("slot", name, "not there yet: the connector makes it")
+    moved = database.at if slot.active else None
+    measure = f"confirmed {lsn_text(slot.confirmed)}, sent {lsn_text(slot.sent)}, WAL {slot.status}"
+    found = _slot_fault(seen, slot)
+    if found is None:
+        return Link("slot", name, measure, moved)
+    return Link("slot", name, measure, moved, found.text, {"slot": name}, found.remedy)
+
+
+def _slot_fault(seen: ChainSight, slot: SlotSight) -> _Fault | None:
+    if slot.status == "lost":
+        return _Fault(f"the server has removed WAL that the slot {slot.name} needs: changes are lost",
+                      f"resnapshot: {_RESNAPSHOTS}")  # fmt: skip
+    connector = seen.connector.value
+    if not slot.active and isinstance(connector, ConnectorSight) and connector.runs:
+        return _Fault(f"the connector runs, and does not read from the slot {slot.name}",
+                      "see Connect's log: another connector may have the slot, or the role may not replicate")
+    return None
+
+
+def _connector(seen: ChainSight) -> Link:
+    connector, name = seen.connector.value, seen.connector_name or "connector"
+    if seen.connector.error is not None:
+        remedy = f"start Kafka Connect, or mend url: in {seen.file}"
+        return Link("connector", name, "no answer", None, seen.connector.error, {}, remedy)
+    if not isinstance(connector, ConnectorSight):
+        database = seen.database.value
+        slot = database.slot if isinstance(database, SourceSight) else None
+        if slot is not None and not slot.active:
+            fault = f"no connector reads from the slot {slot.name}"
+            return Link("connector", name, "not asked: the file names no url", None, fault, {"slot": slot.name},
+                        "start the connector, and see its log")  # fmt: skip
+        return Link("connector", name, "not asked: the file names no url")
+    if connector.state == MISSING:
+        remedy = f"curl -X PUT -H 'Content-Type: application/json' -d @connector.json {_at(seen)}/config"
+        return Link("connector", name, "not there", None, f"Connect has no connector {name}", {}, remedy)
+    measure = f"{connector.state}; tasks: {', '.join(connector.tasks) or 'none'}"
+    if connector.runs:
+        return Link("connector", name, measure)
+    states = {connector.state, *connector.tasks}
+    if "FAILED" in states:
+        return Link("connector", name, measure, None, f"it has failed: {connector.reason or 'see the log of Connect'}",
+                    {}, f"mend the cause; then curl -X POST '{_at(seen)}/restart?includeTasks=true&onlyFailed=true'")
+    if states & {"PAUSED", "STOPPED"}:
+        return Link("connector", name, measure, None, f"it is {connector.state.lower()}", {},
+                    f"curl -X PUT {_at(seen)}/resume")  # fmt: skip
+    fault = f"it is {connector.state.lower()}" if connector.tasks else "it has no task"
+    return Link("connector", name, measure, None, fault, {}, f"curl -X POST '{_at(seen)}/restart?includeTasks=true'")
+
+
+def _at(seen: ChainSight) -> str:
+    return f"{(seen.url or '').rstrip('/')}/connectors/{seen.connector_name}"
+
+
+def _topic(seen: ChainSight) -> Link:
+    ends = seen.topics.value
+    if not isinstance(ends, TopicEnds):
+        remedy = f"start Kafka, or mend kafka: in {seen.file}"
+        return Link("topic", "the transaction topic", "no answer", None, seen.topics.error, {}, remedy)
+    if ends.last is None:
+        return Link("topic", ends.name, f"no transaction yet; ends at offset {ends.end}")
+    last = ends.last
+    measure = f"END {lsn_text(last.lsn)} of transaction {last.tx} at offset {last.offset}; ends at offset {ends.end}"
+    return Link("topic", ends.name, measure, last.written_at)
+
+
+def _log(log: LogSight) -> Link:
+    measure = "not known" if log.frontier is None else through_text(log.frontier, word="stated")
+    if log.stop is not None:
+        reason, remedy = log.stop
+        return Link("log", log.name, measure, log.moved_at, f"a stop is kept in it: {reason}", {},
+                    f"{remedy} ({_NEW_LOGS})")  # fmt: skip
+    if log.error is not None:
+        return Link("log", log.name, measure, log.moved_at, log.error, {}, f"cdcv2 verify {log.name}")
+    return Link("log", log.name, measure, log.moved_at)
+
+
+def _job(seen: ChainSight, kind: str, job: StageSight, fault: _Fault | None) -> Link:
+    row = job.row
+    measure = f"{row.state}; {row.through}"
+    if fault is None:
+        return Link(kind, row.name, measure, job.moved_at)
+    return Link(kind, row.name, measure, job.moved_at, fault.text, fault.place, fault.remedy)
+
+
+def _capture_fault(seen: ChainSight, capture: StageSight) -> _Fault | None:
+    fault = _job_fault(seen, capture)
+    waits_for_broker = any(wait.get("what") == "unavailable" for wait in _waits(capture.row))
+    if fault is None or not waits_for_broker or seen.topics.error is None:
+        return fault
+    return None  # the topics are the cause, and named already
+
+
+def _reader_fault(seen: ChainSight, view: StageSight) -> _Fault | None:
+    """One that its target hinders waits for that, or has ended for it, and is tried again."""
+    hindered = seen.target.error is not None or seen.blocked is not None
+    return None if hindered and view.row.state != "held" else _job_fault(seen, view)
+
+
+def _job_fault(seen: ChainSight, job: StageSight) -> _Fault | None:
+    """Why a job stands still, of its own making or for what it waits for."""
+    row = job.row
+    if row.state == "held":
+        return _Fault(f"it is held: {row.reason}", _after(row, f"cdcv2 up {seen.file} --start-held {row.name}"))
+    if row.state == "finished":
+        return None
+    if not row.alive:
+        why = f": {row.reason}" if row.reason else ""
+        return _Fault(f"it does not run{why}", _after(row, f"cdcv2 up {seen.file}"))
+    if row.event_at is not None and seen.now - row.event_at > SILENT:
+        return _Fault(f"it has stated nothing for {seen.now - row.event_at:.0f} s: it hangs, or is in one long step",
+                      f"read {row.output}; if it hangs, kill it: cdcv2 up starts it again")  # fmt: skip
+    if job.moved_at is not None and seen.now - job.moved_at < STILL:
+        return None
+    for wait in _waits(row):
+        if wait.get("what") != "records":
+            return _Fault(f"it waits: {wait.get('text')}", _wait_remedy(seen, wait), dict(wait.get("place") or {}))
+    return None
+
+
+def _waits(row: JobRow) -> Iterator[Mapping[str, Any]]:
+    return (wait for wait in row.waits if isinstance(wait, Mapping))
+
+
+def _after(row: JobRow, command: str) -> str:
+    return f"{row.remedy.rstrip('.')}; then {command}" if row.remedy else f"see to that; then {command}"
+
+
+def _wait_remedy(seen: ChainSight, wait: Mapping[str, Any]) -> str:
+    what = wait.get("what")
+    if what == "decision":
+        return "cdcv2 resolve: docs/operations/contradictions.md#what-to-do"
+    if what == "unavailable":
+        return f"start the server; then cdcv2 doctor {seen.file}"
+    if what in ("statements", "updates") and seen.log is not None:
+        return f"cdcv2 verify {seen.log.name}"
+    return f"cdcv2 doctor {seen.file}; docs/operations/stands-still.md#the-capture-waits"
+
+
+def _target(seen: ChainSight, view: StageSight) -> Link:
+    name = view.row.name
+    if seen.target.error is not None:
+        return Link("target", name, "no answer", None, seen.target.error, {},
+                    f"start it, or mend the target; then cdcv2 doctor {seen.file}")  # fmt: skip
+    at = seen.target.value
+    measure = "nothing is committed yet" if at is None else through_text(at)
+    if seen.blocked is not None:
+        return Link("target", name, measure, view.moved_at, seen.blocked, {},
+                    "let that session end its transaction; or, in the target: SELECT pg_terminate_backend(PID)")
+    behind = seen.log is not None and seen.log.frontier is not None and at is not None and at < seen.log.frontier
+    still = view.moved_at is not None and seen.now - view.moved_at > SILENT
+    if view.row.alive and behind and still:
+        return Link("target", name, measure, view.moved_at, "it takes no commit, and its log is further", {},
+                    f"read {view.row.output}; cdcv2 doctor {seen.file}")  # fmt: skip
+    return Link("target", name, measure, view.moved_at)
+
+
+def _has_captured(seen: ChainSight) -> bool:
+    """Whether something has come through the slot: then it must be there."""
+    ends = seen.topics.value
+    if isinstance(ends, TopicEnds) and ends.last is not None:
+        return True
+    return seen.capture is not None and seen.capture.row.frontier not in (None, [0], [1])
+
+
+def lsn_text(lsn: int | None) -> str:
+    """An LSN as PostgreSQL writes it, and as the number that a time is.
+
+    >>> lsn_text(101936016), lsn_text(None)
+    ('0/6136B90 (101936016)', 'not known')
+    """
+    return "not known" if lsn is None else f"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:X} ({lsn})"

@@ -1,0 +1,151 @@
+"""The way to one table, capture or view of a pipeline, as it is now: see :mod:`cdcv2.control.chain`."""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+from typing import NamedTuple
+
+from cdcv2.control.chain import ChainSight, Link, LogSight, StageSight, first_fault, links
+from cdcv2.control.job_folder import JobFolder
+from cdcv2.control.log_tail import log_end
+from cdcv2.control.pipeline_file import CaptureFields, Pipeline, ViewFields
+from cdcv2.control.pipeline_jobs import folder_of
+from cdcv2.control.pipeline_status import PipelineStatus, TableRow, bound_logs, status_of
+from cdcv2.control.questions import NOT_ASKED, ask_all
+from cdcv2.control.sights import SourceView, slot_of
+from cdcv2.errors import UnavailableError, UsageError
+from cdcv2.store.postgres_session import connect
+from cdcv2.suggestions import meant
+
+#: Seconds that the target has to answer who blocks whom.
+_PATIENCE = 4.0
+#: Sessions of ours that wait for a lock, whom for, and on which table.
+_BLOCKED = """
+    SELECT a.pid, b.blocker, (SELECT min(c.relname) FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_class c
+                                ON c.oid = l.relation WHERE l.pid = a.pid AND c.relname = ANY(%s)),
+           extract(epoch FROM clock_timestamp() - a.state_change)::float8
+      FROM pg_catalog.pg_stat_activity a, LATERAL unnest(pg_blocking_pids(a.pid)) AS b(blocker)
+     WHERE a.datname = current_database() AND a.usename = current_user AND a.wait_event_type = 'Lock'
+       AND a.pid <> pg_backend_pid() ORDER BY 1, 2
+"""
+
+
+class Explanation(NamedTuple):
+    """The way to one name: its links, the first that stands still, and how far the table rows of it are."""
+
+    name: str
+    links: list[Link]
+    fault: Link | None
+    tables: list[TableRow]
+
+    def to_plain(self) -> dict[str, object]:
+        """As JSON has it."""
+        return {
+            "name": self.name, "links": [link.to_plain() for link in self.links],
+            "fault": None if self.fault is None else self.fault.to_plain(),
+            "tables": [row._asdict() for row in self.tables],
+        }
+
+
+def explain(pipeline: Pipeline, name: str) -> list[Explanation]:
+    """The ways to what is called so: a capture, a view, a table (to each of its targets), or a target.
+
+    Raises UsageError with what there is, and as :func:`~cdcv2.control.pipeline_status.status_of`.
+    """
+    status = status_of(pipeline)
+    return [_way(pipeline, status, capture, view) for capture, view in _ways(pipeline, status, name)]
+
+
+def _ways(
+    pipeline: Pipeline, status: PipelineStatus, name: str
+) -> list[tuple[CaptureFields | None, ViewFields | None]]:
+    if name in pipeline.captures:
+        return [(pipeline.captures[name], None)]
+    if name in pipeline.views:
+        return [(_capture_of(pipeline, pipeline.views[name]), pipeline.views[name])]
+    views = [
+        view for view in pipeline.views.values()
+        if name in {text for pair in bound_logs(view) for text in pair}
+    ]
+    captures = [row.job for row in status.tables if row.kind == "log" and row.table == name]
+    if views:
+        return [(_capture_of(pipeline, view), view) for view in views]
+    if captures:
+        return [(pipeline.captures[capture], None) for capture in captures]
+    there = {*pipeline.captures, *pipeline.views, *(row.table for row in status.tables)}
+    targets = {row.target for row in status.tables if row.target is not None}
+    names = sorted(there | targets)
+    raise UsageError(
+        f"{pipeline.path}: there is no job, table or target {name!r}; there are {', '.join(names)}"
+        f"{meant(name, names)}"
+    )
+
+
+def _capture_of(pipeline: Pipeline, view: ViewFields) -> CaptureFields | None:
+    return None if view.capture is None else pipeline.captures[view.capture]
+
+
+def _way(
+    pipeline: Pipeline, status: PipelineStatus, capture: CaptureFields | None, view: ViewFields | None
+) -> Explanation:
+    names = {part.name for part in (capture, view) if part is not None}
+    tables = [row for row in status.tables if row.job in names]
+    seen = ChainSight(str(pipeline.path), time.time())
+    source = capture.source if capture is not None else None
+    if source is not None:
+        connector, found = source.connector, status.sight.sources.get(source.name, SourceView())
+        seen = seen._replace(
+            source=source.name, slot=slot_of(source), database=found.database, connector=found.connector,
+            url=None if connector is None else connector.url,
+            connector_name=source.name if connector is None else connector.name,
+        )
+    if capture is not None:
+        logs = [row for row in tables if row.kind == "log"]
+        end = log_end(capture.arguments.into, [row.table for row in logs])
+        stop = None if end.stop is None else (end.stop.reason, end.stop.remedy)
+        frontier = logs[0].frontier if logs else None
+        seen = seen._replace(
+            topics=status.sight.topics.get(capture.name, NOT_ASKED), capture=_stage(pipeline, status, capture.name),
+            log=LogSight(capture.into.text(), frontier, end.moved_at, stop, end.error),
+        )
+    if view is not None:
+        seen = seen._replace(
+            view=_stage(pipeline, status, view.name), target=status.sight.targets.get(view.name, NOT_ASKED),
+            blocked=_blocked(view),
+        )
+    found_links = links(seen)
+    name = view.name if view is not None else "" if capture is None else capture.name
+    return Explanation(name, found_links, first_fault(found_links), tables)
+
+
+def _stage(pipeline: Pipeline, status: PipelineStatus, name: str) -> StageSight | None:
+    row = status.job(name)
+    return None if row is None else StageSight(row, JobFolder(folder_of(pipeline) / name).moved_at())
+
+
+def _blocked(view: ViewFields) -> str | None:
+    """Who holds a lock in PostgreSQL that the session of a view waits for."""
+    target = dict(view.fields["target"].entries())
+    if target["driver"].text() != "postgres":
+        return None
+    conninfo = target["conninfo"].text() if "conninfo" in target else ""
+    names = [name.rpartition(".")[2] for _, name in bound_logs(view)]
+
+    def question() -> str | None:
+        import psycopg
+
+        with closing(connect(conninfo, origin=f"the target of {view.name}", autocommit=True, patience=3.0)) as session:
+            try:
+                rows = session.execute(_BLOCKED, (names,)).fetchall()
+            except psycopg.Error as cause:
+                raise UnavailableError(f"PostgreSQL does not name its locks ({type(cause).__name__})") from None
+        for pid, blocker, table, seconds in rows:
+            return (
+                f"its session (process {pid}) waits {seconds:.0f} s for a lock"
+                f"{f' on {table}' if table else ''} that process {blocker} of PostgreSQL holds"
+            )
+        return None
+
+    answer: str | None = ask_all({"blocked": question}, _PATIENCE)["blocked"].value
+    return answer

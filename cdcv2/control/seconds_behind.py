@@ -1,0 +1,236 @@
+"""How many seconds a copy is behind its source: decided on what was seen, with no clock and no connection.
+
+A copy (the logs of a capture, or a target) is behind by the age of the oldest commit that it lacks, by the source's
+clock; by 0 where it lacks none. Four things are looked at, in this order: the source's position, the connector, the
+copies' frontiers, and the transaction topic, which has an END for each commit, in the order of commits.
+
+================================================= ==================================================================
+what was seen                                     seconds behind
+================================================= ==================================================================
+an END beyond the frontier                        the age of the first of them: exact
+no END beyond it, and the topic has all commits   0: exact
+no END beyond it, the topic may lack commits      at most the age of the last END
+the source does not answer                        the age of the last END that is in: "since the last END read"
+nothing is complete yet, or no clock is known     not known
+================================================= ==================================================================
+
+The distance in WAL is no measure: it also grows by checkpoints, by vacuum, and by tables that are not captured. The
+topic has all commits where one of these holds:
+
+- the source's WAL ends where the last END is;
+- the source's last transaction is that of the last END (``track_commit_timestamp = on``);
+- the server has sent all its WAL to the connector, whose task runs, and which does not write old commits just now. What
+  the connector has received is in its topics within a second or two; a commit that is younger may be missing.
+
+Where the topic may lack commits, all of them are younger than its last END, than the moment at which nothing was
+missing as an earlier look knows, and not older than the first commit behind the last END that the server names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+#: A connector that wrote something in the last so many seconds which was older than that is not up to date.
+SETTLED = 2.0
+
+
+class Basis(StrEnum):
+    """What a number of seconds means."""
+
+    EXACT = "exact"
+    AT_MOST = "at most"
+    LAST_END = "since the last END read"
+    NOT_KNOWN = "not known"
+
+
+class SlotSight(NamedTuple):
+    """A replication slot, as its server reports it.
+
+    - ``active``: whether a connector reads from it; ``confirmed``: the LSN up to which that needs nothing again.
+    - ``sent``: up to where the server has sent its WAL to the connector; None: nothing is sent, or we may not see it.
+    - ``status``: of its WAL, ``lost`` where that is removed; ``retained``: bytes of WAL that it keeps; ``left``: bytes
+      of WAL until it is in danger, None without a limit.
+    """
+
+    name: str
+    active: bool
+    confirmed: int | None = None
+    sent: int | None = None
+    status: str | None = None
+    retained: int | None = None
+    left: int | None = None
+
+
+class SourceSight(NamedTuple):
+    """A database, as it was at one moment.
+
+    - ``at``: that moment, by its own clock, in seconds since 1970; ``position``: where its WAL ended, in bytes.
+    - ``slot``: None where there is none of that name. What it states was asked for behind the position.
+    - ``last_tx``: the transaction that was committed last, where the server keeps that.
+    - ``first_after``: when the oldest commit behind the last END was, of those that the server keeps; None: not known.
+    """
+
+    at: float
+    position: int
+    slot: SlotSight | None = None
+    last_tx: int | None = None
+    first_after: float | None = None
+
+
+class EndSight(NamedTuple):
+    """An END in a transaction topic: of which transaction, its LSN, when it was committed, and where it stands.
+
+    ``written_at`` is when the connector wrote it. Moments are in seconds since 1970.
+    """
+
+    tx: int
+    lsn: int
+    at: float | None
+    offset: int
+    written_at: float | None = None
+
+
+class TopicSight(NamedTuple):
+    """A transaction topic: its name, behind which offset it ends, its last END, and the first beyond a frontier."""
+
+    name: str
+    end: int
+    last: EndSight | None = None
+    beyond: EndSight | None = None
+
+
+#: The state of a connector that Connect does not have.
+MISSING = "MISSING"
+
+
+class ConnectorSight(NamedTuple):
+    """A connector: its state and those of its tasks, as Connect has them; ``reason`` of one that failed."""
+
+    name: str
+    state: str
+    tasks: tuple[str, ...] = ()
+    reason: str | None = None
+
+    @property
+    def runs(self) -> bool:
+        """Whether it and its tasks run."""
+        return self.state == "RUNNING" and bool(self.tasks) and set(self.tasks) == {"RUNNING"}
+
+
+class Lag(NamedTuple):
+    """How far a copy is behind: the seconds, what they mean, and the reason in words.
+
+    ``all_there_at``: the last moment, by the source's clock, at which it is known that nothing was missing.
+    """
+
+    seconds: float | None
+    basis: Basis
+    text: str
+    all_there_at: float | None = None
+
+
+class CopySight(NamedTuple):
+    """A copy: up to where it is complete, when the last commit of that was, and when nothing was missing before.
+
+    ``of_commits``: whether its times are those of commits, in bytes of WAL; else those of a remap.
+    """
+
+    frontier: Sequence[Any] | None
+    committed_at: float | None = None
+    all_there_at: float | None = None
+    of_commits: bool = True
+
+
+def lag_of(
+    copy: CopySight, source: SourceSight | None, connector: ConnectorSight | None, topic: TopicSight | None, now: float
+) -> Lag:
+    """How far a copy is behind. ``source``, ``connector``, ``topic``: None where it is not asked, or does not answer.
+
+    ``topic.beyond`` is of this copy's frontier; ``now`` is our own clock, for a source that does not answer.
+
+    >>> topic = TopicSight("shop.transaction", 9, EndSight(757, 500, 100.0, 8))
+    >>> lag_of(CopySight([501]), SourceSight(130.0, 500), None, topic, 130.0).seconds
+    0.0
+    >>> lag = lag_of(CopySight([501]), SourceSight(130.0, 900), None, topic, 130.0)
+    >>> lag.seconds, lag.basis.value
+    (30.0, 'at most')
+    """
+    if copy.frontier is not None and not copy.frontier:
+        return Lag(0.0, Basis.EXACT, "the history is finished", copy.all_there_at)
+    if copy.frontier is None or list(copy.frontier) in ([0], [1]):
+        return Lag(None, Basis.NOT_KNOWN, "nothing is complete yet")
+    beyond = None if topic is None else topic.beyond
+    if beyond is not None and beyond.at is not None:
+        return _beyond(beyond, beyond.at, source, copy, now)
+    last = None if topic is None or beyond is not None else topic.last
+    ended = last.at if last is not None and last.at is not None else copy.committed_at
+    if source is None:
+        if ended is None:
+            return Lag(None, Basis.NOT_KNOWN, "the source is not asked, and no END has a clock", copy.all_there_at)
+        text = "the source is not asked: it may have committed more"
+        return Lag(_age(now, ended), Basis.LAST_END, text, copy.all_there_at)
+    proof = None if beyond is not None else _all_in_topic(source, connector, last, copy)
+    if proof is not None and (topic is not None or proof == _AT_END):
+        return Lag(0.0, Basis.EXACT, proof, source.at)
+    known = [one for one in (ended, copy.all_there_at, source.first_after) if one is not None]
+    if not known:
+        return Lag(None, Basis.NOT_KNOWN, "no END has a clock", copy.all_there_at)
+    return Lag(_age(source.at, max(known)), Basis.AT_MOST, _doubt(source, connector, topic), copy.all_there_at)
+
+
+_AT_END = "the source has committed nothing since"
+_LAST_TX = "the source's last transaction is in"
+_SENT = "the connector has received all that is committed"
+
+
+def _beyond(end: EndSight, at: float, source: SourceSight | None, copy: CopySight, now: float) -> Lag:
+    text = f"transaction {end.tx}, END {end.lsn}, offset {end.offset} of its topic, is the first that is missing"
+    if source is None:
+        return Lag(_age(now, at), Basis.EXACT, text, copy.all_there_at)
+    # Committed behind our look at the source: at that moment nothing was missing.
+    there = source.at if at >= source.at else copy.all_there_at
+    return Lag(_age(source.at, at), Basis.EXACT, text, there)
+
+
+def _all_in_topic(
+    source: SourceSight, connector: ConnectorSight | None, last: EndSight | None, copy: CopySight
+) -> str | None:
+    """Why the topic has all that the source has committed; None: it may lack commits."""
+    through = copy.frontier[0] - 1 if copy.of_commits and copy.frontier and isinstance(copy.frontier[0], int) else 0
+    if source.position <= max(through, 0 if last is None else last.lsn):
+        return _AT_END
+    if last is not None and source.last_tx == last.tx:
+        return _LAST_TX
+    slot = source.slot
+    if slot is None or not slot.active or slot.sent is None or slot.sent < source.position:
+        return None
+    return _SENT if (connector is None or connector.runs) and not _catches_up(last, source.at) else None
+
+
+def _catches_up(last: EndSight | None, now: float) -> bool:
+    """Whether the connector wrote an old commit just now: others that it has received may wait in it."""
+    if last is None or last.at is None or last.written_at is None:
+        return False
+    return last.written_at - last.at > SETTLED and now - last.written_at < SETTLED
+
+
+def _doubt(source: SourceSight, connector: ConnectorSight | None, topic: TopicSight | None) -> str:
+    if topic is None:
+        return "the topics are not asked: commits may be missing"
+    if connector is not None and not connector.runs:
+        return "the connector does not run: commits may be missing"
+    if source.slot is None or not source.slot.active:
+        return "no connector reads from the slot: commits may be missing"
+    if source.slot.sent is None:
+        return "how far the server has sent its WAL may not be seen (GRANT pg_monitor): commits may be missing"
+    unsent = max(0, source.position - source.slot.sent)
+    return f"{unsent} bytes of WAL are not sent to the connector yet: commits may be missing" if unsent else (
+        "the connector writes old commits just now: later ones may be missing"
+    )
+
+
+def _age(now: float, then: float) -> float:
+    """Two clocks: that of the source may be ahead."""
+    return round(max(0.0, now - then), 3)

@@ -1,0 +1,184 @@
+"""A look at all that a pipeline's rows pass: databases, connectors, topics and targets. Quick, and nothing is changed.
+
+First databases, connectors and targets, all at once; then the transaction topics, about frontiers of logs and of what
+targets have answered. Each question has a few seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
+from typing import Any, NamedTuple
+
+from cdcv2.capture.connector import DatabaseConnector
+from cdcv2.connectors.debezium.config import slot_name
+from cdcv2.connectors.transaction_ends import TransactionEnd, TransactionEnds
+from cdcv2.control.view_checkpoint import checkpoint_of
+from cdcv2.control.pipeline_check import recipes_of
+from cdcv2.control.pipeline_file import CaptureFields, Pipeline, SourceFields
+from cdcv2.control.questions import NOT_ASKED, Reply, ask_all
+from cdcv2.control.seconds_behind import MISSING, ConnectorSight, EndSight, SourceSight, TopicSight
+from cdcv2.control.source_sight import first_commit_after, source_sight
+from cdcv2.errors import UnavailableError, UsageError
+from cdcv2.events import shown
+from cdcv2.store.connect_client import ConnectClient
+from cdcv2.store.kafka_client import Client
+
+#: Seconds that each of the two rounds of questions has, and one answer of Connect or Kafka.
+ROUND, PATIENCE = 6.0, 4.0
+
+
+class SourceView(NamedTuple):
+    """What was seen of a source: its database and its connector."""
+
+    database: Reply = NOT_ASKED
+    connector: Reply = NOT_ASKED
+
+
+class PipelineSight(NamedTuple):
+    """What was seen of a pipeline.
+
+    - ``sources``: source -> its database (:class:`~cdcv2.control.seconds_behind.SourceSight`) and connector
+      (:class:`~cdcv2.control.seconds_behind.ConnectorSight`).
+    - ``targets``: view -> the frontier of its checkpoint, plain; None: it has none yet.
+    - ``topics``: capture -> its transaction topic, a function of frontiers (:func:`topic_sight`).
+    """
+
+    sources: Mapping[str, SourceView]
+    targets: Mapping[str, Reply]
+    topics: Mapping[str, Reply]
+
+
+class TopicEnds(NamedTuple):
+    """A transaction topic: name, end, last END, and the first END beyond each of some frontiers."""
+
+    name: str
+    end: int
+    last: EndSight | None
+    beyond: Mapping[int, EndSight | None]
+
+    def sight(self, frontier: int) -> TopicSight | None:
+        """As a copy with this frontier sees it; None: this frontier was not asked about."""
+        if frontier not in self.beyond:
+            return None
+        return TopicSight(self.name, self.end, self.last, self.beyond[frontier])
+
+
+def look(pipeline: Pipeline, frontiers: Callable[[Mapping[str, Reply]], Mapping[str, Iterable[int]]]) -> PipelineSight:
+    """Look once. ``frontiers`` gives for captures those of their logs and targets, from what targets have answered."""
+    first: dict[tuple[str, str], Callable[[], Any]] = {}
+    for source in pipeline.sources.values():
+        if source.postgres is not None:
+            first["database", source.name] = _database(source)
+        if source.connector is not None and source.connector.url is not None:
+            first["connector", source.name] = _connector(source)
+    for view in pipeline.views.values():
+        first["target", view.name] = lambda view=view: checkpoint_of(view)  # type: ignore[misc]
+    answers = ask_all(first, ROUND)
+    targets = {name: answers["target", name] for name in pipeline.views}
+    of_interest = frontiers(targets)
+    second = {
+        capture.name: _topic(pipeline, recipe, of_interest.get(capture.name, ()))
+        for capture in pipeline.captures.values() for recipe in _topic_recipe(capture)
+    }
+    topics = ask_all(second, ROUND)
+    sources = {
+        name: SourceView(*(answers.get((what, name), NOT_ASKED) for what in ("database", "connector")))
+        for name in pipeline.sources
+    }
+    return PipelineSight(_with_first_commits(pipeline, sources, topics), targets, topics)
+
+
+def _database(source: SourceFields) -> Callable[[], SourceSight]:
+    def question() -> SourceSight:
+        return source_sight(source.conninfo() or "", slot_of(source), origin=_origin(source))
+
+    return question
+
+
+def slot_of(source: SourceFields) -> str:
+    """The name of its replication slot."""
+    return source.slot.name or slot_name(source.prefix)
+
+
+def _origin(source: SourceFields) -> str:
+    return f"the conninfo of the source {source.name}"
+
+
+def _connector(source: SourceFields) -> Callable[[], ConnectorSight]:
+    connector = source.connector
+    if connector is None or connector.url is None:
+        raise UsageError(f"the source {source.name} names no connector with an url")
+    name, url = connector.name, connector.url
+
+    def question() -> ConnectorSight:
+        status = ConnectClient(url, patience=PATIENCE).status(name)
+        if status is None:
+            return ConnectorSight(name, MISSING)
+        tasks = status.get("tasks", [])
+        failed = [one for one in (status.get("connector", {}), *tasks) if one.get("state") == "FAILED"]
+        reason = next((shown(_cause(str(one.get("trace", "")))) for one in failed), None)
+        state = str(status.get("connector", {}).get("state"))
+        return ConnectorSight(name, state, tuple(str(one.get("state")) for one in tasks), reason)
+
+    return question
+
+
+def _cause(trace: str) -> str:
+    """The line of a Java stack trace that states the cause: that of the innermost exception.
+
+    >>> _cause("A: failed\\n\\tat x.y\\nCaused by: B: the disk is full\\n\\tat z")
+    'B: the disk is full'
+    """
+    heads = [line for line in trace.splitlines() if line and not line[0].isspace()]
+    return heads[-1].removeprefix("Caused by: ") if heads else ""
+
+
+def _topic_recipe(capture: CaptureFields) -> list[DatabaseConnector]:
+    """The recipe of the one database that a capture reads from Kafka; empty where it is of none, or of several."""
+    if "from" in capture.options:
+        return []
+    try:
+        recipes = recipes_of(capture)
+    except UsageError:
+        return []
+    return recipes if len(recipes) == 1 and capture.arguments.remap is None else []
+
+
+def _topic(pipeline: Pipeline, recipe: DatabaseConnector, frontiers: Iterable[int]) -> Callable[[], TopicEnds]:
+    bootstrap, config = pipeline.kafka
+
+    def question() -> TopicEnds:
+        with closing(TransactionEnds(Client(bootstrap, config, patience=PATIENCE), recipe)) as ends:
+            beyond = {frontier: _end(ends.beyond(frontier)) for frontier in sorted(set(frontiers), reverse=True)}
+            return TopicEnds(recipe.transaction_topic, ends.end, _end(ends.last()), beyond)
+
+    return question
+
+
+def _end(found: TransactionEnd | None) -> EndSight | None:
+    if found is None:
+        return None
+    return EndSight(found.tx, found.lsn, found.committed_at, found.offset, found.written_at)
+
+
+def _with_first_commits(
+    pipeline: Pipeline, sources: Mapping[str, SourceView], topics: Mapping[str, Reply]
+) -> dict[str, SourceView]:
+    """Where the server keeps commit times and its last transaction is not in the topic: the oldest commit behind it."""
+    found = dict(sources)
+    for capture in pipeline.captures.values():
+        source = capture.source
+        if source is None or topics.get(capture.name, NOT_ASKED).value is None:
+            continue
+        database, last = sources[source.name].database.value, topics[capture.name].value.last
+        if database is None or database.last_tx is None or last is None or database.last_tx == last.tx:
+            continue
+        if database.slot is None or last.at is None:
+            continue
+        try:
+            moment = first_commit_after(source.conninfo() or "", slot_of(source), last, origin=_origin(source))
+        except UnavailableError:
+            continue  # it answered a moment ago: without this, the bound is less close
+        found[source.name] = found[source.name]._replace(database=Reply(database._replace(first_after=moment)))
+    return found

@@ -1,0 +1,87 @@
+"""A look at the database of a source: where its WAL ends, and how far a slot is. Nothing is changed."""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+from typing import Any
+
+from cdcv2.control.seconds_behind import EndSight, SlotSight, SourceSight
+from cdcv2.errors import UnavailableError
+from cdcv2.store.postgres_session import connect
+
+#: Milliseconds that a statement may take.
+_PATIENCE = 3000
+#: Seconds that the server has to send to the connector what was there when we looked, and between two looks at that.
+_SENDING, _PAUSE = 1.0, 0.05
+_POSITION = """
+    SELECT extract(epoch FROM clock_timestamp())::float8, (pg_current_wal_flush_lsn() - '0/0')::bigint,
+           current_setting('track_commit_timestamp') = 'on'
+"""
+_SLOT = """
+    SELECT s.active, (s.confirmed_flush_lsn - '0/0')::bigint, (r.sent_lsn - '0/0')::bigint, s.wal_status,
+           (pg_current_wal_lsn() - s.restart_lsn)::bigint, s.safe_wal_size
+      FROM pg_catalog.pg_replication_slots s LEFT JOIN pg_catalog.pg_stat_replication r ON r.pid = s.active_pid
+     WHERE s.slot_name = %s
+"""
+_LAST = "SELECT xid::text::bigint FROM pg_catalog.pg_last_committed_xact()"
+#: The oldest commit since a moment, of the transactions that may have been committed behind what the slot needs: none
+#: of them is older than its catalog_xmin. At most twenty thousand of them are looked at, the oldest.
+_FIRST = """
+    WITH top AS (SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS top),
+         low AS (SELECT top - ((top - catalog_xmin::text::bigint) %% 4294967296 + 4294967296) %% 4294967296 AS low, top
+                   FROM pg_catalog.pg_replication_slots, top WHERE slot_name = %s AND catalog_xmin IS NOT NULL),
+         xids AS (SELECT generate_series(low, least(top - 1, low + 20000)) %% 4294967296 AS xid FROM low)
+    SELECT min(extract(epoch FROM pg_xact_commit_timestamp(xid::text::xid)))::float8 FROM xids
+     WHERE xid > 2 AND xid <> %s AND extract(epoch FROM pg_xact_commit_timestamp(xid::text::xid)) >= %s
+"""
+
+
+def source_sight(conninfo: str, slot: str, *, origin: str) -> SourceSight:
+    """The database as it is now. ``origin``: where ``conninfo`` is from. Raises UsageError, UnavailableError."""
+    with closing(_session(conninfo, origin)) as session:
+        ((at, position, tracked),) = _rows(session, _POSITION)
+        last = _rows(session, _LAST) if tracked else []
+        seen = _slot(session, slot)
+        deadline = time.monotonic() + _SENDING
+        while seen is not None and seen.sent is not None and seen.sent < position and time.monotonic() < deadline:
+            time.sleep(_PAUSE)
+            seen = _slot(session, slot)
+    return SourceSight(float(at), int(position), seen, last[0][0] if last else None)
+
+
+def first_commit_after(conninfo: str, slot: str, last: EndSight, *, origin: str) -> float | None:
+    """When the oldest commit behind an END was, of any database of the server; None: none is known.
+
+    For a server with ``track_commit_timestamp = on``. Raises as :func:`source_sight`.
+    """
+    with closing(_session(conninfo, origin)) as session:
+        ((moment,),) = _rows(session, _FIRST, slot, last.tx, last.at)
+        return None if moment is None else float(moment)
+
+
+def _session(conninfo: str, origin: str) -> Any:
+    session = connect(conninfo, origin=origin, autocommit=True, patience=_PATIENCE / 1000)
+    session.execute(f"SET statement_timeout = {_PATIENCE}")
+    return session
+
+
+def _slot(session: Any, name: str) -> SlotSight | None:
+    rows = _rows(session, _SLOT, name)
+    if not rows:
+        return None
+    active, confirmed, sent, status, retained, left = rows[0]
+    return SlotSight(name, bool(active), confirmed, sent, status, retained, left)
+
+
+def _rows(session: Any, sql: str, *values: object) -> list[Any]:
+    import psycopg
+
+    try:
+        rows: list[Any] = session.execute(sql, values or None).fetchall()
+    except psycopg.Error as cause:
+        raise UnavailableError(
+            f"PostgreSQL does not answer a look at its state ({' '.join(str(cause).split())}): see to that, and look "
+            "again"
+        ) from None
+    return rows

@@ -1,0 +1,44 @@
+"""How far the target of a view is, as what keeps its checkpoint states. No log is opened, and nothing is made."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from functools import reduce
+from typing import Any
+
+from cdcv2.control.pipeline_file import ViewFields
+from cdcv2.core.antichain import Antichain
+from cdcv2.materialize import FileRecoveryLog, RecoveryLog, SqliteRecoveryLog
+from cdcv2.materialize.protocol.fence import Holding
+from cdcv2.materialize.protocol.messages import Checkpoint
+from cdcv2.materialize.targets.postgres.view import committed
+from cdcv2.store.file_system import is_there
+from cdcv2.store.numbered import path_to_read
+from cdcv2.store.postgres_session import connect
+
+#: Seconds that a server has to take the session.
+_PATIENCE = 3.0
+
+
+def checkpoint_of(view: ViewFields) -> list[Any] | None:
+    """Up to where its target has it, as plain JSON; None: it has not begun. Raises what asking raises."""
+    frontiers = [Checkpoint.from_plain(one.value["checkpoint"]).frontier for one in _held(view)]
+    return reduce(Antichain.meet, frontiers).to_plain() if frontiers else None
+
+
+def _held(view: ViewFields) -> list[Holding]:
+    part = view.fields.get("recovery_log")
+    if part is None:
+        target = dict(view.fields["target"].entries())
+        conninfo = target["conninfo"].text() if "conninfo" in target else ""
+        origin = f"the target of the view {view.name}"
+        return committed(
+            conninfo, view.name, connect=lambda given: connect(given, origin=origin, patience=_PATIENCE)
+        )
+    where = part if part.is_text else part.fields("sqlite")["sqlite"]
+    path = view.folder / path_to_read(where.text())
+    if not is_there(path):
+        return []
+    log: RecoveryLog = FileRecoveryLog(view.name, path) if part.is_text else SqliteRecoveryLog(view.name, path)
+    with closing(log):
+        return log.holdings()

@@ -1,0 +1,167 @@
+"""Ten and more planted faults, as they are seen: each is named at its own link, with its place and what mends it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdcv2.control.chain import ChainSight, LogSight, StageSight, first_fault, links
+from cdcv2.control.job_folder import JobFolder
+from cdcv2.control.pipeline_status import JobRow
+from cdcv2.control.questions import NOT_ASKED, Reply
+from cdcv2.control.seconds_behind import MISSING, ConnectorSight, EndSight, SlotSight, SourceSight
+from cdcv2.control.sights import TopicEnds
+
+NOW = 1000.0
+SLOT = SlotSight("shop", True, 500, 900, "reserved")
+RUNS = ConnectorSight("shop", "RUNNING", ("RUNNING",))
+ENDS = TopicEnds("shop.transaction", 9, EndSight(757, 500, 990.0, 8, 990.5), {501: None})
+CAPTURE = JobRow("shop", "capture", "running", 1.0, True, 1, [501], 990.0, 999.0, [], None, None, "capture.log")
+VIEW = CAPTURE._replace(name="copy", kind="view", output="copy.log")
+WELL = ChainSight(
+    "shop.yaml", NOW, "shop", "shop", "http://connect:8083/", Reply(SourceSight(NOW, 900, SLOT)), Reply(RUNS),
+    Reply(ENDS), StageSight(CAPTURE, 900.0), LogSight("logs", [501], 995.0), StageSight(VIEW, 900.0), Reply([501]),
+    None, "shop",
+)
+AWAY = Reply(error="it does not answer")
+TORN = {"what": "rows", "text": "transaction 758 lacks 2 rows of public.orders",
+        "place": {"topic": "shop.public.orders", "partition": 0, "offset": 17, "transaction": 758}}
+
+
+def source(slot: SlotSight | None) -> Reply:
+    return Reply(SourceSight(NOW, 900, slot))
+
+
+def connector(**fields: Any) -> Reply:
+    return Reply(RUNS._replace(**fields))
+
+
+def capture(**fields: Any) -> StageSight:
+    return StageSight(CAPTURE._replace(**fields), 900.0)
+
+
+def view(**fields: Any) -> StageSight:
+    return StageSight(VIEW._replace(**fields), 900.0)
+
+
+# What is seen of other links of a fault is planted, too: what stands behind it on the way.
+DEAD = {"state": "waiting", "alive": False, "reason": "PostgreSQL does not answer"}
+FAULTS: dict[str, tuple[ChainSight, str, str, str]] = {
+    "the server is away": (
+        WELL._replace(database=AWAY, connector=connector(tasks=("FAILED",))), "server", "does not answer", "doctor"),
+    "the slot was dropped": (
+        WELL._replace(database=source(None), connector=connector(tasks=("FAILED",))), "slot", "no replication slot",
+        "resnapshots"),
+    "the slot is lost": (
+        WELL._replace(database=source(SLOT._replace(active=False, status="lost"))), "slot", "has removed WAL",
+        "resnapshots"),
+    "the connector runs, and has no session": (
+        WELL._replace(database=source(SLOT._replace(active=False))), "slot", "does not read", "log"),
+    "the connector is paused": (
+        WELL._replace(connector=connector(state="PAUSED", tasks=("PAUSED",))), "connector", "is paused",
+        "curl -X PUT http://connect:8083/connectors/shop/resume"),
+    "the connector is stopped": (
+        WELL._replace(connector=connector(state="STOPPED", tasks=()), database=source(SLOT._replace(active=False))),
+        "connector", "is stopped", "/resume"),
+    "its task failed": (
+        WELL._replace(connector=connector(tasks=("FAILED",), reason="ConnectException: disk full")), "connector",
+        "disk full", "onlyFailed=true"),
+    "it has no task": (WELL._replace(connector=connector(tasks=())), "connector", "no task", "restart"),
+    "it was removed": (
+        WELL._replace(connector=connector(state=MISSING, tasks=())), "connector", "no connector", "curl -X PUT"),
+    "Connect is away": (WELL._replace(connector=AWAY), "connector", "does not answer", "start Kafka Connect"),
+    "no connector, and the file names none": (
+        WELL._replace(connector=NOT_ASKED, url=None, database=source(SLOT._replace(active=False))), "connector",
+        "no connector reads", "start the connector"),
+    "Kafka is away": (
+        WELL._replace(topics=AWAY, capture=capture(waits=[{"what": "unavailable", "text": "no broker"}])), "topic",
+        "does not answer", "start Kafka"),
+    "the capture is held": (
+        WELL._replace(capture=capture(state="held", alive=False, reason="a second snapshot", remedy="Drop the slot.")),
+        "capture", "a second snapshot", "Drop the slot; then cdcv2 up shop.yaml --start-held shop"),
+    "the capture was killed": (
+        WELL._replace(capture=capture(state="waiting", alive=False, reason="it was killed")), "capture",
+        "does not run", "cdcv2 up shop.yaml"),
+    "the capture hangs": (WELL._replace(capture=capture(event_at=900.0)), "capture", "nothing for 100 s", "kill"),
+    "a transaction is not whole": (
+        WELL._replace(capture=capture(waits=[TORN])), "capture", "lacks 2 rows", "doctor"),
+    "the logs have a stop": (
+        WELL._replace(log=LogSight("logs", [501], 9.0, ("a row is lacking", "begin with new logs"))), "log",
+        "a row is lacking", "begin with new logs"),
+    "the logs are damaged": (
+        WELL._replace(log=LogSight("logs", None, None, None, "it holds no _log.json")), "log", "_log.json",
+        "cdcv2 verify logs"),
+    "the reader is held": (
+        WELL._replace(view=view(state="held", alive=False, reason="two facts exclude each other")), "reader",
+        "exclude each other", "--start-held copy"),
+    "the reader waits for a decision": (
+        WELL._replace(view=view(waits=[{"what": "decision", "text": "time 7 is contested", "place": {"time": 7}}])),
+        "reader", "time 7", "cdcv2 resolve"),
+    "the target is away": (
+        WELL._replace(target=AWAY, view=view(**DEAD)), "target", "does not answer", "doctor"),
+    "the table is locked": (
+        WELL._replace(blocked="process 7 waits for process 8", target=Reply([301]), view=view(event_at=900.0)),
+        "target", "process 8", "pg_terminate_backend"),
+    "the target takes no commit": (WELL._replace(target=Reply([301])), "target", "takes no commit", "copy.log"),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_planted_fault_is_named_at_its_link(name: str) -> None:
+    """The first that stands still is the cause, whatever stands behind it."""
+    seen, kind, text, remedy = FAULTS[name]
+    fault = first_fault(links(seen))
+
+    assert fault is not None, name
+    assert (fault.kind, text in str(fault.fault), remedy in str(fault.remedy)) == (kind, True, True), fault
+
+
+@pytest.mark.parametrize(("name", "seen"), [
+    ("all is well", WELL),
+    ("nothing is named", ChainSight("shop.yaml", NOW, view=StageSight(VIEW), target=Reply([501]))),
+    ("a transaction came a moment ago", WELL._replace(capture=StageSight(CAPTURE._replace(waits=[TORN]), NOW - 5.0))),
+    ("records are being read", WELL._replace(capture=capture(waits=[{"what": "records", "text": "9 records"}]))),
+    ("a slot that the connector will make", WELL._replace(
+        database=source(None), topics=Reply(TopicEnds("t", 0, None, {})), capture=capture(frontier=[0]))),
+    ("a view that is finished", WELL._replace(view=view(state="finished", alive=False))),
+    ("a target that has just fallen behind", WELL._replace(
+        target=Reply([301]), view=StageSight(VIEW, NOW - 20.0))),
+])  # fmt: skip
+def test_what_goes_on_has_no_fault(name: str, seen: ChainSight) -> None:
+    """A look at a busy moment names nothing."""
+    assert first_fault(links(seen)) is None, name
+
+
+def test_the_way_is_in_its_order_and_each_link_has_its_measure() -> None:
+    """LSN, offset, transaction, frontier."""
+    found = links(WELL)
+
+    assert [link.kind for link in found] == [
+        "server", "slot", "connector", "topic", "capture", "log", "reader", "target",
+    ]
+    assert [link.measure for link in found] == [
+        "WAL up to 0/384 (900)", "confirmed 0/1F4 (500), sent 0/384 (900), WAL reserved", "RUNNING; tasks: RUNNING",
+        "END 0/1F4 (500) of transaction 757 at offset 8; ends at offset 9", "running; complete through 500",
+        "stated through 500", "running; complete through 500", "complete through 500",
+    ]
+    assert [link.moved_at for link in found] == [NOW, NOW, None, 990.5, 900.0, 995.0, 900.0, 900.0]
+
+
+def test_the_place_of_a_fault_is_data() -> None:
+    """A program shows where: topic, partition, offset, transaction."""
+    fault = first_fault(links(FAULTS["a transaction is not whole"][0]))
+
+    assert fault is not None and fault.to_plain()["place"] == TORN["place"]
+
+
+def test_when_a_job_moved_last_is_in_its_events(tmp_path: Path) -> None:
+    """Its frontier stands since the first event that has it."""
+    folder = JobFolder(tmp_path)
+    assert folder.moved_at() is None
+    folder.events.write_text(
+        '{"at": 1, "frontier": [5]}\n{"at": 2, "frontier": [7]}\n{"at": 3}\n{"at": 4, "frontier": [7]}\n', "utf-8"
+    )
+
+    assert folder.moved_at() == 2

@@ -1,0 +1,250 @@
+"""A row for each table and target, from jobs' events, logs' tails and what servers answer; no server is started."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdcv2.cli.main import main
+from cdcv2.cli.status import lines
+from cdcv2.control import pipeline_status, sights
+from cdcv2.control.metrics.model import samples_of
+from cdcv2.control.pipeline_file import Pipeline, read_pipeline
+from cdcv2.control.pipeline_status import PipelineStatus, TableRow, status_of
+from cdcv2.control.questions import Reply, ask_all
+from cdcv2.control.seconds_behind import ConnectorSight, EndSight, SlotSight, SourceSight
+from cdcv2.control.sights import PipelineSight, SourceView, TopicEnds
+from cdcv2.errors import UnavailableError
+from cdcv2.logs.directory import DirectoryLog
+from cdcv2.protocol.writer import Writer
+from cdcv2.rows.row_type import RowType
+
+pytest.importorskip("yaml")
+
+ROW = {"type": "record", "name": "row", "fields": [{"name": "id", "type": "long"}]}
+FILE = """
+pipeline: shop
+kafka: {bootstrap: "127.0.0.1:1"}
+sources:
+  shop:
+    postgres: {conninfo: "host=127.0.0.1 port=1 dbname=shop password=open-sesame"}
+    connector: {url: "http://127.0.0.1:1"}
+captures:
+  shop: {into: logs}
+views:
+  copy:
+    bindings: [{log: public.orders, target: orders, key: [id]}]
+    target: {driver: lake, folder: lake}
+    recovery_log: recovery
+"""
+LAST, FIRST = EndSight(757, 500, 100.0, 8), EndSight(756, 400, 95.0, 6)
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Pipeline:
+    """A pipeline whose capture has stated all before 501, and whose log is stated before 401."""
+    path = tmp_path / "shop.yaml"
+    path.write_text(FILE, "utf-8")
+    (tmp_path / "rows").mkdir()
+    (tmp_path / "rows" / "public.orders.avsc").write_text(json.dumps(ROW), "utf-8")
+    return read_pipeline(str(path))
+
+
+def log(pipeline: Pipeline, *frontiers: int) -> None:
+    """The log, with a row before each frontier, which is stated."""
+    made = DirectoryLog(pipeline.path.parent / "logs" / "public.orders", RowType.load(ROW), create=True)
+    with Writer(made) as writer:
+        for frontier in frontiers:
+            writer.extend([(made.row_type.row([frontier]), frontier - 1, +1)])
+            writer.advance([frontier])
+
+
+def answering(
+    monkeypatch: pytest.MonkeyPatch, view: SourceView, target: Reply, topic: Callable[[list[int]], Reply]
+) -> None:
+    """Servers that answer so."""
+    def look(pipeline: Pipeline, frontiers: Any) -> PipelineSight:
+        targets = {"copy": target}
+        return PipelineSight({"shop": view}, targets, {"shop": topic(sorted(frontiers(targets)["shop"]))})
+
+    monkeypatch.setattr(pipeline_status, "look", look)
+
+
+def topic(frontiers: list[int]) -> Reply:
+    ends = [FIRST, LAST]
+    beyond = {one: next((end for end in ends if end.lsn >= one), None) for one in frontiers}
+    return Reply(TopicEnds("shop.transaction", 9, LAST, beyond))
+
+
+WELL = SourceView(
+    Reply(SourceSight(103.0, 700, SlotSight("shop", True, sent=700))),
+    Reply(ConnectorSight("shop", "RUNNING", ("RUNNING",))),
+)
+
+
+def behind(status: PipelineStatus) -> list[tuple[str, float | None, str]]:
+    return [(row.kind, row.seconds_behind, row.basis) for row in status.tables]
+
+
+def test_a_log_and_its_target_are_behind_by_what_each_lacks(
+    shop: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log of a capture that does not run states itself how far it is; the target is asked."""
+    log(shop, 401, 501)
+    answering(monkeypatch, WELL, Reply([401]), topic)
+    both = status_of(shop)
+    answering(monkeypatch, WELL, Reply([501]), topic)
+    same = status_of(shop)
+
+    assert behind(both) == [("log", 0.0, "exact"), ("target", 3.0, "exact")]
+    assert behind(same) == [("log", 0.0, "exact"), ("target", 0.0, "exact")]
+    assert [(row.table, row.job, row.target, row.frontier) for row in both.tables] == [
+        ("public.orders", "shop", None, [501]), ("public.orders", "copy", "orders", [401]),
+    ]
+
+
+def test_without_answers_it_is_stated_so(shop: Pipeline, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No number pretends that the source was asked; and no secret is in what is shown."""
+    log(shop, 501)
+    away = Reply(error="PostgreSQL does not answer")
+    answering(monkeypatch, SourceView(away, WELL.connector), Reply([501]), topic)
+    status = status_of(shop)
+    text = "\n".join(lines(status, 200.0))
+
+    assert [(row.basis, row.seconds_behind is not None) for row in status.tables] == [
+        ("since the last END read", True), ("since the last END read", True),
+    ]
+    assert "since the last END read" in text and "the database of shop: PostgreSQL does not answer" in text
+    assert "open-sesame" not in text + json.dumps(status.to_plain())
+
+
+def test_what_an_earlier_look_knew_makes_at_most_closer(shop: Pipeline, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then nothing was missing at 103; now the connector is paused, and what is missing is younger than that."""
+    log(shop, 501)
+    answering(monkeypatch, WELL, Reply([501]), topic)
+    before = status_of(shop)
+    paused = SourceView(
+        Reply(SourceSight(110.0, 900, SlotSight("shop", True, sent=900))),
+        Reply(ConnectorSight("shop", "PAUSED", ("PAUSED",))),
+    )
+    answering(monkeypatch, paused, Reply([501]), topic)
+
+    assert behind(status_of(shop))[0] == ("log", 10.0, "at most")
+    assert behind(status_of(shop, before))[0] == ("log", 7.0, "at most")
+
+
+def test_servers_that_are_away_are_named_and_end_nothing(
+    shop: Pipeline, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Really asked, where no server is: the table is there all the same."""
+    pytest.importorskip("confluent_kafka")
+    monkeypatch.setattr(sights, "PATIENCE", 0.5)
+    log(shop, 501)
+    main(["status", str(shop.path)])
+    text = capsys.readouterr().out
+
+    assert "public.orders" in text and "complete through 500" in text
+    for name in ("the database of shop: PostgreSQL does not answer", "the connector of shop", "the topics of shop"):
+        assert name in text, name
+    assert "open-sesame" not in text
+
+
+def test_keys_of_the_json_stay(shop: Pipeline, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs read them: keys may be added, and none may go."""
+    log(shop, 501)
+    answering(monkeypatch, WELL, Reply([501]), topic)
+    plain = status_of(shop).to_plain()
+
+    assert set(plain) >= {"pipeline", "owner", "tables", "jobs", "sources", "topics"}
+    assert set(plain["tables"][0]) >= {
+        "table", "kind", "job", "target", "frontier", "committed_at", "seconds_behind", "basis", "text", "all_there_at",
+    }
+    assert set(plain["sources"][0]) >= {"source", "database", "connector", "database_error", "connector_error"}
+    assert set(plain["sources"][0]["database"]["slot"]) >= {"name", "active", "retained", "left", "status"}
+    assert json.loads(json.dumps(plain)) == plain
+
+
+def test_a_question_without_an_answer_ends_after_its_time() -> None:
+    """One hangs, one fails as a server does; the third is answered. A mistake of ours is raised."""
+    import threading
+
+    forever = threading.Event()
+
+    def fail() -> None:
+        raise UnavailableError("it is away, password=hunter2")
+
+    answers = ask_all({"hangs": forever.wait, "fails": fail, "answers": lambda: 7}, 0.2)
+    forever.set()
+
+    assert answers["answers"] == Reply(7)
+    assert answers["fails"].error == "it is away, password=***"
+    assert answers["hangs"].value is None and "did not answer" in str(answers["hangs"].error)
+    with pytest.raises(ZeroDivisionError):
+        ask_all({"mistake": lambda: 1 / 0}, 1.0)
+
+
+def test_a_row_in_words() -> None:
+    """Seconds for people."""
+    row = TableRow("t", "log", "c", None, [501], None, 3.25, "at most", "the connector does not run", None)
+    status = PipelineStatus("shop", None, [row, row._replace(seconds_behind=None, basis="not known", text="why"),
+                                           row._replace(seconds_behind=0.0, basis="exact"),
+                                           row._replace(seconds_behind=90.4, basis="since the last END read")],
+                            [], PipelineSight({}, {}, {}))  # fmt: skip
+
+    assert [one.split("  ")[2].strip() for one in list(lines(status, 0.0))[1:]] == [
+        "at most 3.2 s behind", "not known", "0 s behind", "90 s since the last END read",
+    ]
+
+
+def test_explain_names_what_stands_still(
+    shop: Pipeline, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a table, a target, a capture or a view; a name that there is not is an error with those that there are."""
+    log(shop, 501)
+    answering(monkeypatch, WELL, Reply([401]), topic)
+    codes = {name: main(["explain", str(shop.path), name]) for name in ("public.orders", "orders", "shop", "copy")}
+    text = capsys.readouterr().out
+    unknown = main(["explain", str(shop.path), "public.order"])
+    errors = capsys.readouterr().err
+    main(["explain", str(shop.path), "copy", "--json"])
+    ((way,),) = [json.loads(capsys.readouterr().out)]
+
+    assert codes == dict.fromkeys(codes, 1)
+    assert "the first that stands still is the capture shop" in text and "cdcv2 up" in text
+    assert unknown == 2 and "public.orders" in errors
+    assert [link["kind"] for link in way["links"]][-1] == "target" and way["fault"]["kind"] == "capture"
+    assert "open-sesame" not in text + json.dumps(way)
+
+
+def test_a_target_that_is_further_than_its_job_stated_has_a_clock_all_the_same(
+    shop: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its last commit is not older than the one that the job stated: without topics, that bounds it."""
+    folder = shop.state / "jobs" / "copy"
+    folder.mkdir(parents=True)
+    event = {"event": "progress", "at": 99.0, "frontier": [401], "committed_at": 95.0, "rows_held": 3}
+    (folder / "events.jsonl").write_text(json.dumps(event) + "\n", "utf-8")
+    away = Reply(error="it does not answer")
+    answering(monkeypatch, WELL, Reply([501]), lambda frontiers: away)
+    further = behind(status_of(shop))[1]
+    answering(monkeypatch, WELL, Reply([301]), lambda frontiers: away)
+    (job,) = [row for row in status_of(shop).jobs if row.name == "copy"]
+
+    assert further == ("target", 8.0, "at most")
+    assert behind(status_of(shop))[1] == ("target", None, "not known")
+    assert (job.rows_held, job.deaths) == (3, 0)
+
+
+def test_metrics_have_the_numbers_of_the_status(shop: Pipeline, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One model: what is in the status is what a program sees."""
+    log(shop, 401, 501)
+    answering(monkeypatch, WELL, Reply([401]), topic)
+    samples = {(one.name, one.labels): one.value for one in samples_of(status_of(shop).to_plain(), 0.0, [], None)}
+
+    assert samples["cdcv2_table_seconds_behind", ("public.orders", "target", "copy", "orders")] == 3.0
+    assert samples["cdcv2_table_seconds_behind", ("public.orders", "log", "shop", "")] == 0.0
+    assert samples["cdcv2_slot_active", ("shop", "shop")] == samples["cdcv2_connector_running", ("shop", "shop")] == 1.0
