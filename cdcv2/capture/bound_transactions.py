@@ -208,7 +208,7 @@ class BoundTransactions:
             if after is not None:
                 self._tracker.comes_after(one.tx, after)
         self._check({*touched, *doubted})
-        self._drop_restarts(again, touched, changed)
+        self._drop_restarts(again, changed)
         self._release(touched, changed)
         for tx, opened in touched.items():
             if tx in self._open:
@@ -231,7 +231,7 @@ class BoundTransactions:
             return self._is_end_repeat(record, before, highest)
         if isinstance(record, RowRecord) and record.table not in self._captured:
             return True
-        table, number = ("", 0) if isinstance(record, EndRecord) else (record.table, record.number or 0)
+        table, number = record.table, record.number or 0
         if record.tx in self._done:
             self._check_done(record.tx, table, number)
             return True
@@ -279,7 +279,7 @@ class BoundTransactions:
         if opened.end is not None:
             _stop_for(rules.surplus({**dict.fromkeys(self.tables, 0), **dict(opened.end.counts)}, opened.seen))
 
-    def _drop_restarts(self, again: Iterable[Tx], touched: dict[Tx, BoundTransaction], changed: StepChanges) -> None:
+    def _drop_restarts(self, again: Iterable[Tx], changed: StepChanges) -> None:
         """Forget the restarts of transactions whose Ends are duplicates: they were restarted when already released."""
         for tx in again:
             opened = self._open.get(tx)
@@ -288,7 +288,6 @@ class BoundTransactions:
                 self._records -= 1
                 self._tracker.forget(tx)
                 del self._open[tx]
-                touched.pop(tx, None)
 
     def _is_snapshot_repeat(self, record: RowRecord | HaltRecord | EndRecord, before: ThroughRecord | None) -> bool:
         """Whether a record of the snapshot has no effect. After the snapshot's release, only its End is a duplicate."""
