@@ -12,6 +12,7 @@ from cdcv2.testing import Stage, Subject, Workload, conform, scenarios
 from tests.lakes import DeltaSubject, LakeSubject
 from tests.materialize.targets.test_kafka_driver import KafkaSubject
 from tests.materialize.targets.test_postgres_driver import PostgresSubject
+from tests.materialize.targets.test_process_conforms import ExampleSubject, StagingSubject
 from tests.stress.summary import record
 
 pytestmark = pytest.mark.integration
@@ -60,6 +61,12 @@ def test_delta() -> None:
     """The same, on Delta tables."""
     play("materialize-delta", DeltaSubject)
     race("materialize-delta", DeltaSubject)
+
+
+def test_programs() -> None:
+    """The same, by connectors that are programs: a store that rules, and one beside the recovery log."""
+    play("materialize-program", ExampleSubject)
+    play("materialize-program-staging", StagingSubject)
 
 
 def test_kafka() -> None:

@@ -19,6 +19,7 @@ from cdcv2.materialize.protocol.deltas import value_from_plain
 from cdcv2.materialize.protocol.messages import Store
 from cdcv2.materialize.targets.process.driver import ProcessDriver
 from cdcv2.testing import ConformanceError, Scenario, Subject, Workload, conform, scenarios
+from tests.faults import few
 from tests.toys import Rows, add
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -109,13 +110,13 @@ class StagingChangesSubject(StagingSubject):
         return seen
 
 
-@pytest.mark.parametrize("scenario", scenarios(ExampleSubject), ids=str)
+@pytest.mark.parametrize("scenario", few(scenarios(ExampleSubject)), ids=str)
 def test_the_example_conforms(scenario: Scenario) -> None:
     """A store that rules and fences."""
     conform(ExampleSubject, scenario)
 
 
-@pytest.mark.parametrize("scenario", scenarios(StagingSubject), ids=str)
+@pytest.mark.parametrize("scenario", few(scenarios(StagingSubject)), ids=str)
 def test_a_connector_that_stages_conforms(scenario: Scenario) -> None:
     """The recovery log rules; ranges of keys are split and joined."""
     conform(StagingSubject, scenario)
