@@ -257,7 +257,8 @@ class DoubledDemo:
         gone = holding[len(holding) * 9 // 10]
         torn = both.read([*self.replayed[:gone], *self.replayed[gone + 1:]], BANKS)
         self.story.check(len(torn.totals) > 1, f"an update of {table} left out: the sum is seen to be another one")
-        log = KafkaLog(f"log.{table}", self.kafka.bootstrap, self.rows[table])
+        name, described = f"log.{table}", self.watch.description(table)
+        log = KafkaLog(name, self.kafka.bootstrap, self.rows[table], description=described)
         batches = [message for message in self.watch.messages(table) if isinstance(message, Updates)]
         data, time, diff = batches[len(batches) // 2].updates[0]
         log.send(Updates([(data, time, diff + 1 or 2)]))
