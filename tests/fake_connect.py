@@ -17,6 +17,10 @@ class FakeConnect:
         self.configs: dict[str, dict[str, str]] = {}
         self.cluster = "cluster-1"
         self.refusal: tuple[int, str] | None = None
+        #: connectors whose positions were removed
+        self.forgotten: list[str] = []
+        #: whether a connector that was stopped still has tasks
+        self.running = False
         self.url = ""
         #: methods and paths, in order
         self.asked: list[tuple[str, str]] = []
@@ -34,9 +38,16 @@ class FakeConnect:
             self.configs[body["name"]] = body["config"]
             return 201, body
         _, _, name, *rest = path.split("/")
-        if method == "PUT":
+        if method == "PUT" and rest == ["config"]:
             self.configs[name] = body
             return 200, {"name": name}
+        if method == "PUT" and rest == ["stop"]:
+            return (202, None) if name in self.configs else (404, {"message": f"Connector {name} not found"})
+        if method == "DELETE" and rest == ["offsets"]:
+            if self.running:
+                return 400, {"message": "Connectors must be in the STOPPED state before their offsets can be modified."}
+            self.forgotten.append(name)
+            return 200, {"message": "reset"}
         if name not in self.configs:
             return 404, {"error_code": 404, "message": f"Connector {name} not found"}
         if method == "DELETE":

@@ -3,6 +3,12 @@
 Each job is asked to end, writes what is complete, and ends. One that does not
 end within a minute is killed: nothing is lost by that. Logs, targets and the
 states of the jobs stay as they are, so cdcv2 up continues where they were.
+So does what was made in other systems: topics, slots, connectors, tables.
+
+With --remove-external that is removed too, when the jobs have ended: all that
+cdcv2 up made for the pipeline, with the data in it, and nothing of others.
+cdcv2 external lists it before. Where a server is away, it is written down, and
+removed by the next cdcv2 down --remove-external.
 
 End cdcv2 up first: as long as it runs, it would start the jobs again, and this
 command refuses.
@@ -11,31 +17,55 @@ command refuses.
 from __future__ import annotations
 
 import argparse
+import time
 
 from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.words import declare
-from cdcv2.cli.up import end_jobs, owned
+from cdcv2.cli.up import PAUSE, end_jobs, owed, owned, patience_of, show_entries
+from cdcv2.control.pipeline_external import new_nonce
 from cdcv2.control.pipeline_file import read_pipeline
-from cdcv2.errors import UsageError
+from cdcv2.control.pipeline_servers import servers_of
+from cdcv2.control.reconcile import Reconciliation
 from cdcv2.exits import Exit
 
 EXAMPLES = (
     ("cdcv2 down shop.yaml", "wait until all have ended"),
     ("cdcv2 down shop.yaml --timeout 10", "at most 10 seconds"),
+    ("cdcv2 down shop.yaml --remove-external", "and remove what cdcv2 up has made in other systems"),
 )
 
 
 def configure(parser: OptionParser) -> None:
     """Declare the arguments."""
     declare(parser, "file", more=": the pipeline")
-    parser.add_argument("--timeout", type=float, default=120.0, metavar="SECONDS",
-                        help="report what is left after so many seconds, and end with code 4 (default: 120)")
+    declare(parser, "--timeout")
+    parser.add_argument("--remove-external", action="store_true",
+                        help="also remove what is ours in other systems, with the data in it")
 
 
 def run(args: argparse.Namespace) -> Exit:
-    """End all jobs."""
-    if not args.timeout >= 0:
-        raise UsageError(f"--timeout {args.timeout}: it takes a number of seconds from 0 on")
-    pipeline = read_pipeline(args.file)
-    with owned(pipeline, "down"):
-        return end_jobs(pipeline, "down", {}, patience=args.timeout)
+    """End all jobs, and remove what is ours in other systems if that is asked for."""
+    patience, pipeline = patience_of(args.timeout), read_pipeline(args.file)
+    deadline = time.monotonic() + patience
+    servers = servers_of(pipeline) if args.remove_external else None
+    with owned(pipeline, "down") as catalogue:
+        ended = end_jobs(pipeline, "down", {}, patience=patience)
+        if servers is None or ended is not Exit.DONE:
+            return ended
+        control = Reconciliation(catalogue, servers.kinds(), time.time)
+        return remove_all(control, deadline)
+
+
+def remove_all(control: Reconciliation, deadline: float) -> Exit:
+    """Remove what is ours, now that no job uses it; at the deadline (of the monotonic clock) report what is left."""
+    control.desire([], new_nonce)
+    shown = dict[str, str]()
+    while True:
+        show_entries("down", control.catalogue.entries(), shown)
+        left = control.round()
+        show_entries("down", control.catalogue.entries(), shown)
+        if not left:
+            return Exit.DONE
+        if time.monotonic() > deadline:
+            return owed("down", left, "run cdcv2 down --remove-external again")
+        time.sleep(PAUSE)

@@ -61,6 +61,8 @@ def run(args: argparse.Namespace) -> Exit:
 def lines_of(entry: CatalogueEntry, entries: list[CatalogueEntry], now: float) -> list[str]:
     """What a person is shown about an entry; what is owed is on lines of its own."""
     whose = f"used by {', '.join(entry.users)}" if entry.users else "used by no job"
+    if not entry.is_live and entry.users:
+        whose = f"no longer used by {', '.join(entry.users)}"
     owned = "" if entry.owned else ", not ours"
     known = f", identity {entry.identity}" if entry.identity else ""
     lines = [

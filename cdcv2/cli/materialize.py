@@ -123,6 +123,7 @@ def configure(parser: OptionParser) -> None:
     add_quarantine_argument(parser)
     parser.add_argument("--report-every", type=float, default=5.0, metavar="SECONDS",
                         help="report how far it is after so many seconds, when it has moved (default: 5)")
+    declare(parser, "--no-create", more=" (drivers postgres and kafka)")
     declare(parser, "--json", more="the result, one object")
     declare(parser, "--events")
     parser.formerly("--every", "--report-every")
@@ -132,7 +133,7 @@ def run(args: argparse.Namespace) -> Exit:
     """Materialize until the logs end, or a signal stops it."""
     if not args.report_every >= 0:
         raise UsageError(f"--report-every {args.report_every}: it takes a number of seconds from 0 on")
-    plan = read_plan(args.file, args.view)
+    plan = read_plan(args.file, args.view, create=not args.no_create)
     with stop_signals() as stopping:
         reading = _Source(
             plan, follow=args.follow, stopping=stopping, quarantine=quarantine_of(args), events=args.events

@@ -96,6 +96,7 @@ class _CommandStores:
         address: LogAddress = self._run.logs.of(name)
         if not address.is_topic:
             return DirectoryLog(Path(address.name), row_type, create=create, description=description)
+        create = create and self._run.create
         return kafka_log(address.name, self._args, row_type, "int", create=create, description=description)
 
     def capture(

@@ -12,6 +12,12 @@ an end depends on the reason that the job reports (docs/operations/pipeline.md):
 
 A held job starts again when its part of the file changes, or with --start-held.
 
+What the file states as owned: yes (a connector, its slot and publication,
+topics of logs, tables of a target) is made before the jobs that need it, and
+removed when no capture or view of the file needs it any more. A job whose needs
+are not there yet waits, and its line names them
+(docs/operations/external-state.md).
+
 This command ends at SIGTERM or Ctrl-C. The jobs go on without it, and the next
 cdcv2 up finds them. (With --stop-jobs they end with it.) So change the file,
 end this command and start it again: only the jobs that changed are restarted.
@@ -26,22 +32,26 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from cdcv2.cli.console import remark
 from cdcv2.cli.options.parser import OptionParser
-from cdcv2.cli.options.words import declare
+from cdcv2.cli.options.words import TIMEOUT, declare
 from cdcv2.cli.stop_signals import stop_signals
 from cdcv2.cli.up_api import configure_api, served
 from cdcv2.control.catalogue import Catalogue, take_catalogue
+from cdcv2.control.entries import CatalogueEntry
+from cdcv2.control.external_work import ExternalWork, waiting_text
 from cdcv2.control.job_folder import JobFolder
 from cdcv2.control.owner import OwnedFolder
+from cdcv2.control.pipeline_external import PipelineExternal, external_needs, new_nonce
 from cdcv2.control.pipeline_file import Pipeline, read_pipeline
 from cdcv2.control.pipeline_jobs import folder_of, jobs_of
+from cdcv2.control.reconcile import Reconciliation, is_unsettled
 from cdcv2.control.supervision import JobAct, JobState
-from cdcv2.control.supervisor import JobReport, Supervisor
+from cdcv2.control.supervisor import JobPlan, JobReport, Supervisor
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
 
@@ -50,6 +60,7 @@ EXAMPLES = (
     ("cdcv2 up shop.yaml --start-held orders", "and start a job that is held"),
     ("cdcv2 up shop.yaml --once", "start what should run, and end"),
     ("cdcv2 up shop.yaml --listen", "with an API for programs"),
+    ("cdcv2 up shop.yaml --once --timeout 10", "wait at most 10 seconds for what has to be made first"),
 )
 #: Seconds between two looks at the jobs.
 PAUSE = 0.5
@@ -61,31 +72,90 @@ def configure(parser: OptionParser) -> None:
     parser.add_argument("--start-held", action="append", default=[], metavar="NAME",
                         help="let a held job start again; several: repeat the option")
     parser.add_argument("--once", action="store_true", help="start what should run, and end: for a timer")
+    declare(parser, "--timeout", default=None, more="; with --once")
     parser.add_argument("--stop-jobs", action="store_true", help="end the jobs when this command ends")
     configure_api(parser)
 
 
 def run(args: argparse.Namespace) -> Exit:
     """Keep the jobs running until a signal ends this, or the jobs are started."""
+    if args.timeout is not None and not args.once:
+        raise UsageError("--timeout goes with --once: without it cdcv2 up waits for ever, and tries again")
     if args.once and args.stop_jobs:
         raise UsageError("--once and --stop-jobs: one leaves the jobs at work, the other ends them; leave one out")
     pipeline = read_pipeline(args.file)
-    plans = jobs_of(pipeline)
+    plans, external = jobs_of(pipeline), external_needs(pipeline)
+    deadline = time.monotonic() + patience_of(args.timeout)
     with owned(pipeline, "up") as catalogue, served(args, pipeline) as requests, stop_signals() as stopping:
         supervisor, shown = Supervisor(folder_of(pipeline)), dict[str, str]()
         for name in args.start_held:
             if not supervisor.release(name):
                 remark(f"cdcv2 up: {name} is not held: there is nothing to start")
-        while not stopping():
-            catalogue.demand()
-            show(pipeline, "up", supervisor.turn(plans), shown)
-            if args.once:
-                return Exit.DONE
-            requests.take(PAUSE)
+        with at_work(catalogue, external, plans, supervisor) as work:
+            while not stopping():
+                catalogue.demand()
+                work.look()
+                # Asked before the turn: what is there now, the turn starts jobs on.
+                done = work.is_done()
+                reports = supervisor.turn(plans, waits=work.waits)
+                work.at_work = outdated(plans, reports)
+                show(pipeline, "up", reports, shown)
+                show_entries("up", work.entries, shown)
+                if args.once and done:
+                    return Exit.DONE
+                if args.once and time.monotonic() > deadline:
+                    return owed("up", work.left(), "run cdcv2 up again")
+                requests.take(PAUSE)
         if args.stop_jobs:
             return end_jobs(pipeline, "up", shown, patience=None)
         remark(f"cdcv2 up: ended; the jobs go on (cdcv2 down {args.file} ends them)")
     return Exit.DONE
+
+
+def patience_of(timeout: float | None) -> float:
+    """The seconds of --timeout. Raises UsageError for what is no number of seconds."""
+    seconds = TIMEOUT if timeout is None else timeout
+    if not seconds >= 0:
+        raise UsageError(f"--timeout {timeout}: it takes a number of seconds from 0 on")
+    return seconds
+
+
+@contextmanager
+def at_work(
+    catalogue: Catalogue, external: PipelineExternal, plans: Sequence[JobPlan], supervisor: Supervisor
+) -> Iterator[ExternalWork]:
+    """What the file wants is in the catalogue, and is made and removed in a thread until the block is left."""
+    with catalogue.session() as session:
+        control = Reconciliation(session, external.servers.kinds(), time.time)
+        control.desire(external.needs.desired(session.entries()), new_nonce)
+        names = [plan.name for plan in plans]
+        late = outdated(plans, supervisor.look())
+        with ExternalWork(control, names, catalogue.entries, at_work=late) as work:
+            yield work
+
+
+def outdated(plans: Iterable[JobPlan], reports: Iterable[JobReport]) -> frozenset[str]:
+    """The jobs that still run as they were before the file changed."""
+    wanted = {plan.name: plan.digest for plan in plans}
+    return frozenset(one.name for one in reports if one.sight.alive and one.sight.command != wanted.get(one.name))
+
+
+def owed(command: str, left: Iterable[CatalogueEntry], remedy: str) -> Exit:
+    """Report what is still to be made or removed, and leave it."""
+    for entry in left:
+        remark(f"cdcv2 {command}: not done: {entry.state} {waiting_text(entry)}")
+    remark(f"cdcv2 {command}: the rest is written down and is not lost: {remedy}; cdcv2 external lists it")
+    return Exit.UNABLE
+
+
+def show_entries(command: str, entries: Iterable[CatalogueEntry], shown: dict[str, str]) -> None:
+    """Print a line for each piece of external state about which there is something new."""
+    for entry in entries:
+        text = f"{entry.shown}: {entry.state}" + (f"; {entry.debt.reason}: {entry.debt.text}" if entry.debt else "")
+        before = shown.get(entry.nonce)
+        shown[entry.nonce] = text
+        if before != text and (before is not None or is_unsettled(entry)):
+            remark(f"cdcv2 {command}: {text}")
 
 
 @contextmanager
@@ -129,6 +199,8 @@ def _text(report: JobReport, folder: Path) -> str | None:
         return "asked to end" if report.act is JobAct.STOP else "did not end in time: killed"
     if status.state is JobState.RUNNING and report.sight.alive:
         return "running"
+    if status.waits is not None:
+        return f"waits for {status.waits}"
     if status.state is JobState.WAITING and status.reason is not None:
         return f"waits for its next start: {_because(report, folder)}"
     if status.state is JobState.HELD:

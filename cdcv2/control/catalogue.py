@@ -60,6 +60,12 @@ class Catalogue:
             self.epoch = int(before["epoch"]) + 1
             self._put(_OWNER, {"epoch": self.epoch, "owner": owner, "pid": os.getpid(), "since": now})
 
+    def session(self) -> Catalogue:
+        """Another one of the same owner, for a thread of its own."""
+        other = Catalogue(self.folder)
+        other.epoch = self.epoch
+        return other
+
     def entries(self) -> list[CatalogueEntry]:
         """All entries, in the order in which they were made. Raises ForeignStateError for one that is damaged."""
         rows = self._file.rows(

@@ -124,7 +124,7 @@ class CatalogueEntry:
         address: which server, without any secret: for people, and for finding the client.
         settings: as it should be; plain JSON, without secrets.
         owned: whether we make and remove it. What is not ours is checked, and never touched.
-        users: the jobs that need it.
+        users: the jobs that need it; of one that is unwanted, those that needed it last.
         needs: nonces of the entries that must be there before it, and may be removed only after it.
         maker: who makes it, if not we: the nonce of the connector that makes its own slot at its first start.
         state: see the module.

@@ -120,7 +120,7 @@ def _fits(entry: CatalogueEntry, thing: ExternalObject) -> bool:
 
 def misfits(entry: CatalogueEntry, thing: ExternalObject) -> list[str]:
     """The names of the settings that are not as the entry has them, sorted."""
-    return _differences(entry.settings, thing.settings, entry.rules.exact)
+    return _differences(entry.settings, thing.settings, entry.rules.exact and entry.owned)
 
 
 def _differences(meant: Mapping[str, Any], found: Mapping[str, Any], exact: bool) -> list[str]:

@@ -14,6 +14,9 @@ from typing import Any
 from cdcv2.control.entries import CatalogueEntry, EntryState, Kind
 from cdcv2.errors import UsageError
 
+#: What a source has: a capture reads only topics.
+_OF_SOURCES = (Kind.CONNECTOR, Kind.SLOT, Kind.PUBLICATION)
+
 
 @dataclass(frozen=True)
 class DesiredState:
@@ -51,7 +54,7 @@ def planned(
     """
     live = [entry for entry in entries if entry.is_live]
     merged = _merged(desired)
-    matched = {key: _matching(live, wishes[0]) or _drawn(wishes[0], now, nonce()) for key, wishes in merged.items()}
+    matched = {key: matching(live, wishes[0]) or _drawn(wishes[0], now, nonce()) for key, wishes in merged.items()}
     after = [_updated(matched[key], wishes, matched, now) for key, wishes in merged.items()]
     kept = {entry.nonce for entry in after}
     before = {entry.nonce: entry for entry in live}
@@ -60,8 +63,8 @@ def planned(
 
 
 def released(entry: CatalogueEntry, now: float) -> CatalogueEntry:
-    """The entry, when no job needs it any more."""
-    return replace(entry, users=(), state=EntryState.UNWANTED, since=now, debt=None)
+    """The entry, when no job needs it any more; it keeps the names of those that did, as one may still run."""
+    return replace(entry, state=EntryState.UNWANTED, since=now, debt=None)
 
 
 def renewed(entry: CatalogueEntry, now: float, nonce: str) -> tuple[CatalogueEntry, CatalogueEntry]:
@@ -72,6 +75,22 @@ def renewed(entry: CatalogueEntry, now: float, nonce: str) -> tuple[CatalogueEnt
         since=now,
     )  # fmt: skip
     return released(entry, now), fresh
+
+
+def missing_for(job: str, entries: Iterable[CatalogueEntry]) -> list[CatalogueEntry]:
+    """What a job needs and has to wait for before it starts: what is ours, and what it opens itself.
+
+    A connector, slot or publication that others run may be away for a while, and what it wrote can be read meanwhile.
+    """
+    return [
+        one for one in entries
+        if one.is_live and not one.is_there and job in one.users and (one.owned or one.kind not in _OF_SOURCES)
+    ]
+
+
+def used_by(job: str, entries: Iterable[CatalogueEntry], now: float) -> list[CatalogueEntry]:
+    """The entries that change when the job is about to start: all that it needs and that are there are in use."""
+    return [used(one, now) for one in entries if one.state is EntryState.MADE and job in one.users]
 
 
 def used(entry: CatalogueEntry, now: float) -> CatalogueEntry:
@@ -108,7 +127,7 @@ def _allows(need: CatalogueEntry) -> bool:
     return need.is_there or (need.maker is not None and need.attempted is not None and need.state is EntryState.WANTED)
 
 
-def _matching(live: list[CatalogueEntry], one: DesiredState) -> CatalogueEntry | None:
+def matching(live: Iterable[CatalogueEntry], one: DesiredState) -> CatalogueEntry | None:
     """The entry that is meant, if there is one."""
     named = ((entry, (one.kind, one.address, one.name.replace("{nonce}", entry.nonce))) for entry in live)
     return next((entry for entry, key in named if entry.key == key), None)

@@ -62,6 +62,8 @@ DRIVERS = {
 }
 #: Those whose checkpoint is in a recovery log.
 LOGGED = ("lake", "delta", "kafka", "webhook", "process")
+#: Those that make tables or topics in a system of others.
+MAKING = ("postgres", "kafka")
 #: Those that keep what a retraction needs, unless their settings state that there is none.
 _FOLLOWING: dict[str, Callable[[str, bool], Reduction]] = {"min": Min, "max": Max, "last": Last}
 _REDUCTIONS: dict[str, Callable[[str], Reduction]] = {"sum": Sum, "min": Min, "max": Max, "last": Last}
@@ -71,13 +73,14 @@ _REDUCTIONS: dict[str, Callable[[str], Reduction]] = {"sum": Sum, "min": Min, "m
 _NEEDED, _OPTIONAL = "logs bindings target", "kafka recovery_log rows start timeline types"
 
 
-def read_plan(path: str, view: str | None = None) -> MaterializationPlan:
+def read_plan(path: str, view: str | None = None, *, create: bool = True) -> MaterializationPlan:
     """The plan in the file: of a materialization, or of the ``view`` of a pipeline (None: the only one).
 
-    Raises UsageError with the line, MissingLogError and UnavailableError of its logs, and RefusedError for those of
-    transactions that are not in the order of their commits.
+    ``create``: whether the driver makes tables and topics that are missing; only those of PostgreSQL and Kafka know
+    otherwise. Raises UsageError with the line, MissingLogError and UnavailableError of its logs, and RefusedError for
+    those of transactions that are not in the order of their commits.
     """
-    return _plan_of(materialization_in(load(path), Path(path), view))
+    return _plan_of(materialization_in(load(path), Path(path), view), create=create)
 
 
 def materialization_in(whole: YamlNode, path: Path, view: str | None) -> ViewFields:
@@ -90,8 +93,9 @@ def materialization_in(whole: YamlNode, path: Path, view: str | None) -> ViewFie
     return ViewFields(fields["materialization"].text(), fields["materialization"], fields, path.absolute().parent)
 
 
-def check_view(given: ViewFields, types: Mapping[str, RowType]) -> None:
-    """Raise UsageError with the line of what is wrong in it, as far as this shows before there are logs.
+def check_view(given: ViewFields, types: Mapping[str, RowType]) -> list[Table]:
+    """The tables of a view. Raises UsageError with the line of what is wrong in it, as far as this shows before there
+    are logs.
 
     ``types``: table -> the type of the rows that its log will have.
     """
@@ -100,12 +104,17 @@ def check_view(given: ViewFields, types: Mapping[str, RowType]) -> None:
         name = _log_of(part)
         if name not in types:
             part.fail(f"no capture writes the log {name!r}; there are {', '.join(types)}{meant(name, types)}")
-    _Parts(reader, given, bound, types)
+    return [binding.view().table for binding in _Parts(reader, given, bound, types).bindings]
 
 
-def _plan_of(given: ViewFields) -> MaterializationPlan:
+def target_cluster(given: ViewFields) -> tuple[str | None, Path | None]:
+    """How a view with the driver kafka reaches Kafka: a broker's address, and a file of settings. Raises UsageError."""
+    return _Reader(given.folder, given.fields).reached(dict(given.fields["target"].entries()))
+
+
+def _plan_of(given: ViewFields, *, create: bool) -> MaterializationPlan:
     fields, bound = given.fields, _bound(given)
-    reader = _Reader(given.folder, fields)
+    reader = _Reader(given.folder, fields, create=create)
     logs = reader.logs(fields, {part: _log_of(part) for part in bound})
     demand_ordered(logs, "a view of")
     timeline = fields["timeline"].text() if "timeline" in fields else None
@@ -156,8 +165,8 @@ class _Parts:
 class _Reader:
     """The parts that lead to files and servers."""
 
-    def __init__(self, folder: Path, fields: Mapping[str, YamlNode]) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, fields: Mapping[str, YamlNode], *, create: bool = True) -> None:
+        self._folder, self._create = folder, create
         self._kafka = fields["kafka"].fields("", "bootstrap config") if "kafka" in fields else {}
         # The directories of the logs, and of the captures that wrote them.
         self._taken = set[Path]()
@@ -180,7 +189,7 @@ class _Reader:
 
     def logs(self, fields: Mapping[str, YamlNode], bound: dict[YamlNode, str]) -> list[NamedLog]:
         """The logs that the bindings need."""
-        reader = FileLogs(self._folder, self.path, fields.get("types"), *self._reached(self._kafka))
+        reader = FileLogs(self._folder, self.path, fields.get("types"), *self.reached(self._kafka))
         logs = reader.logs(fields["logs"], bound)
         for named in logs:
             if isinstance(named.log, DirectoryLog):
@@ -203,9 +212,9 @@ class _Reader:
 
     def kafka(self) -> tuple[str | None, Path | None]:
         """How the logs' topics are reached."""
-        return self._reached(self._kafka)
+        return self.reached(self._kafka)
 
-    def _reached(self, fields: dict[str, YamlNode]) -> tuple[str | None, Path | None]:
+    def reached(self, fields: dict[str, YamlNode]) -> tuple[str | None, Path | None]:
         """How to reach Kafka; by default as the logs are."""
         fields = fields if {"bootstrap", "config"} & set(fields) else self._kafka
         bootstrap = fields["bootstrap"].text() if "bootstrap" in fields else None
@@ -217,6 +226,8 @@ class _Reader:
         if "driver" not in names:
             part.fail(f"'driver' is missing: one of {', '.join(DRIVERS)}")
         kind = names["driver"].one_of(*DRIVERS)
+        if not self._create and kind not in MAKING:
+            part.fail(f"--no-create goes with tables and topics, and the driver {kind!r} has none: leave it out")
         needed, optional = DRIVERS[kind]
         fields = part.fields(f"driver {needed}", optional)
         settings = {
@@ -234,7 +245,7 @@ class _Reader:
         if "conninfo" in fields:
             conninfo = fields["conninfo"].text()
             fields["conninfo"].made_by(lambda: demand_readable(conninfo))
-        return lambda: PostgresDriver(conninfo)
+        return lambda: PostgresDriver(conninfo, create=self._create)
 
     def _lake(self, fields: dict[str, YamlNode]) -> Callable[[], Driver]:
         from cdcv2.materialize.targets.lake.driver import LakeDriver
@@ -251,10 +262,10 @@ class _Reader:
     def _to_kafka(self, fields: dict[str, YamlNode]) -> Callable[[], Driver]:
         from cdcv2.materialize.targets.kafka.driver import KafkaDriver
 
-        bootstrap, config = self._reached(fields)
+        bootstrap, config = self.reached(fields)
         prefix = fields["prefix"].text() if "prefix" in fields else ""
         partitions = fields["partitions"].number(1) if "partitions" in fields else 1
-        create = fields["create"].flag() if "create" in fields else True
+        create = self._create and (fields["create"].flag() if "create" in fields else True)
         return lambda: KafkaDriver(bootstrap, prefix=prefix, config_file=config, create=create, partitions=partitions)
 
     def _webhook(self, fields: dict[str, YamlNode]) -> Callable[[], Driver]:

@@ -34,12 +34,15 @@ def check_view_of(pipeline: Pipeline, view: ViewFields) -> None:
 
 
 def recipes_of(capture: CaptureFields) -> list[DatabaseConnector]:
-    """What it captures of databases; nothing of streams. Raises UsageError."""
-    if capture.arguments.stream:
-        return []
-    if capture.arguments.remap is None:
-        return [recipe_of(capture.arguments)]
-    return [recipe for recipe, _ in capture_request(capture.arguments).databases.values()]
+    """How the databases of a capture are read. Raises UsageError with the line of the capture, or of its option."""
+    try:
+        if capture.arguments.stream:
+            return []
+        if capture.arguments.remap is None:
+            return [recipe_of(capture.arguments)]
+        return [recipe for recipe, _ in capture_request(capture.arguments).databases.values()]
+    except UsageError as error:
+        capture.fail(error)
 
 
 def row_types(capture: CaptureFields) -> Mapping[str, RowType]:

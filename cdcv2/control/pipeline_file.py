@@ -49,7 +49,7 @@ _NAME = re.compile(r"[A-Za-z0-9_-]+")
 _SLOT, _ANY = re.compile(r"[a-z0-9_]{1,63}"), re.compile(r".{1,63}")
 #: Options of ``cdcv2 capture`` that a pipeline gives itself.
 _OWN = {"help", "bootstrap", "kafka-config", "prefix", "notifications", "rows", "into", "tables", "follow", "no-follow",
-        "json", "events", "sole"}  # fmt: skip
+        "json", "events", "sole", "no-create"}  # fmt: skip
 #: Those whose value is a path.
 _PATHS = {"remap"}
 #: What a view may have besides ``capture``.
@@ -99,7 +99,11 @@ class SourceFields:
 
 @dataclass(frozen=True)
 class CaptureFields:
-    """A capture, with its arguments as ``cdcv2 capture`` has them: as ``words`` of a command line, and read."""
+    """A capture, with its arguments as ``cdcv2 capture`` has them: as ``words`` of a command line, and read.
+
+    ``owned``: whether cdcv2 up makes and removes its logs and its remap (True), or others do (False); None: the capture
+    makes what is missing, and it stays.
+    """
 
     name: str
     source: SourceFields | None
@@ -109,6 +113,7 @@ class CaptureFields:
     into: YamlNode = field(repr=False)
     options: Mapping[str, YamlNode] = field(repr=False)
     node: YamlNode = field(repr=False)
+    owned: bool | None = None
 
     def following(self, follow: bool) -> argparse.Namespace:
         """The arguments of a run. Raises UsageError with the line where dumps are to be followed."""
@@ -126,13 +131,18 @@ class CaptureFields:
 
 @dataclass(frozen=True)
 class ViewFields:
-    """A materialization: the fields of its file, by their names; paths are from the ``folder``."""
+    """A materialization: the fields of its file, by their names; paths are from the ``folder``.
+
+    ``owned``: whether cdcv2 up makes and removes its tables or topics (True), or others do (False); None: the job makes
+    what is missing, and it stays.
+    """
 
     name: str
     node: YamlNode = field(repr=False)
     fields: Mapping[str, YamlNode] = field(repr=False)
     folder: Path
     capture: str | None = None
+    owned: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -254,7 +264,7 @@ class _PipelineReader:
         add_command_options(parser)
         actions = {word.removeprefix("--"): one for one in parser._actions for word in one.option_strings}
         known = [word for word in actions if word not in _OWN and len(word) > 1]
-        options = part.fields("", " ".join(["source tables into from", *known]))
+        options = part.fields("", " ".join(["source tables into from owned", *known]))
         source = self._source_of(options, part, sources)
         into = options.get("into", part.with_text("logs"))
         words = self._reached(part, options) + self._of_source(source)
@@ -271,7 +281,8 @@ class _PipelineReader:
             made.fail(error)
         # What a capture names itself by where others read it.
         arguments.command_line = f"cdcv2 run {self._path}"
-        return CaptureFields(name, source, tuple(words), arguments, into, options, part)
+        owned = _flag(options["owned"]) if "owned" in options else None
+        return CaptureFields(name, source, tuple(words), arguments, into, options, part, owned)
 
     def _reached(self, part: YamlNode, options: Mapping[str, YamlNode]) -> list[str]:
         """From where its records are read."""
@@ -325,7 +336,8 @@ class _PipelineReader:
         return text if text.startswith("kafka:") else str(self._under(part))
 
     def _view(self, name: str, part: YamlNode, captures: Mapping[str, CaptureFields]) -> ViewFields:
-        fields = part.fields("bindings target", f"capture {_VIEW}")
+        fields = part.fields("bindings target", f"capture owned {_VIEW}")
+        owned = _flag(fields.pop("owned")) if "owned" in fields else None
         of = fields.pop("capture", None)
         if of is not None and "logs" in fields:
             of.fail("'capture' and 'logs' both name logs: leave one out")
@@ -338,7 +350,7 @@ class _PipelineReader:
                 fields.setdefault("types", self._rows)
         if "kafka" in self._fields:
             fields.setdefault("kafka", self._fields["kafka"])
-        return ViewFields(name, part, fields, self._folder, capture.name if capture is not None else None)
+        return ViewFields(name, part, fields, self._folder, capture.name if capture is not None else None, owned)
 
     @staticmethod
     def _capture_of(

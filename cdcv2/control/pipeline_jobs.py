@@ -34,8 +34,13 @@ def _argv(pipeline: Pipeline, part: CaptureFields | ViewFields) -> tuple[str, ..
         if part.arguments.remap is None:
             # A second one that was started by hand would do the same work again.
             words += ("--sole",)
+        into_kafka = any(one is not None and one.is_topic for one in (part.arguments.into, part.arguments.remap))
+        made = part.owned is None or not into_kafka
     else:
         words = ("materialize", str(pipeline.path.absolute()), f"--view={part.name}")
+        made = part.owned is None
+    if not made:
+        words = (*words, "--no-create")
     events = JobFolder(folder_of(pipeline) / part.name).events
     return (sys.executable, "-m", "cdcv2", *words, "--follow", f"--events={events}")
 

@@ -178,7 +178,8 @@ def _row(
 ) -> JobRow:
     return JobRow(
         name, kind, status.state.value, status.since, alive, status.run, event.get("frontier"),
-        event.get("committed_at"), event.get("at"), list(event.get("waits") or []), status.reason, status.remedy,
+        event.get("committed_at"), event.get("at"), list(event.get("waits") or []),
+        status.reason if status.waits is None else f"it waits for {status.waits}", status.remedy,
         str(folder.output), status.deaths, event.get("rows_held"),
     )  # fmt: skip
 

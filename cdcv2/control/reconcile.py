@@ -6,12 +6,12 @@ after a second, then two, four, and so on, up to a minute.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Protocol
 
 from cdcv2 import failpoints
 from cdcv2.control.catalogue import Catalogue
-from cdcv2.control.entries import CatalogueEntry, EntryState, Kind, Look, NoAnswer
+from cdcv2.control.entries import CatalogueEntry, EntryState, Kind, Look, NoAnswer, Reason
 from cdcv2.control.external_state import Act, Step, altered, decide, hindered
 from cdcv2.control.intents import DesiredState, after_removal, blocked_by, planned
 
@@ -19,6 +19,10 @@ INTENT_WRITTEN = failpoints.declare("external.intent-written", "an intent is wri
 ACT_DONE = failpoints.declare("external.act-done", "an act in another system is done, and not recorded")
 #: How often an entry is acted on in one round: made, then altered, with a look after each.
 _ACTS = 3
+#: Seconds between two looks at what is as it should be, and at most at what may be made by others at any moment.
+_SETTLED, _AWAITED = 10.0, 4.0
+#: Seconds for which a server that did not answer counts as away.
+_AWAY = 2.0
 
 
 class ExternalKind(Protocol):
@@ -51,6 +55,8 @@ class Reconciliation:
         self._kinds, self._clock = kinds, clock
         # When an entry that owes something is tried again.
         self._later: dict[str, float] = {}
+        # Address and kind -> that its server did not answer, and until when that is taken for an answer to all looks.
+        self._away: dict[tuple[str, Kind], tuple[NoAnswer, float]] = {}
 
     def desire(self, desired: Iterable[DesiredState], nonce: Callable[[], str]) -> list[CatalogueEntry]:
         """Write what is desired into the catalogue, and commit the drop of all else; the entries that changed."""
@@ -59,16 +65,22 @@ class Reconciliation:
             self.catalogue.write(changed)
         return changed
 
-    def round(self) -> list[CatalogueEntry]:
+    def now(self) -> float:
+        """The time of its clock."""
+        return self._clock()
+
+    def round(self, at_work: Collection[str] = ()) -> list[CatalogueEntry]:
         """Bring each entry as far as it goes now; those that are not settled: what is still to be made or removed.
 
+        ``at_work``: jobs that still run as they were before the file changed. What they needed is not removed yet.
         Raises FencedError when another owner has taken over.
         """
         moved = True
         while moved:
             moved = False
             for entry in self.catalogue.entries():
-                moved |= self._advance(entry)
+                if not (entry.state is EntryState.UNWANTED and set(entry.users) & set(at_work)):
+                    moved |= self._advance(entry)
         return [entry for entry in self.catalogue.entries() if is_unsettled(entry)]
 
     def _advance(self, entry: CatalogueEntry) -> bool:
@@ -79,7 +91,7 @@ class Reconciliation:
             return False
         before = entry
         for _ in range(_ACTS):
-            step = self._written(entry, self._kinds[entry.kind].look(entry))
+            step = self._written(entry, self._look(entry))
             entry = step.entry
             if step.act in (Act.NOTHING, Act.AWAIT):
                 break
@@ -91,8 +103,18 @@ class Reconciliation:
             if step.act is Act.ALTER:
                 entry = altered(entry)
                 self.catalogue.write([entry])
-        self._later[entry.nonce] = self._clock() + (entry.debt.wait() if entry.debt else 1.0)
+        self._later[entry.nonce] = self._clock() + _pause(entry)
         return entry.state is not before.state or (entry.attempted is None) is not (before.attempted is None)
+
+    def _look(self, entry: CatalogueEntry) -> Look:
+        """What is there. A server that is away is waited for once, and not for each of its entries."""
+        answer, until = self._away.get((entry.address, entry.kind), (None, 0.0))
+        if answer is not None and self._clock() < until:
+            return answer
+        look = self._kinds[entry.kind].look(entry)
+        if isinstance(look, NoAnswer) and look.reason is Reason.UNREACHABLE:
+            self._away[entry.address, entry.kind] = look, self._clock() + _AWAY
+        return look
 
     def _written(self, entry: CatalogueEntry, look: Look) -> Step:
         """The next step, whose entry is written."""
@@ -114,6 +136,13 @@ class Reconciliation:
         failed = act(step.entry)
         failpoints.reach(ACT_DONE)
         return failed
+
+
+def _pause(entry: CatalogueEntry) -> float:
+    """Seconds until it is looked at again."""
+    if entry.debt is not None:
+        return entry.debt.wait(_AWAITED if entry.debt.reason is Reason.AWAITED else 60.0)
+    return _SETTLED if entry.is_there else 1.0
 
 
 def is_unsettled(entry: CatalogueEntry) -> bool:

@@ -59,10 +59,12 @@ class JobRequest(NamedTuple):
 
     - ``command``: a digest of its command line; another one is another job under the same name.
     - ``period``: None for a job that always runs; else it is due again so many seconds after its last end.
+    - ``waits``: what has to be there before it starts, in words; None: nothing. One that runs waits for nothing.
     """
 
     command: str
     period: float | None = None
+    waits: str | None = None
 
 
 class JobEnd(NamedTuple):
@@ -103,6 +105,7 @@ class JobStatus(NamedTuple):
     - ``due``: when it is started again.
     - ``progress``: as it was seen last.
     - ``reason``, ``remedy``: why it waits or is held, and what to do.
+    - ``waits``: what has to be there before its next start; None: nothing.
     """
 
     state: JobState = JobState.IDLE
@@ -115,6 +118,7 @@ class JobStatus(NamedTuple):
     progress: str | None = None
     reason: str | None = None
     remedy: str | None = None
+    waits: str | None = None
 
     def to_plain(self) -> dict[str, Any]:
         """As JSON can hold it."""
@@ -144,6 +148,17 @@ def decide(request: JobRequest | None, status: JobStatus, sight: JobSight, now: 
     >>> act.value, status.state.value, status.reason
     ('nothing', 'held', 'a second snapshot')
     """
+    act, after = _decided(request, status._replace(waits=None), sight, now)
+    if act is JobAct.START and request is not None and request.waits is not None:
+        # What follows the end of a run is kept, and a command that changed is seen again by the old one.
+        ended = status.state in (JobState.RUNNING, JobState.STOPPING) and sight.run >= status.run
+        rest = _ended(request, status, sight, now) if ended else status
+        return JobAct.NOTHING, _entered(rest._replace(state=JobState.WAITING, waits=request.waits), status, now)
+    return act, after
+
+
+def _decided(request: JobRequest | None, status: JobStatus, sight: JobSight, now: float) -> tuple[JobAct, JobStatus]:
+    """What to do with a job that may start at any time."""
     if sight.alive:
         return _alive(request, status, sight, now)
     if request is None:

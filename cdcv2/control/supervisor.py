@@ -47,6 +47,10 @@ class JobPlan(NamedTuple):
         """What is decided on."""
         return JobRequest(self.digest, self.period)
 
+    def waiting(self, text: str | None) -> JobRequest:
+        """The same, of a job that may not start before what the text names is there; None: it may."""
+        return self.request._replace(waits=text)
+
 
 class JobReport(NamedTuple):
     """A job, how it stands, and what was done with it in this turn."""
@@ -66,14 +70,19 @@ class Supervisor:
     def __init__(self, folder: Path, *, clock: Callable[[], float] = time.time) -> None:
         self._folder, self._clock = folder, clock
 
-    def turn(self, plans: Iterable[JobPlan], environment: Mapping[str, str] | None = None) -> list[JobReport]:
+    def turn(
+        self, plans: Iterable[JobPlan], environment: Mapping[str, str] | None = None,
+        waits: Callable[[str], str | None] = lambda job: None,
+    ) -> list[JobReport]:
         """Look at every job once, those included that should not run any more, and do what follows.
 
+        ``waits``: job -> what has to be there before it starts, in words; None: nothing.
         Raises UsageError for two jobs of one name; MalformedError for damaged files; OutputError where one cannot be
         written, or a program is not there.
         """
         planned = _by_name(plans)
-        reports = [self._turn(name, planned.get(name), environment) for name in sorted({*planned, *self.names()})]
+        names = sorted({*planned, *self.names()})
+        reports = [self._turn(name, planned.get(name), environment, waits(name)) for name in names]
         return [report for report in reports if report is not None]
 
     def names(self) -> list[str]:
@@ -101,10 +110,12 @@ class Supervisor:
             keep(folder.path / STATUS, released(status).to_plain())
         return status.state is JobState.HELD
 
-    def _turn(self, name: str, plan: JobPlan | None, environment: Mapping[str, str] | None) -> JobReport | None:
+    def _turn(
+        self, name: str, plan: JobPlan | None, environment: Mapping[str, str] | None, waits: str | None
+    ) -> JobReport | None:
         folder = JobFolder(self._folder / name)
         sight, before = folder.sight(), _status(folder)
-        act, status = decide(None if plan is None else plan.request, before, sight, self._clock())
+        act, status = decide(None if plan is None else plan.waiting(waits), before, sight, self._clock())
         if status != before:
             folder.path.mkdir(parents=True, exist_ok=True)
             keep(folder.path / STATUS, status.to_plain())

@@ -50,7 +50,8 @@ class DirectoryRemap:
                 sync_folder(self.path.parent)
             except OSError as cause:
                 raise OutputError(f"no remap can be made in {self.name}: {cause}") from cause
-        foreign = [name for name in self._names() if not name.startswith(".") and not _NAME.match(name)]
+        # The mark of an owner (docs/operations/external-state.md) begins with _.
+        foreign = [name for name in self._names() if not name.startswith((".", "_")) and not _NAME.match(name)]
         if foreign:
             raise RefusedError(
                 f"the directory {self.name} holds other things ({min(foreign)}): a remap needs a directory of its own"

@@ -118,11 +118,18 @@ class MaterializationSpec(Protocol):
         """Raise IncompleteError unless the logs, complete up to ``logs``, are so up to where the target is."""
 
 
-def main(read: Callable[[str, str | None], MaterializationSpec], arguments: Sequence[str] | None = None) -> int:
+class SpecReader(Protocol):
+    """What reads a materialization from a file."""
+
+    def __call__(self, path: str, view: str | None, *, create: bool) -> MaterializationSpec:
+        """That of a view; ``create``: whether the driver makes what is missing. Raises UsageError."""
+
+
+def main(read: SpecReader, arguments: Sequence[str] | None = None) -> int:
     """Run the job with these arguments (default: the process's). Returns the exit code. ``read`` reads the file."""
     def body() -> Exit:
         options = parser().parse_args(arguments)
-        given = read(options.file, options.view)
+        given = read(options.file, options.view, create=not options.no_create)
         plan = planned(given, options)
         log = given.recovery()
         driver = given.driver()
@@ -196,6 +203,7 @@ def parser() -> OptionParser:
     made = OptionParser("materialize.py", __doc__, EXAMPLES)
     declare(made, "file", more=": what to keep where")
     declare(made, "--view")
+    declare(made, "--no-create", more=" (drivers postgres and kafka)")
     add_reader_options(made)
     made.add_argument(
         "--merge-on-spark", action="store_true",

@@ -67,6 +67,20 @@ class ConnectClient:
         """Give it this configuration. Raises RefusedError while workers rebalance, UsageError for a wrong one."""
         self._ask("PUT", f"/connectors/{quote(name, safe='')}/config", {**config, "name": name})
 
+    def forget(self, name: str) -> None:
+        """Stop it, and have Connect forget its positions. Raises RefusedError while its tasks still end.
+
+        Without its positions a connector of the same name begins as a new one.
+        """
+        path = f"/connectors/{quote(name, safe='')}"
+        self._ask("PUT", f"{path}/stop", missing=None)
+        try:
+            self._ask("DELETE", f"{path}/offsets", missing=None)
+        except UsageError:
+            raise RefusedError(
+                f"Kafka Connect at {self.url} does not forget the positions of {name!r} yet: its tasks still end"
+            ) from None
+
     def delete(self, name: str) -> None:
         """Remove it, if it is there; Connect keeps its positions. Raises RefusedError while workers rebalance."""
         self._ask("DELETE", f"/connectors/{quote(name, safe='')}", missing=None)

@@ -153,7 +153,7 @@ def test_one_that_was_taken_over_from_starts_nothing_more(
     """Its lock was removed, and another owns the jobs now: it ends before its next look at them."""
     turns = []
 
-    def turn(self: Supervisor, plans: object) -> list[object]:
+    def turn(self: Supervisor, plans: object, **_: object) -> list[object]:
         turns.append(plans)
         (tmp_path / "shop.state" / "owner.lock").unlink()
         with OwnedFolder(tmp_path / "shop.state", 6.0) as folder, take_catalogue(folder, "another", 6.0):

@@ -44,7 +44,7 @@ def test_the_same_again_changes_nothing_and_less_releases() -> None:
     assert [] == drawn.plan(desired(TOPIC), desired(SLOT), now=NOW + 9)
 
     assert ["n1"] == drawn.plan(desired(SLOT), now=NOW + 10)
-    assert (EntryState.UNWANTED, (), NOW + 10) == (
+    assert (EntryState.UNWANTED, ("a",), NOW + 10) == (
         drawn.entries["n1"].state, drawn.entries["n1"].users, drawn.entries["n1"].since
     )
     assert [] == drawn.plan(desired(SLOT), now=NOW + 11)

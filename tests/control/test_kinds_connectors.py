@@ -9,7 +9,7 @@ import pytest
 
 from cdcv2.control.entries import EntryState, Kind, Reason
 from cdcv2.control.intents import used
-from cdcv2.control.kinds.connectors import BEFORE_DELETE, MARK, ConnectorKind
+from cdcv2.control.kinds.connectors import BEFORE_DELETE, MARK, STOPPED, ConnectorKind
 from cdcv2.errors import RefusedError, UnavailableError, UsageError
 from cdcv2.store.connect_client import ConnectClient
 from tests.fake_connect import FakeConnect, fake_connect
@@ -37,7 +37,7 @@ def case_at(connect: FakeConnect, **settings: str) -> KindCase:
 
     return KindCase(
         Kind.CONNECTOR, how, "Connect", "shop", {**SETTINGS, **settings}, theirs,
-        lambda: connect.configs.pop("shop"), lambda: "shop" in connect.configs, (BEFORE_DELETE,),
+        lambda: connect.configs.pop("shop"), lambda: "shop" in connect.configs, (BEFORE_DELETE, STOPPED),
     )  # fmt: skip
 
 
@@ -120,6 +120,29 @@ def test_one_that_others_made_from_our_file_is_theirs(connect: FakeConnect) -> N
     assert entry.debt is not None and Reason.REFUSED is entry.debt.reason
     assert EntryState.GONE is case.down().state
     assert "shop" in connect.configs and made.nonce == entry.nonce
+
+
+def test_the_positions_of_a_connector_go_with_it(connect: FakeConnect) -> None:
+    """Or one of the same name, made later, would go on where this one was, on a new slot: changes would be missing."""
+    case = case_at(connect)
+    case.up()
+    connect.running = True
+    entry = case.down()
+    assert entry.debt is not None
+    assert (EntryState.UNWANTED, Reason.BUSY, [], True) == (
+        entry.state, entry.debt.reason, connect.forgotten, "shop" in connect.configs
+    )
+    assert "its tasks still end" in entry.debt.text
+
+    connect.running = False
+    assert (EntryState.GONE, ["shop"], {}) == (case.go_on().state, connect.forgotten, connect.configs)
+
+
+def test_what_others_run_may_have_any_settings(connect: FakeConnect) -> None:
+    """It is there, and that is all that is asked of it here: cdcv2 doctor judges its settings."""
+    connect.configs["shop"] = {"name": "shop", "tasks.max": "1"}
+    entry = case_at(connect).up(owned=False, settings={})
+    assert (EntryState.MADE, None) == (entry.state, entry.debt)
 
 
 def test_a_connector_that_others_replaced_is_not_touched(connect: FakeConnect) -> None:

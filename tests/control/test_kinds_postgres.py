@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from cdcv2.control.entries import EntryState, Kind, Reason
+from cdcv2.control.entries import Answer, EntryState, Kind, Reason
 from cdcv2.control.intents import used
 from cdcv2.control.kinds.postgres import (
     WITHIN_DESTROY,
@@ -19,7 +20,13 @@ from cdcv2.control.kinds.postgres import (
     StagingKind,
     TargetTableKind,
 )
+from cdcv2.errors import MissingLogError
+from cdcv2.materialize.protocol.messages import Field, Open, Table
+from cdcv2.materialize.targets.postgres.driver import PostgresDriver
+from cdcv2.materialize.targets.postgres.tables import TYPES, made_columns
+from cdcv2.rows.source_types import SourceType
 from cdcv2.servers.postgres import Postgres
+from cdcv2.views.source_columns import kind_of
 from tests.kinds_of_state import STORIES, KindCase
 
 pytestmark = pytest.mark.integration
@@ -252,3 +259,52 @@ def test_a_slot_that_a_connector_makes_is_recorded_and_one_from_before_is_refuse
     assert (EntryState.GONE, True) == (second.down().state, case.exists())
 
     assert (EntryState.GONE, False) == (case.down().state, case.exists())
+
+
+SOURCES = [
+    SourceType("timestamptz"), SourceType("uuid"), SourceType("varchar", length=10), SourceType("date"),
+    SourceType("numeric", precision=12, scale=2), SourceType("jsonb"), SourceType("enum", name="public.colour"),
+    SourceType("array", items=SourceType("int4")),
+]  # fmt: skip
+WIDE = Table("wide", (Field("id", "long"),), (
+    *(Field(f"a_{kind}", kind, nullable=True) for kind in TYPES), Field("price", "decimal", precision=12, scale=2),
+    *(Field(f"b_{number}", str(kind_of(one)), nullable=True, source=one) for number, one in enumerate(SOURCES)),
+))  # fmt: skip
+
+
+def test_a_table_that_is_made_is_the_one_that_the_driver_would_make(postgres: Postgres) -> None:
+    """So a job with --no-create fits it, whatever its columns; and with the last table goes what was committed."""
+    settings = {
+        "columns": made_columns(WIDE), "key": ["id"], "materialization": "copy", "tables": ["wide"],
+    }  # fmt: skip
+    case = replace(case_of(postgres, Kind.TARGET_TABLE), name="wide", settings=settings)
+    message = Open("copy", (WIDE,))
+    with closing(PostgresDriver(conninfo(postgres), create=False)) as driver, pytest.raises(
+        MissingLogError, match="the table wide is not there, and --no-create leaves it to others"
+    ):
+        driver.open(message)
+    assert EntryState.MADE is case.up().state
+    with closing(PostgresDriver(conninfo(postgres), create=False)) as driver:
+        driver.open(message)
+    with postgres.connect(autocommit=True) as session:
+        assert [("copy",)] == session.execute("SELECT materialization FROM cdcv2_checkpoints").fetchall()
+        session.execute("INSERT INTO cdcv2_checkpoints VALUES ('another', 0, 1, 1, '{}')")
+        assert EntryState.GONE is case.down().state
+        assert [("another",)] == session.execute("SELECT materialization FROM cdcv2_checkpoints").fetchall()
+
+        with closing(PostgresDriver(conninfo(postgres))) as driver:
+            driver.open(message)
+        # What the driver makes is what we would have made; it has no mark, so it is refused.
+        found = case.how.look(case.entry())
+        assert isinstance(found, Answer) and found.thing is not None and settings == found.thing.settings
+        session.execute("DROP TABLE wide; DROP TABLE cdcv2_checkpoints")
+
+
+def test_what_others_publish_may_be_more(postgres: Postgres) -> None:
+    """All tables, or one that we do not need; one that is missing is shown, and is theirs to add."""
+    with postgres.connect(autocommit=True) as session:
+        for published, fits in (("ALL TABLES", True), ("TABLE orders, items", True), ("TABLE items", False)):
+            session.execute(f"CREATE PUBLICATION shop FOR {published}")
+            entry = case_of(postgres, Kind.PUBLICATION).up(owned=False, settings={"tables": ["public.orders"]})
+            assert (EntryState.MADE, fits) == (entry.state, entry.debt is None), published
+            session.execute("DROP PUBLICATION shop")

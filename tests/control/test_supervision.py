@@ -138,9 +138,32 @@ def test_a_job_that_has_nothing_left_to_do_is_finished() -> None:
     assert decide(ONE, status, JobSight(False, 1, "one"), 1e12)[0] is JobAct.NOTHING
 
 
+def test_a_job_waits_for_what_it_needs_before_it_starts_and_never_while_it_runs() -> None:
+    """Its state shows what for; what it had to wait for anyway, an end and a hold, it keeps."""
+    waiting = ONE._replace(waits="slot shop")
+    act, status = decide(waiting, JobStatus(), JobSight(False), 5.0)
+    assert (JobAct.NOTHING, JobState.WAITING, "slot shop", 5.0, 0) == (
+        act, status.state, status.waits, status.since, status.run
+    )
+    assert (JobAct.NOTHING, status) == decide(waiting, status, JobSight(False), 9.0)
+    started = decide(ONE, status, JobSight(False), 10.0)
+    assert (JobAct.START, 1, None) == (started[0], started[1].run, started[1].waits)
+
+    alive = JobSight(True, 1, "one")
+    act, status = decide(waiting, started[1], alive, 11.0)
+    assert (JobAct.NOTHING, JobState.RUNNING) == (act, status.state)
+    # One whose command changed ends: what it used is not removed before.
+    assert JobAct.STOP is decide(JobRequest("two", waits="slot shop"), started[1], alive, 11.0)[0]
+    died = decide(waiting, started[1], JobSight(False, 1, "one"), 12.0)[1]
+    assert (JobState.WAITING, 1, None) == (died.state, died.deaths, died.waits)
+    again = decide(waiting, died, JobSight(False, 1, "one"), died.due)
+    assert (JobAct.NOTHING, 1, "slot shop") == (again[0], again[1].deaths, again[1].waits)
+    assert JobAct.START is decide(ONE, again[1], JobSight(False, 1, "one"), died.due)[0]
+
+
 def test_a_status_is_kept_as_it_is() -> None:
     """Over a restart of the supervisor nothing is forgotten; a damaged status is refused."""
-    status = JobStatus(JobState.HELD, 3.5, 4, "one", 2, 3, 9.0, "[7]", "a reason", "a remedy")
+    status = JobStatus(JobState.HELD, 3.5, 4, "one", 2, 3, 9.0, "[7]", "a reason", "a remedy", "slot shop")
 
     assert JobStatus.from_plain(status.to_plain()) == status
     for wrong in ({"state": "lost"}, {"state": "held", "colour": "red"}, {}):

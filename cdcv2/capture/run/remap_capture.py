@@ -120,14 +120,23 @@ class _RemapCapture:
         self._folder = together(run.logs)
 
     def remap(self, look: TopicExtents) -> RemapLog:
-        """The remap, which is made if it is not there; not for topics that are not or do not fit: it would stay."""
+        """The remap, which is made if it is not there; not for topics that are not or do not fit: it would stay.
+
+        One that others made, and that has nothing yet, counts as one that is not there.
+        """
         missing = sorted(self._run.request.needed - look.topics)
+        there: RemapLog | None = None
         try:
-            return self._stores.remap()
+            there = self._stores.remap()
+            if self._run.create or there.read(0).records:
+                return there
+            raise MissingLogError("it has no record yet")
         except MissingLogError:
+            if not self._run.create and there is None:
+                raise
             if not missing:
                 check_first(self._run.request, look, self.ranges)
-                return self._stores.remap(create=True)
+                return there or self._stores.remap(create=True)
             raise MissingLogError(
                 f"there is no topic {missing[0]!r} in {self._topics.called}: its name is wrong, or nobody has written "
                 "it yet"

@@ -41,7 +41,8 @@ class RunOptions:
     they are for one that follows. ``name`` is for people who read the remap (None: host and process). ``propose`` and
     ``at_first`` are those of :meth:`~cdcv2.capture.binder.Binder.begin`. ``logs`` is where the logs are, as it was
     asked for: kafka:NAME.{table}, or a directory; under this name they hold the remap. ``rows`` is the folder of the
-    row types. ``at_most`` is about how many records are read at once. ``command_line`` started it.
+    row types. ``at_most`` is about how many records are read at once. ``command_line`` started it. ``create``: whether
+    it makes the topics of its logs and of its remap.
     """
 
     request: CaptureRequest
@@ -56,6 +57,7 @@ class RunOptions:
     propose: bool = False
     at_first: bool = False
     command_line: str | None = None
+    create: bool = True
 
     def binder(self, log: RemapLog) -> Binder:
         """A binder for the remap, which has not started."""

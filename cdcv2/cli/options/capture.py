@@ -43,7 +43,7 @@ def add_capture_options(parser: OptionParser) -> None:
     )
     declare(what, "--rows", required=True, more="; of several databases DIR/PREFIX/TABLE.avsc")
     what.add_argument("--tables", metavar="A,B", help="which tables (default: each with a file in --rows)")
-    declare(what, "--into")
+    declare(what, "--into", "--no-create")
     what.add_argument(
         "--snapshot", choices=("initial", "none"), default="initial",
         help="whether the topics begin with the connector's initial snapshot (default: initial)",

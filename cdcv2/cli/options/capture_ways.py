@@ -46,6 +46,7 @@ WAYS = {
 KAFKA = {
     **dict.fromkeys(["--bootstrap", "--kafka-config", "--patience"], {"reads", "writes"}),
     "--log-bootstrap": {"writes"},
+    "--no-create": {"writes"},
 }
 
 

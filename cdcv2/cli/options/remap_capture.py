@@ -18,13 +18,14 @@ from cdcv2.capture.connector import DatabaseConnector
 from cdcv2.capture.run.database import check_recipe
 from cdcv2.capture.run.remap_capture import CaptureTopics
 from cdcv2.capture.run.remap_loop import AT_MOST, RunOptions
-from cdcv2.capture.run.request import CaptureRequest, check_apart
+from cdcv2.capture.run.request import CaptureRequest, check_apart, temp_name
 from cdcv2.cli.options.capture import check_topic, dump_files, from_kafka, listed, recipe_from, topics_of
 from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.words import declare, positive
 from cdcv2.connectors.dump_files import DumpedRanges, DumpedTopics
 from cdcv2.errors import UsageError
 from cdcv2.logs.log_names import table_of
+from cdcv2.protocol.log import LogAddress
 from cdcv2.store.file_system import is_there, matching
 from cdcv2.store.numbered import path_to_read
 from cdcv2.suggestions import meant
@@ -96,12 +97,21 @@ def capture_request(args: argparse.Namespace) -> CaptureRequest:
     return found
 
 
+def written_places(args: argparse.Namespace, request: CaptureRequest) -> list[LogAddress]:
+    """Where its logs are, of tables and of open transactions."""
+    names = [*request.plain]
+    for prefix, (_, logs) in request.databases.items():
+        names += [*logs.values(), temp_name(args.into, prefix)]
+    return [args.into.of(name) for name in names]
+
+
 def run_options(args: argparse.Namespace, request: CaptureRequest) -> RunOptions:
     """How the arguments want it to run."""
     return RunOptions(
         request, args.into, Path(args.rows), args.max_records or AT_MOST, follow=args.follow,
         bind_every=args.bind_every, bind_idle=args.bind_idle, bind_at_most=args.bind_at_most, name=args.bind_as,
         propose=args.propose_recipe, at_first=args.begin_at_first, command_line=args.command_line,
+        create=not args.no_create,
     )
 
 

@@ -20,6 +20,8 @@ V = TypeVar("V")
 Arguments: TypeAlias = Union[argparse.ArgumentParser, "argparse._ArgumentGroup", "argparse._MutuallyExclusiveGroup"]
 #: What ends the help of --output in a command.
 STANDARD_OUTPUT = " (default: standard output)"
+#: The default of --timeout, in seconds.
+TIMEOUT = 120.0
 #: The greatest number that an argument may be: Spark's options are integers of 32 bits.
 MOST = 2**31 - 1
 
@@ -124,6 +126,10 @@ WORDS: dict[str, dict[str, Any]] = {
         "type": positive(int), "metavar": "N", "help": "at most so many files of each directory in a batch",
     },
     "--max-records": {"type": positive(int), "metavar": "N", "help": "at most so many records in a batch"},
+    "--no-create": {
+        "action": "store_true",
+        "help": "make no topic and no table that is missing: others make it, as cdcv2 up does; then it is an error",
+    },
     "--no-follow": {"action": "store_false", "dest": "follow", "help": "end where the input ends"},
     "--output": {"metavar": "PATH", "help": "where the output goes"},
     "--partitions": {
@@ -157,6 +163,10 @@ WORDS: dict[str, dict[str, Any]] = {
         "metavar": "NAME",
         "help": "the timeline of logs that do not state it, as those of a program of yours: several that are read "
                 "together must be of one",
+    },
+    "--timeout": {
+        "type": float, "default": TIMEOUT, "metavar": "SECONDS",
+        "help": f"report what is left after so many seconds, and end with code 4 (default: {TIMEOUT:.0f})",
     },
     "--times": {
         "default": "int", "metavar": "N",

@@ -13,6 +13,7 @@ from cdcv2.store.connect_client import ConnectClient, without_secrets
 #: The setting that has the mark. Connect gives it to no one: a connector ignores what it does not know.
 MARK = "cdcv2.entry"
 BEFORE_DELETE = failpoints.declare("external.connector-found", "a connector of ours is about to be deleted")
+STOPPED = failpoints.declare("external.connector-stopped", "a connector is stopped, without positions, and not deleted")
 
 
 def no_secrets(entry: CatalogueEntry) -> Mapping[str, str]:
@@ -67,6 +68,9 @@ class ConnectorKind:
         def destroy(client: ConnectClient) -> None:
             if _is_ours(client, entry):
                 failpoints.reach(BEFORE_DELETE)
+                # Or a connector of this name, made later, would go on where this one was, with another slot.
+                client.forget(entry.name)
+                failpoints.reach(STOPPED)
                 client.delete(entry.name)
 
         return self._do(entry, destroy)

@@ -19,7 +19,7 @@ from cdcv2.store.postgres_session import connect
 if TYPE_CHECKING:
     import psycopg
     from psycopg import Connection
-    from psycopg.sql import Composed
+    from psycopg.sql import Composed, Identifier
 
 WITHIN_MAKE = failpoints.declare("external.postgres-made", "a thing is made in PostgreSQL, and not committed")
 WITHIN_DESTROY = failpoints.declare("external.postgres-dropped", "a thing is dropped in PostgreSQL, and not committed")
@@ -124,8 +124,13 @@ def _named(text: LiteralString, entry: CatalogueEntry, **more: Any) -> Composed:
     """A statement with the name of the entry, its parts quoted, for ``{name}``, and its mark for ``{mark}``."""
     from psycopg import sql
 
-    name = sql.Identifier(*entry.name.split("."))
-    return sql.SQL(text).format(name=name, mark=sql.Literal(mark_of(entry)), **more)
+    return sql.SQL(text).format(name=_quoted(entry.name), mark=sql.Literal(mark_of(entry)), **more)
+
+
+def _quoted(name: str) -> Identifier:
+    from psycopg import sql
+
+    return sql.Identifier(*name.split("."))
 
 
 class PublicationKind(PostgresKind):
@@ -144,6 +149,12 @@ class PublicationKind(PostgresKind):
         ).fetchall()  # fmt: skip
         mark, owner = read_mark(row[2])
         named = ["*"] if row[1] else sorted(name for (name,) in tables)
+        if not entry.owned:
+            sent = session.execute(
+                "SELECT schemaname || '.' || tablename FROM pg_publication_tables WHERE pubname = %s", [entry.name]
+            ).fetchall()
+            # Others may publish more than we need.
+            named = sorted({name for (name,) in sent} & set(entry.settings.get("tables", ())))
         return ExternalObject(row[0], mark, owner, settings={"tables": named}, place=f"{len(named)} tables")
 
     def _make(self, session: Connection[Any], entry: CatalogueEntry) -> None:
@@ -210,6 +221,9 @@ class SlotKind(PostgresKind):
 class TargetTableKind(PostgresKind):
     """Tables of views. Settings: ``columns``, each its name, its type as PostgreSQL prints it, and whether it may be
     null; ``key``, the names of the columns of the primary key.
+
+    With ``materialization``, its name, and ``tables``, all that it writes, the last of these takes along what the
+    materialization has committed: so one of the same name begins from nothing.
     """
 
     def _found(self, session: Connection[Any], entry: CatalogueEntry) -> ExternalObject | None:
@@ -231,6 +245,8 @@ class TargetTableKind(PostgresKind):
         empty = session.execute(_named("SELECT FROM {name} LIMIT 1", entry)).fetchone() is None
         mark, owner = read_mark(row[1])
         found = {"columns": [list(column) for column in columns], "key": [name for (name,) in key]}
+        # These are no settings of the table.
+        found |= {name: entry.settings[name] for name in ("materialization", "tables") if name in entry.settings}
         return ExternalObject(row[0], mark, owner, empty, found, place=f"{len(columns)} columns")
 
     def _make(self, session: Connection[Any], entry: CatalogueEntry) -> None:
@@ -248,6 +264,18 @@ class TargetTableKind(PostgresKind):
     def _destroy(self, session: Connection[Any], entry: CatalogueEntry) -> None:
         # Not CASCADE: what others have built on it is theirs.
         session.execute(_named("DROP TABLE {name}", entry))
+        if "materialization" in entry.settings:
+            self._forget(session, entry.settings["materialization"], entry.settings["tables"])
+
+    @staticmethod
+    def _forget(session: Connection[Any], materialization: str, tables: list[str]) -> None:
+        """Remove what a materialization has committed, when none of its tables is left."""
+        asked = [_quoted(name).as_string(session) for name in ("cdcv2_checkpoints", *tables)]
+        there = session.execute(
+            "SELECT p FROM unnest(%s::text[]) p WHERE to_regclass(p) IS NOT NULL", [asked]
+        ).fetchall()
+        if [(asked[0],)] == there:
+            session.execute("DELETE FROM cdcv2_checkpoints WHERE materialization = %s", [materialization])
 
 
 class StagingKind(PostgresKind):

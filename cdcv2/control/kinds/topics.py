@@ -12,17 +12,19 @@ from cdcv2.logs.kafka_topics import create_topic, describe
 from cdcv2.store.kafka_client import Client
 
 BEFORE_DELETE = failpoints.declare("external.topic-found", "a topic of ours is about to be deleted")
-_PARTITIONS = "partitions"
+#: Settings that are not Kafka's settings of a topic.
+_PARTITIONS, _REPLICATION = _OWN = "partitions", "replication"
 
 
 class TopicKind:
     """Topics that keep all that is written to them. Settings: ``partitions``, and Kafka's own, as texts.
 
-    ``clients``: address -> client of the cluster. ``replication``: how many replicas; None: the cluster's default.
+    The setting ``replication`` is for the making: how many replicas; without it as many as the cluster gives.
+    ``clients``: address -> client of the cluster.
     """
 
-    def __init__(self, clients: Mapping[str, Client], replication: int | None = None) -> None:
-        self._clients, self._replication = clients, replication
+    def __init__(self, clients: Mapping[str, Client]) -> None:
+        self._clients = clients
 
     def look(self, entry: CatalogueEntry) -> Look:
         """See :class:`cdcv2.control.reconcile.ExternalKind`."""
@@ -40,10 +42,10 @@ class TopicKind:
 
     def make(self, entry: CatalogueEntry) -> NoAnswer | None:
         """See :class:`cdcv2.control.reconcile.ExternalKind`. Where one is there already, the next look judges it."""
-        settings = {name: str(value) for name, value in entry.settings.items() if name != _PARTITIONS}
+        settings = {name: str(value) for name, value in entry.settings.items() if name not in _OWN}
         return self._do(entry, lambda client: create_topic(
-            client, entry.name, partitions=int(entry.settings.get(_PARTITIONS, 1)), replication=self._replication,
-            settings=settings,
+            client, entry.name, partitions=int(entry.settings.get(_PARTITIONS, 1)),
+            replication=entry.settings.get(_REPLICATION), settings=settings,
         ))  # fmt: skip
 
     def alter(self, entry: CatalogueEntry) -> NoAnswer | None:
@@ -78,6 +80,9 @@ def _found(client: Client, entry: CatalogueEntry) -> ExternalObject:
     # Settings that we may not read count as they should be: the same is so where a log is opened.
     known: Mapping[str, Any] = topic.settings or entry.settings
     settings = {name: known[name] for name in entry.settings if name in known}
+    if _REPLICATION in entry.settings:
+        # Those who run the cluster may move replicas.
+        settings[_REPLICATION] = entry.settings[_REPLICATION]
     if _PARTITIONS in entry.settings:
         settings[_PARTITIONS] = len(topic.spans)
     return ExternalObject(
@@ -91,7 +96,7 @@ def _configure(client: Client, entry: CatalogueEntry) -> None:
     operation = questions.AlterConfigOpType.SET
     changes = [
         questions.ConfigEntry(name, str(value), incremental_operation=operation)
-        for name, value in entry.settings.items() if name != _PARTITIONS
+        for name, value in entry.settings.items() if name not in _OWN
     ]
     resource = questions.ConfigResource(questions.ConfigResource.Type.TOPIC, entry.name, incremental_configs=changes)
     client.request(

@@ -25,7 +25,8 @@ class LogSpec:
     """Which log a table is written to: enough for an executor to open it.
 
     ``topic`` or ``folder`` is given; the rest is for Kafka: ``config_file`` as :class:`~cdcv2.logs.kafka.Client` takes
-    it, ``partitions`` for a topic that is made. ``description`` is what the log states of itself.
+    it, ``partitions`` for a topic that is made, ``create`` whether it may be made. ``description`` is what the log
+    states of itself.
     """
 
     table: str
@@ -36,6 +37,7 @@ class LogSpec:
     config_file: str | None = None
     partitions: int = 1
     description: LogDescription = LogDescription()
+    create: bool = True
 
     @classmethod
     def of(
@@ -51,11 +53,12 @@ class LogSpec:
             raise UsageError("logs in Kafka need --bootstrap HOST:PORT or --log-bootstrap HOST:PORT")
         return cls(
             table, row_type, topic=address.name, bootstrap=bootstrap, config_file=options.kafka_config,
-            partitions=options.partitions, description=description,
+            partitions=options.partitions, description=description, create=not options.no_create,
         )
 
     def open(self, *, create: bool = False, writing: bool = False) -> Log:
-        """The log; with ``create`` it is made if it is not there; see KafkaLog. Raises what opening raises."""
+        """The log; with ``create`` it is made if it is not there, and may be; see KafkaLog. Raises what opening raises.
+        """
         if self.folder is not None:
             return DirectoryLog(self.folder, self.row_type, create=create, description=self.description)
         if self.topic is None or self.bootstrap is None:
@@ -63,7 +66,7 @@ class LogSpec:
         from cdcv2.logs.kafka import KafkaLog
 
         return KafkaLog(
-            self.topic, self.bootstrap, self.row_type, config_file=self.config_file, create=create,
+            self.topic, self.bootstrap, self.row_type, config_file=self.config_file, create=create and self.create,
             writing=writing, partitions=self.partitions, description=self.description,
         )
 

@@ -57,10 +57,13 @@ class PostgresDriver(DistributedDriver):
         conninfo: what libpq takes, ``host=... dbname=...`` or a URI. Leave the password to ``PGPASSWORD`` or to
             ``~/.pgpass``: what stands here may be seen.
         connect: makes the connection, in place of ``conninfo``.
+        create: make the tables that are missing; without it they are an error.
     """
 
-    def __init__(self, conninfo: str = "", *, connect: Callable[[], Connection[Any]] | None = None) -> None:
-        self._connect = connect or partial(connect_to, conninfo)
+    def __init__(
+        self, conninfo: str = "", *, connect: Callable[[], Connection[Any]] | None = None, create: bool = True
+    ) -> None:
+        self._connect, self._create = connect or partial(connect_to, conninfo), create
         # None before open and after close.
         self._session: Connection[Any] | None = None
         self._tables: list[PostgresTable] = []
@@ -109,7 +112,7 @@ class PostgresDriver(DistributedDriver):
 
     def _make(self, session: Connection[Any], message: Open) -> None:
         """The tables. Those of a view that has begun are there; those of one that has not have no rows."""
-        made = {table.name: table.make(session) for table in self._tables}
+        made = {table.name: table.make(session, create=self._create) for table in self._tables}
         # Asked behind the tables: a row of ours that was seen has its checkpoint now.
         name = message.materialization
         held = [_checkpoint(text) for (text,) in session.execute(postgres_fence.ALL, {"name": name})]

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, LiteralString, NamedTuple
 
-from cdcv2.errors import MalformedError, OutputError, RefusedError, UnavailableError, UsageError
+from cdcv2.errors import MalformedError, MissingLogError, OutputError, RefusedError, UnavailableError, UsageError
 from cdcv2.materialize.protocol.messages import Field, Key, Store, Table, Values
 from cdcv2.views.source_columns import demand_held, source_column
 
@@ -74,6 +74,16 @@ def type_of(field: Field) -> str:
     if field.kind == "decimal" and field.precision is not None:
         return f"numeric({field.precision},{field.scale or 0})"
     return TYPES[field.kind]
+
+
+def made_columns(table: Table) -> list[list[Any]]:
+    """Of each column that the table is made with: name, type as PostgreSQL prints it, whether it may be null.
+
+    A type of the source that a server may lack (an enum) is not among them: its column is made as the log has it.
+    """
+    plain = [field if _maybe(field) is None else replace(field, source=None) for field in table.fields]
+    keys = {field.name for field in table.key}
+    return [[field.name, type_of(field), field.nullable and field.name not in keys] for field in plain]
 
 
 def stored_columns(session: Connection[Any], table: Table) -> Table:
@@ -244,10 +254,18 @@ class PostgresTable:
             "loose": listed("{c} {loose}", table.fields),
         }
 
-    def make(self, session: Connection[Any]) -> ExistingTable:
-        """Make the table if it is missing, and the session's temporary ones. Raises RefusedError if it does not fit."""
+    def make(self, session: Connection[Any], *, create: bool = True) -> ExistingTable:
+        """Make the table if it is missing, and the session's temporary ones. Raises RefusedError if it does not fit.
+
+        Without ``create`` a missing table raises MissingLogError.
+        """
         place = self.place(session)
         missing = session.execute(_PLACE, [place]).fetchone() is None
+        if missing and not create:
+            raise MissingLogError(
+                f"the table {self.name} is not there, and --no-create leaves it to others to make it: let cdcv2 up or "
+                "its owner make it, or leave --no-create out"
+            )
         if missing:
             # Not IF NOT EXISTS alone, for which it takes the right to make tables where none is made.
             session.execute(self._create)

@@ -1,0 +1,235 @@
+"""What each job of a pipeline needs in other systems, made of its file: it decides only, and asks no server.
+
+A capture needs its source's publication, slot and connector, with the topics of a connector of ours; its logs and its
+remap. A view needs the tables or topics that it writes. What nothing states the owner of is made by the job itself, and
+is none of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from cdcv2.cli.options.remap_capture import capture_request, written_places
+from cdcv2.connectors.debezium.config import slot_name
+from cdcv2.capture.connector import DatabaseConnector
+from cdcv2.control.entries import CatalogueEntry, Kind
+from cdcv2.control.intents import DesiredState, matching
+from cdcv2.control.kinds.remaps import THIS_MACHINE
+from cdcv2.control.pipeline_file import CaptureFields, ConnectorFields, Pipeline, SourceFields, ViewFields
+from cdcv2.control.pipeline_servers import DatabaseServer, KafkaCluster, PipelineServers, url_of
+from cdcv2.logs.kafka_topics import KEEPING
+from cdcv2.logs.remap_kafka import SUMMARIES
+from cdcv2.materialize.protocol.messages import Table
+from cdcv2.materialize.targets.postgres.tables import made_columns
+from cdcv2.protocol.log import LogAddress
+
+#: Values of a connector's snapshot.mode with which it reads no rows before the changes.
+_WITHOUT_SNAPSHOT = ("never", "no_data")
+#: What the slot of a connector is read with.
+_PLUGIN = "pgoutput"
+
+
+@dataclass(frozen=True)
+class PipelineNeeds:
+    """``stated``: what the file states an owner of. ``left``: the same of what it does not, as if others owned it."""
+
+    stated: list[DesiredState]
+    left: list[DesiredState]
+
+    def desired(self, entries: Iterable[CatalogueEntry]) -> list[DesiredState]:
+        """What is desired. Of what the file states no owner of any more, what we made stays, and is not ours from now.
+
+        So nothing is removed because a word was deleted; only because a capture or a view was.
+        """
+        live = [entry for entry in entries if entry.is_live]
+        return [*self.stated, *(one for one in self.left if matching(live, one) is not None)]
+
+
+def needs_of(
+    pipeline: Pipeline, servers: PipelineServers, recipes: Mapping[str, list[DatabaseConnector]],
+    tables: Mapping[str, list[Table]],
+) -> PipelineNeeds:
+    """What all its jobs need. ``recipes``: capture -> of its databases. ``tables``: view -> those that it writes.
+
+    Raises UsageError, with the line, for what cannot be owned as the file has it.
+    """
+    stated, left = list[DesiredState](), list[DesiredState]()
+    for source in pipeline.sources.values():
+        users = [one for one in pipeline.captures.values() if one.source is source]
+        for part in _SourceNeeds(source, servers, [recipe for one in users for recipe in recipes[one.name]]).all():
+            stated += [replace(part, user=one.name) for one in users]
+    for capture in pipeline.captures.values():
+        (left if capture.owned is None else stated).extend(_logs(capture, servers.kafka))
+    for view in pipeline.views.values():
+        found = _target(view, servers.targets.get(view.name), tables.get(view.name))
+        (left if view.owned is None else stated).extend(found)
+    return PipelineNeeds(stated, left)
+
+
+class _SourceNeeds:
+    """The publication, the slot, the connector and its topics, for the captures with these recipes."""
+
+    def __init__(self, source: SourceFields, servers: PipelineServers, recipes: list[DatabaseConnector]) -> None:
+        self._source, self._recipes = source, recipes
+        self._database = servers.databases.get(source.name)
+        self._cluster = servers.kafka
+        self._config = servers.connectors.get(source.name)
+
+    def all(self) -> Iterator[DesiredState]:
+        """In the order in which they are made. The user is still to be named."""
+        first = [*self._publication(), *self._slot(), *self._topics()]
+        yield from first
+        connector = self._source.connector
+        if connector is None or connector.url is None:
+            return
+        settings = self._settings(connector)
+        needs = tuple(one.key for one in first if one.owned)
+        yield DesiredState(*self._connector_key(connector), settings, connector.owned, "", needs if settings else ())
+
+    def _connector_key(self, connector: ConnectorFields) -> tuple[Kind, str, str]:
+        return Kind.CONNECTOR, connector.name, url_of(self._source)
+
+    def _publication(self) -> Iterator[DesiredState]:
+        found = self._source.publication
+        name = self._name("publication.name", found.name, found.owned)
+        tables = sorted({table for recipe in self._recipes for table in recipe.tables})
+        if name is None or self._database is None:
+            if found.owned:
+                found.node.fail(_NO_DATABASE)
+            return
+        if tables:
+            yield DesiredState(Kind.PUBLICATION, name, self._database.address, {"tables": tables}, found.owned, "")
+
+    def _slot(self) -> Iterator[DesiredState]:
+        found, connector = self._source.slot, self._source.connector
+        name = self._name("slot.name", found.name, found.owned)
+        if name is None or self._database is None:
+            if found.owned:
+                found.node.fail(_NO_DATABASE)
+            return
+        settings = {} if self._database.database is None else {"database": self._database.database}
+        if found.owned:
+            settings["plugin"] = _PLUGIN
+        maker = None
+        if self._takes_snapshot:
+            if connector is not None and connector.owned and found.owned:
+                _, named, address = self._connector_key(connector)
+                maker = (Kind.CONNECTOR, address, named)
+            elif found.owned or (connector is not None and connector.owned):
+                found.node.fail(
+                    "a connector makes the slot of its first snapshot itself, or snapshot and changes would not meet: "
+                    "let slot and connector have one owner; or take no snapshot (snapshot.mode no_data in the "
+                    "connector's file, snapshot: none of the captures)"
+                )
+        yield DesiredState(Kind.SLOT, name, self._database.address, settings, found.owned, "", maker=maker)
+
+    @property
+    def _takes_snapshot(self) -> bool:
+        if self._config is not None:
+            return self._config.get("snapshot.mode", "initial") not in _WITHOUT_SNAPSHOT
+        return any(recipe.snapshot == "initial" for recipe in self._recipes)
+
+    def _name(self, setting: str, given: str | None, owned: bool) -> str | None:
+        """What it is called: as the file has it, or the connector's settings; of ours, else as the prefix."""
+        if given is not None or self._config is None:
+            return given or (slot_name(self._source.prefix) if owned else None)
+        return self._config.get(setting, slot_name(self._source.prefix))
+
+    def _topics(self) -> Iterator[DesiredState]:
+        """Those of a connector of ours: made before it, and removed after it."""
+        connector = self._source.connector
+        if connector is None or not connector.owned or self._config is None:
+            return
+        if self._cluster is None:
+            connector.node.fail("the topics of a connector of ours are in Kafka, and the file names none: write kafka:")
+        config, recipes = self._config, self._recipes
+        single = {recipe.transaction_topic for recipe in recipes}
+        single |= {recipe.notification_topic for recipe in recipes if recipe.notification_topic is not None}
+        if config.get("heartbeat.interval.ms", "0") != "0" and recipes:
+            heartbeat = config.get("topic.heartbeat.prefix", "__debezium-heartbeat")
+            single.add(f"{heartbeat}.{self._source.prefix}")
+        partitions = config.get("topic.creation.default.partitions", "1")
+        replicas = config.get("topic.creation.default.replication.factor", "-1")
+        for name in sorted(single | {topic for recipe in recipes for topic in recipe.topics()}):
+            settings = {"partitions": 1 if name in single else int(partitions), **KEEPING}
+            if replicas.isdecimal():
+                settings["replication"] = int(replicas)
+            yield DesiredState(Kind.TOPIC, name, self._cluster.address, settings, True, "")
+
+    def _settings(self, connector: ConnectorFields) -> Mapping[str, Any]:
+        """The configuration: that of its file, with the names of the pipeline in it."""
+        if self._config is None:
+            return {}
+        own = {
+            "topic.prefix": self._source.prefix,
+            "slot.name": self._name("slot.name", self._source.slot.name, True),
+            "publication.name": self._name("publication.name", self._source.publication.name, True),
+            "publication.autocreate.mode": "disabled",
+        }
+        for setting, value in own.items():
+            found = self._config.get(setting, value)
+            if found != value:
+                connector.node.fail(
+                    f"the connector's file has {setting}={found}, and the pipeline needs {value}: write that"
+                )
+        return {**self._config, **own}
+
+
+_NO_DATABASE = "it is made in the database of the source, and the file names none: write postgres: {conninfo: ...}"
+
+
+def _logs(capture: CaptureFields, cluster: KafkaCluster | None) -> Iterator[DesiredState]:
+    """The logs of a capture, and its remap."""
+    into: LogAddress = capture.arguments.into
+    remap: LogAddress | None = capture.arguments.remap
+    places = [into]
+    if remap is not None:
+        places = written_places(capture.arguments, capture_request(capture.arguments)) if into.is_topic else [into]
+        yield _place(capture, Kind.REMAP, remap, cluster, SUMMARIES)
+    for place in places:
+        yield _place(capture, Kind.TOPIC if place.is_topic else Kind.STATE_FOLDER, place, cluster, {})
+
+
+def _place(
+    capture: CaptureFields, kind: Kind, place: LogAddress, cluster: KafkaCluster | None, more: Mapping[str, str]
+) -> DesiredState:
+    owned = bool(capture.owned)
+    if not place.is_topic:
+        return DesiredState(kind, place.name, THIS_MACHINE, {}, owned, capture.name)
+    if cluster is None:
+        capture.node.fail("its logs are in Kafka, and the file names none: write kafka: {bootstrap: HOST:PORT}")
+    settings = {"partitions": 1, **KEEPING, **(more if owned else {})}
+    return DesiredState(kind, place.name, cluster.address, settings, owned, capture.name)
+
+
+def _target(
+    view: ViewFields, server: DatabaseServer | KafkaCluster | None, tables: list[Table] | None
+) -> Iterator[DesiredState]:
+    """The tables or topics that a view writes."""
+    if server is None or tables is None:
+        if view.owned is not None:
+            view.node.fail(
+                "'owned' goes with a view of a capture of this file, and with the drivers postgres and kafka: leave it "
+                "out, and the job makes what is missing"
+            )
+        return
+    for table in tables:
+        if isinstance(server, DatabaseServer):
+            yield _table(view, server, table, [one.name for one in tables])
+            continue
+        fields = dict(view.fields["target"].entries())
+        partitions = fields["partitions"].number(1) if "partitions" in fields else 1
+        name = f"{fields['prefix'].text() if 'prefix' in fields else ''}{table.name}"
+        settings = {"partitions": partitions, **KEEPING}
+        yield DesiredState(Kind.TOPIC, name, server.address, settings, bool(view.owned), view.name)
+
+
+def _table(view: ViewFields, server: DatabaseServer, table: Table, all_tables: list[str]) -> DesiredState:
+    settings = {
+        "columns": made_columns(table), "key": [field.name for field in table.key],
+        # With the last of them goes what the view has committed.
+        "materialization": view.name, "tables": sorted(all_tables),
+    }
+    return DesiredState(Kind.TARGET_TABLE, table.name, server.address, settings, bool(view.owned), view.name)

@@ -1,0 +1,177 @@
+"""The servers in which a pipeline has external state: their addresses, without any secret, and how they are reached."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cdcv2.control.entries import Kind
+from cdcv2.control.first_pipeline import connector_of
+from cdcv2.control.kinds.connectors import ConnectorKind
+from cdcv2.control.kinds.folders import StateFolderKind
+from cdcv2.control.kinds.postgres import PublicationKind, SlotKind, StagingKind, TargetTableKind
+from cdcv2.control.kinds.remaps import RemapKind
+from cdcv2.control.kinds.topics import TopicKind
+from cdcv2.control.materialization_file import target_cluster
+from cdcv2.control.pipeline_file import Pipeline, SourceFields, ViewFields
+from cdcv2.control.reconcile import ExternalKind
+from cdcv2.core.json_text import parse_json
+from cdcv2.errors import UsageError
+from cdcv2.store.connect_client import ConnectClient, without_secrets
+from cdcv2.store.file_system import text_of
+from cdcv2.store.kafka_client import Client
+from cdcv2.store.postgres_session import demand_readable
+
+#: How long, in seconds, an answer of a server is waited for. What gets none is looked at again later.
+PATIENCE = 10.0
+
+
+@dataclass(frozen=True)
+class DatabaseServer:
+    """A database of PostgreSQL: its address for people and for the catalogue; its name, where that is known."""
+
+    address: str
+    database: str | None
+    conninfo: str = field(repr=False)
+
+
+@dataclass(frozen=True)
+class KafkaCluster:
+    """A Kafka cluster: its address for people and for the catalogue."""
+
+    address: str
+    bootstrap: str | None
+    config: Path | None
+
+
+@dataclass(frozen=True)
+class PipelineServers:
+    """By name in the file: the databases of sources, the settings of connectors of ours, the targets of views."""
+
+    kafka: KafkaCluster | None
+    databases: Mapping[str, DatabaseServer]
+    connectors: Mapping[str, Mapping[str, str]]
+    targets: Mapping[str, DatabaseServer | KafkaCluster]
+    urls: tuple[str, ...]
+
+    def kinds(self) -> Mapping[Kind, ExternalKind]:
+        """How each kind is looked at and made there. Raises UsageError for what is no address."""
+        sources = {one.address: _patient(one.conninfo) for one in self.databases.values()}
+        stores = [one for one in self.targets.values() if isinstance(one, DatabaseServer)]
+        targets = {one.address: _patient(one.conninfo) for one in stores}
+        clusters = [one for one in (self.kafka, *self.targets.values()) if isinstance(one, KafkaCluster)]
+        topics = TopicKind({
+            one.address: Client(one.bootstrap, one.config, patience=PATIENCE) for one in clusters
+        })
+        folders = StateFolderKind()
+        return {
+            Kind.TOPIC: topics, Kind.REMAP: RemapKind(topics, folders), Kind.STATE_FOLDER: folders,
+            Kind.PUBLICATION: PublicationKind(sources), Kind.SLOT: SlotKind(sources),
+            Kind.TARGET_TABLE: TargetTableKind(targets), Kind.STAGING: StagingKind(targets),
+            Kind.CONNECTOR: ConnectorKind({url: ConnectClient(url, patience=PATIENCE) for url in self.urls}),
+        }  # fmt: skip
+
+
+def servers_of(pipeline: Pipeline) -> PipelineServers:
+    """The servers of a pipeline. Variables of the environment are needed for what is ours, and only for that.
+
+    Raises UsageError with the line, also for a connector whose file has a secret in clear text.
+    """
+    sources = pipeline.sources.values()
+    databases = {one.name: _source(one) for one in sources}
+    connectors = {
+        one.name: _connector(one) for one in sources if one.connector is not None and one.connector.owned
+    }
+    views = {view.name: _target(view) for view in pipeline.views.values()}
+    bootstrap, config = pipeline.kafka
+    return PipelineServers(
+        _kafka(bootstrap, config) if bootstrap or config else None,
+        {name: found for name, found in databases.items() if found is not None}, connectors,
+        {name: found for name, found in views.items() if found is not None},
+        tuple(sorted({url_of(one) for one in sources if one.connector is not None and one.connector.url})),
+    )
+
+
+def url_of(source: SourceFields) -> str:
+    """The address of Kafka Connect of a source that has one."""
+    url = None if source.connector is None else source.connector.url
+    return "" if url is None else url.rstrip("/")
+
+
+def _source(source: SourceFields) -> DatabaseServer | None:
+    owned = source.slot.owned or source.publication.owned
+    try:
+        conninfo = source.conninfo()
+        return None if conninfo is None else _database(conninfo)
+    except UsageError:
+        # What others own is not looked at where the environment lacks a variable: jobs on that do not wait for it.
+        if owned:
+            raise
+        return None
+
+
+def _target(view: ViewFields) -> DatabaseServer | KafkaCluster | None:
+    fields = dict(view.fields["target"].entries())
+    driver = fields["driver"].text() if "driver" in fields else ""
+    try:
+        if driver == "postgres":
+            return _database(fields["conninfo"].text() if "conninfo" in fields else "")
+        return _kafka(*target_cluster(view)) if driver == "kafka" else None
+    except UsageError:
+        if view.owned is not None:
+            raise
+        return None
+
+
+def _database(conninfo: str) -> DatabaseServer:
+    demand_readable(conninfo)
+    from psycopg.conninfo import conninfo_to_dict
+
+    given = conninfo_to_dict(conninfo)
+    service = given.get("service") or os.environ.get("PGSERVICE")
+    database = given.get("dbname") or os.environ.get("PGDATABASE")
+    if service and not given.get("host"):
+        named = f"service {service}"
+    else:
+        host = given.get("host") or given.get("hostaddr") or os.environ.get("PGHOST") or "localhost"
+        port = str(given.get("port") or os.environ.get("PGPORT") or 5432)
+        named = f"{host}{'' if port == '5432' else f':{port}'}"
+        database = database or given.get("user") or os.environ.get("PGUSER")
+    return DatabaseServer(f"PostgreSQL {named}/{database or ''}", None if database is None else str(database), conninfo)
+
+
+def _kafka(bootstrap: str | None, config: Path | None) -> KafkaCluster:
+    return KafkaCluster(f"Kafka {Client(bootstrap, config).bootstrap}", bootstrap, config)
+
+
+def _patient(conninfo: str) -> str:
+    from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+    given = conninfo_to_dict(conninfo)
+    return conninfo if "connect_timeout" in given else make_conninfo(conninfo, connect_timeout=int(PATIENCE))
+
+
+def _connector(source: SourceFields) -> Mapping[str, str]:
+    """The settings in the file of a connector of ours, without its name."""
+    connector = source.connector
+    if connector is None or connector.config is None:
+        raise UsageError(f"the source {source.name} has no file of settings for its connector")
+    path = connector.config
+
+    def read() -> dict[str, str]:
+        try:
+            plain = parse_json(text_of(path, str(path)))
+        except ValueError as cause:
+            raise UsageError(f"{path} is no JSON: {cause}") from None
+        config = connector_of(plain, str(path))
+        secret = sorted({*config} - {*without_secrets(config)})
+        if secret:
+            raise UsageError(
+                f"{path} has {', '.join(secret)} in clear text, and Kafka Connect shows it to everybody: write a "
+                "reference, as ${env:NAME} or ${file:PATH:KEY}"
+            )
+        return {name: value for name, value in config.items() if name != "name"}
+
+    return connector.node.made_by(read)

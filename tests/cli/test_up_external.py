@@ -1,0 +1,87 @@
+"""``cdcv2 up`` makes what the file owns before the job that needs it; ``cdcv2 down --remove-external`` removes it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cdcv2.cli.main import main
+from cdcv2.exits import Exit
+from tests.cli.conftest import Run
+
+pytest.importorskip("yaml")
+pytest.importorskip("confluent_kafka")
+
+#: A capture of a Kafka that is away: its job starts, and waits for that.
+FILE = """
+pipeline: shop
+kafka: {bootstrap: "127.0.0.1:1"}
+sources: {shop: {}}
+captures:
+  shop: {into: there/logs, owned: yes}
+"""
+ROW = '{"type": "record", "name": "orders", "fields": [{"name": "id", "type": "long"}]}'
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """The pipeline; the folder in which its logs will be is not there."""
+    (tmp_path / "rows").mkdir()
+    (tmp_path / "rows" / "public.orders.avsc").write_text(ROW, "utf-8")
+    path = tmp_path / "shop.yaml"
+    path.write_text(FILE, "utf-8")
+    return path
+
+
+def states(run: Run, file: Path) -> list[str]:
+    """Of its external state."""
+    return [one["state"] for one in json.loads(run("external", file, "--json", "--all").out)["entries"]]
+
+
+def test_a_job_starts_when_what_it_needs_is_there_and_all_of_it_is_removed_at_the_end(
+    run: Run, file: Path, tmp_path: Path
+) -> None:
+    """A time-out leaves the intent; a plain down removes nothing."""
+    logs, job = tmp_path / "there" / "logs", tmp_path / "shop.state" / "jobs" / "shop" / "run.json"
+    waits = run("up", file, "--once", "--timeout", "0")
+    assert (Exit.UNABLE, False, ["wanted"]) == (waits.code, job.exists(), states(run, file))
+    assert "cdcv2 up: shop: waits for state folder" in waits.err
+    shown = json.loads(run("status", file, "--json").out)["jobs"][0]
+    assert ("waiting", "it waits for state folder") == (shown["state"], shown["reason"][:25])
+
+    logs.parent.mkdir()
+    assert Exit.DONE == run("up", file, "--once", "--timeout", "60").code
+    try:
+        assert (True, ["in use"]) == (job.exists(), states(run, file))
+        assert "cdcv2: entry" in json.loads((logs / "_external.json").read_text("utf-8"))["mark"]
+    finally:
+        assert Exit.DONE == main(["down", str(file)])
+    assert (True, ["in use"]) == (logs.exists(), states(run, file))
+
+    removed = run("down", file, "--remove-external")
+    assert (Exit.DONE, False, ["gone"]) == (removed.code, logs.exists(), states(run, file)), removed.err
+
+
+def test_what_cannot_be_removed_is_named(run: Run, file: Path, tmp_path: Path) -> None:
+    """The intent is kept: the next down goes on with it."""
+    (tmp_path / "there").mkdir()
+    run("up", file, "--once", "--timeout", "60")
+    main(["down", str(file)])
+    (tmp_path / "there").rename(tmp_path / "elsewhere")
+    owed = run("down", file, "--remove-external", "--timeout", "0")
+
+    assert (Exit.UNABLE, ["unwanted"]) == (owed.code, states(run, file))
+    assert "run cdcv2 down --remove-external again" in owed.err and "there/logs" in owed.err
+    (tmp_path / "elsewhere").rename(tmp_path / "there")
+    assert Exit.DONE == run("down", file, "--remove-external").code
+    assert ["there"] == [one.name for one in tmp_path.iterdir() if one.name == "there"]
+    assert [] == list((tmp_path / "there").iterdir())
+
+
+@pytest.mark.parametrize("words", [["--timeout", "5"], ["--once", "--timeout", "-1"], ["--once", "--timeout", "nan"]])
+def test_a_time_out_that_means_nothing_is_refused(run: Run, file: Path, words: list[str]) -> None:
+    """Before anything is made."""
+    assert Exit.USAGE == run("up", file, *words).code
+    assert not (file.parent / "shop.state").exists()

@@ -1,0 +1,136 @@
+"""What jobs need is made beside them: a job starts when all of it is there, and what it needed is removed behind it."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from cdcv2.control.entries import CatalogueEntry, EntryState, Kind, Look, Reason
+from cdcv2.control.external_work import ExternalWork
+from cdcv2.control.intents import DesiredState
+from cdcv2.control.reconcile import Reconciliation
+from cdcv2.errors import FencedError
+from cdcv2.servers.processes import poll_until
+from tests.external_world import MemoryCatalogue, World, WorldKind
+
+SLOT = DesiredState(Kind.SLOT, "shop", "db", {"plugin": "pgoutput"}, True, "shop")
+TABLE = DesiredState(Kind.TARGET_TABLE, "orders", "copy", {}, True, "copy")
+THEIRS = DesiredState(Kind.CONNECTOR, "shop", "c", {}, False, "shop")
+
+
+class Setting:
+    """Servers, a catalogue, and the work on them."""
+
+    def __init__(self, *desired: DesiredState) -> None:
+        self.world, self.catalogue = World(), MemoryCatalogue()
+        self.work = self.controller(*desired)
+
+    def controller(self, *desired: DesiredState, at_work: tuple[str, ...] = ()) -> ExternalWork:
+        """Another owner, for a file with these needs."""
+        owner: Any = self.catalogue.taken()
+        control = Reconciliation(owner, self.world.kinds(), lambda: self.world.now)  # type: ignore[arg-type]
+        control.desire(desired, iter("abcdefgh").__next__ if not self.catalogue.kept else iter("ijklmnop").__next__)
+        return ExternalWork(control, ["shop", "copy"], owner.entries, at_work=at_work)
+
+    def turn(self, seconds: float = 70.0) -> None:
+        """A round, and a look at what became of it."""
+        self.world.now += seconds
+        self.work.turn()
+        self.work.look()
+
+    def entry(self, kind: Kind) -> CatalogueEntry:
+        """The last one of a kind."""
+        return [one for one in self.catalogue.kept.values() if one.kind is kind][-1]
+
+
+def test_a_job_waits_for_what_it_needs_and_not_for_what_another_needs() -> None:
+    """The text has the reason and since when; what others run is not waited for, and is shown."""
+    setting = Setting(SLOT, TABLE, THEIRS)
+    setting.world.server("db").hindered = Reason.UNREACHABLE
+    assert "slot shop (wanted)" == setting.work.waits("shop")
+    setting.turn()
+
+    assert "slot shop (unreachable since 1970-01-01 00:17:50 UTC: db is unreachable)" == setting.work.waits("shop")
+    assert setting.work.waits("copy") is None
+    assert EntryState.IN_USE is setting.entry(Kind.TARGET_TABLE).state
+    assert (False, [Kind.SLOT]) == (setting.work.is_done(), [one.kind for one in setting.work.left()])
+
+    setting.world.server("db").hindered = None
+    setting.turn()
+    assert (None, True) == (setting.work.waits("shop"), setting.work.is_done())
+    assert EntryState.IN_USE is setting.entry(Kind.SLOT).state
+    assert Reason.MISSING is setting.entry(Kind.CONNECTOR).debt.reason  # type: ignore[union-attr]
+
+
+def test_nothing_is_in_use_before_the_job_may_start() -> None:
+    """What is missing while it is in use is lost; before, it is made again."""
+    another = DesiredState(Kind.TOPIC, "t", "away", {}, True, "copy")
+    setting = Setting(TABLE, another)
+    setting.world.server("away").hindered = Reason.UNREACHABLE
+    setting.turn()
+
+    found = [setting.entry(kind).state for kind in (Kind.TARGET_TABLE, Kind.TOPIC)]
+    assert [EntryState.MADE, EntryState.WANTED] == found
+    assert setting.work.waits("copy")
+
+
+def test_what_a_job_needed_is_removed_when_that_job_has_ended() -> None:
+    """It was dropped from the file, and still runs: it would write into what is missing."""
+    setting = Setting(SLOT, TABLE)
+    setting.turn()
+    setting.work = setting.controller(SLOT, at_work=("copy",))
+    setting.turn()
+    assert EntryState.UNWANTED is setting.entry(Kind.TARGET_TABLE).state
+    assert (Kind.TARGET_TABLE, "orders") in setting.world.server("copy").objects
+    assert not setting.work.is_done()
+
+    setting.work.at_work = frozenset()
+    setting.turn()
+    assert (EntryState.GONE, True) == (setting.entry(Kind.TARGET_TABLE).state, setting.work.is_done())
+    assert not setting.world.server("copy").objects
+
+
+def test_a_server_that_is_away_is_asked_once_a_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of its entries would wait as long as the first."""
+    topics = [DesiredState(Kind.TOPIC, f"t{number}", "k", {}, True, "copy") for number in range(5)]
+    setting = Setting(*topics)
+    setting.world.server("k").hindered = Reason.UNREACHABLE
+    asked = []
+    look = WorldKind.look
+
+    def watched(self: WorldKind, entry: CatalogueEntry) -> Look:
+        asked.append(entry.name)
+        return look(self, entry)
+
+    monkeypatch.setattr(WorldKind, "look", watched)
+    setting.turn()
+
+    assert ["t0"] == asked
+    assert [Reason.UNREACHABLE] * 5 == [one.debt.reason for one in setting.catalogue.kept.values() if one.debt]
+
+
+def test_in_a_thread_it_works_until_it_is_taken_over_from() -> None:
+    """The thread that looks after the jobs learns of it, and ends."""
+    setting = Setting(SLOT)
+    with setting.work as work:
+        assert poll_until(lambda: setting.entry(Kind.SLOT).state is EntryState.IN_USE, 30)
+        work.look()
+        assert work.waits("shop") is None
+        setting.catalogue.taken()
+        # Something that would be written.
+        setting.world.server("db").objects.clear()
+
+        def fenced() -> bool:
+            try:
+                work.look()
+            except FencedError:
+                return True
+            setting.world.now += 60
+            return False
+
+        assert poll_until(fenced, 30)
+    with pytest.raises(FencedError):
+        work.look()
+    assert "external state" not in [one.name for one in threading.enumerate()]

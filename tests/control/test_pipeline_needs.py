@@ -1,0 +1,191 @@
+"""What a pipeline file needs in other systems: what it states, in the order in which it is made, and nothing secret."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdcv2.connectors.debezium.config import debezium_config
+from cdcv2.control.entries import CatalogueEntry, EntryState, Kind
+from cdcv2.control.intents import DesiredState, planned
+from cdcv2.control.pipeline_external import external_needs
+from cdcv2.control.pipeline_file import read_pipeline
+from cdcv2.control.pipeline_needs import PipelineNeeds
+from cdcv2.errors import UsageError
+
+pytest.importorskip("psycopg")
+pytest.importorskip("confluent_kafka")
+
+DATABASE, COPY, KAFKA, CONNECT = "PostgreSQL db/shop", "PostgreSQL copy:5433/copy", "Kafka k:9092", "http://c:8083"
+FILE = """
+pipeline: shop
+kafka: {bootstrap: "k:9092"}
+sources:
+  shop:
+    postgres: {conninfo: "host=db dbname=shop user=cdc password=${PGPASSWORD}"}
+    notifications: shop.notifications
+    connector: {url: "http://c:8083/", owned: yes, config: connector.json}
+captures:
+  shop: {into: "kafka:cdc.{table}", remap: "kafka:timeline", owned: yes}
+views:
+  copy:
+    owned: yes
+    bindings: [{log: public.orders, target: orders, key: [id]}]
+    target: {driver: postgres, conninfo: "host=copy port=5433 dbname=copy password=${COPY_PASSWORD}"}
+"""
+ROW = {"type": "record", "name": "orders", "fields": [
+    {"name": "id", "type": "long"},
+    {"name": "price", "type": ["null", {"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 2}]},
+]}  # fmt: skip
+Write = Callable[..., Path]
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
+    """Writes the file, with parts of it replaced, and the connector's settings beside it."""
+    monkeypatch.setenv("PGPASSWORD", "open-sesame")
+    monkeypatch.setenv("COPY_PASSWORD", "open-barley")
+    (tmp_path / "rows").mkdir()
+    (tmp_path / "rows" / "public.orders.avsc").write_text(json.dumps(ROW), "utf-8")
+
+    def written(*changes: tuple[str, str], **settings: str) -> Path:
+        config = debezium_config("shop", ["public.orders"], host="db", port=5432, database="shop", user="cdc",
+                                 publication="disabled", more=settings)  # fmt: skip
+        (tmp_path / "connector.json").write_text(json.dumps({"name": "shop", "config": config}), "utf-8")
+        text = FILE
+        for old, new in changes:
+            assert old in text
+            text = text.replace(old, new)
+        path = tmp_path / "shop.yaml"
+        path.write_text(text, "utf-8")
+        return path
+
+    return written
+
+
+def needs(path: Path) -> PipelineNeeds:
+    """What the file needs."""
+    return external_needs(read_pipeline(str(path))).needs
+
+
+def keys(found: list[DesiredState], **has: object) -> set[tuple[Kind, str, str]]:
+    """Those with these attributes, by kind, address and name."""
+    return {one.key for one in found if all(getattr(one, name) == value for name, value in has.items())}
+
+
+ALL = {
+    (Kind.PUBLICATION, DATABASE, "shop"), (Kind.SLOT, DATABASE, "shop"), (Kind.CONNECTOR, CONNECT, "shop"),
+    *((Kind.TOPIC, KAFKA, name) for name in (
+        "shop.transaction", "shop.notifications", "shop.public.orders", "__debezium-heartbeat.shop",
+        "cdc.public.orders", "cdc._temp.shop",
+    )),
+    (Kind.REMAP, KAFKA, "timeline"), (Kind.TARGET_TABLE, COPY, "orders"),
+}  # fmt: skip
+
+
+def test_what_is_owned_is_needed_by_its_job_and_has_no_secret(write: Write) -> None:
+    """The connector after publication and topics; its slot is made by itself; it makes no publication."""
+    found = needs(write()).stated
+    by_key = {one.key: one for one in found}
+    connector, slot = by_key[Kind.CONNECTOR, CONNECT, "shop"], by_key[Kind.SLOT, DATABASE, "shop"]
+
+    assert ALL == keys(found, owned=True) == keys(found)
+    assert ALL - {(Kind.TARGET_TABLE, COPY, "orders")} == keys(found, user="shop")
+    assert (connector.key, {"plugin": "pgoutput", "database": "shop"}) == (slot.maker, slot.settings)
+    assert {one for one in ALL if one[2].startswith(("shop", "__"))} - {connector.key} == set(connector.needs)
+    assert ("disabled", "shop", "shop") == tuple(
+        connector.settings[name] for name in ("publication.autocreate.mode", "slot.name", "publication.name")
+    )
+    assert {"tables": ["public.orders"]} == by_key[Kind.PUBLICATION, DATABASE, "shop"].settings
+    assert [["id", "bigint", False], ["price", "numeric(10,2)", True]] == (
+        by_key[Kind.TARGET_TABLE, COPY, "orders"].settings["columns"]
+    )
+    assert "open-" not in repr(found)
+    assert "open-" not in repr(external_needs(read_pipeline(str(write()))))
+
+
+def test_what_others_own_is_looked_at_and_what_has_no_owner_is_left_to_the_job(write: Write) -> None:
+    """The default: connector, slot and publication are of others, and the job makes its logs and tables itself."""
+    path = write((", owned: yes, config: connector.json", ""), (", owned: yes}", "}"), ("    owned: yes\n", ""))
+    found = needs(path)
+    # Names that only the connector knows are looked at nowhere.
+    assert {(Kind.CONNECTOR, CONNECT, "shop")} == keys(found.stated)
+    assert [False] == [one.owned for one in found.stated]
+    assert {one for one in ALL if one[0] in (Kind.REMAP, Kind.TARGET_TABLE) or one[2].startswith("cdc")} == keys(
+        found.left, owned=False
+    )
+
+    path.write_text(path.read_text("utf-8").replace("connector:", "slot: {name: other}\n    connector:"), "utf-8")
+    assert (Kind.SLOT, DATABASE, "other") in keys(needs(path).stated, owned=False, maker=None)
+
+
+def test_without_a_variable_what_is_others_is_not_looked_at(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A view is kept where the source's password is not known; what is ours needs it."""
+    monkeypatch.delenv("PGPASSWORD")
+    theirs = write((", owned: yes, config: connector.json", ""), ("connector:", "slot: {name: shop}\n    connector:"))
+    assert (Kind.SLOT, DATABASE, "shop") not in keys(needs(theirs).stated)
+    with pytest.raises(UsageError, match="line 6: the environment has no PGPASSWORD"):
+        needs(write())
+
+
+def test_a_word_that_is_deleted_removes_nothing(write: Write) -> None:
+    """Only a capture or a view that is dropped does: what we made stays, and is not ours from then on."""
+    entries: dict[str, CatalogueEntry] = {}
+
+    def plan(found: PipelineNeeds) -> dict[str, EntryState]:
+        drawn = (f"n{number}" for number in range(len(entries), 99))
+        changed = planned(entries.values(), found.desired(entries.values()), 5.0, lambda: next(drawn))
+        entries.update({one.nonce: one for one in changed})
+        return {one.name: one.state for one in entries.values() if one.kind in (Kind.TARGET_TABLE, Kind.REMAP)}
+
+    assert {"orders": EntryState.WANTED, "timeline": EntryState.WANTED} == plan(needs(write()))
+    entries.update({name: replace(one, state=EntryState.IN_USE) for name, one in entries.items()})
+    assert {EntryState.IN_USE} == set(plan(needs(write(("    owned: yes\n", "")))).values())
+    assert [False] == [one.owned for one in entries.values() if one.kind is Kind.TARGET_TABLE]
+
+    view = FILE[FILE.index("views:"):]
+    assert {"orders": EntryState.UNWANTED, "timeline": EntryState.IN_USE} == plan(needs(write((view, ""))))
+
+
+def test_a_slot_without_a_snapshot_is_made_beforehand(write: Write) -> None:
+    """There is no seam: so it may be there first, ours or of others."""
+    found = needs(write(**{"snapshot.mode": "no_data"})).stated
+    assert [None] == [one.maker for one in found if one.kind is Kind.SLOT]
+
+
+def test_several_views_of_a_database_share_nothing_and_kafka_targets_are_topics(write: Write) -> None:
+    """A topic per table, with its prefix."""
+    old = '{driver: postgres, conninfo: "host=copy port=5433 dbname=copy password=${COPY_PASSWORD}"}'
+    target = "{driver: kafka, prefix: out., partitions: 3}\n    recovery_log: recovery"
+    found = needs(write((old, target), ("key: [id]}", "key: [id], delta: true}"))).stated
+    topic = next(one for one in found if one.name == "out.orders")
+    assert (Kind.TOPIC, KAFKA, 3, "copy") == (topic.kind, topic.address, topic.settings["partitions"], topic.user)
+
+
+REFUSED: list[tuple[list[tuple[str, str]], Mapping[str, Any], str]] = [
+    ([("    postgres: ", "    # ")], {}, "line 7: it is made in the database of the source"),
+    ([("connector:", "slot: {owned: no}\n    connector:")], {}, "line 8: a connector makes the slot of its first snap"),
+    ([(", owned: yes, config: connector.json", ""), ("connector:", "slot: {owned: yes}\n    connector:")], {},
+     "line 8: a connector makes the slot of its first snapshot itself"),
+    ([], {"database.password": "hidden"}, "line 8: .*connector.json has database.password in clear text"),
+    ([], {"slot.name": "x", "topic.prefix": "other"}, "line 8: .*has topic.prefix=other, and the pipeline needs shop"),
+    ([], {"publication.autocreate.mode": "filtered"}, "autocreate.mode=filtered, and the pipeline needs disabled"),
+    ([("{driver: postgres", "{driver: lake, folder: lake} #")], {}, "line 13: 'owned' goes with a view of a capture"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("changes", "settings", "text"), REFUSED, ids=[one[2][:30] for one in REFUSED])
+def test_what_cannot_be_owned_so_is_refused_with_its_line(
+    write: Write, changes: list[tuple[str, str]], settings: Mapping[str, str], text: str
+) -> None:
+    """Before anything is made; and no secret is shown."""
+    if "lake" in str(changes):
+        changes = [*changes, ("views:\n  copy:\n", "views:\n  copy:\n    recovery_log: recovery\n")]
+    with pytest.raises(UsageError, match=text) as refused:
+        needs(write(*changes, **settings))
+    assert "hidden" not in str(refused.value)
