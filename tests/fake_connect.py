@@ -37,6 +37,8 @@ class FakeConnect:
                 return 409, {"error_code": 409, "message": f"Connector {body['name']} already exists"}
             self.configs[body["name"]] = body["config"]
             return 201, body
+        if path == "/connector-plugins":
+            return 200, [{"class": "io.debezium.connector.postgresql.PostgresConnector", "version": "3.7.0.Final"}]
         _, _, name, *rest = path.split("/")
         if method == "PUT" and rest == ["config"]:
             self.configs[name] = body

@@ -21,8 +21,7 @@ import json
 import re
 from contextlib import closing
 from pathlib import Path
-from urllib.error import URLError
-from urllib.request import urlopen
+from urllib.parse import unquote
 
 from cdcv2.cli.console import ResultOutput, remark
 from cdcv2.cli.options.capture import listed
@@ -33,8 +32,9 @@ from cdcv2.control.first_pipeline import (
     CONNECTOR_FILE, PIPELINE_FILE, DatabaseAddress, FirstPipeline, connector_of, source_tables,
 )
 from cdcv2.core.json_text import parse_json
-from cdcv2.errors import OutputError, UnavailableError, UsageError
+from cdcv2.errors import OutputError, UsageError
 from cdcv2.exits import Exit
+from cdcv2.store.connect_client import ConnectClient
 from cdcv2.store.file_system import text_of
 
 EXAMPLES = (
@@ -104,19 +104,14 @@ def _draft(args: argparse.Namespace) -> FirstPipeline:
 
 
 def _connector(where: str) -> dict[str, str]:
-    if not where.startswith(("http://", "https://")):
-        text = text_of(where, where)
-    else:
-        try:
-            with urlopen(where, timeout=30) as answer:
-                text = answer.read().decode("utf-8")
-        except (URLError, OSError, ValueError) as cause:
-            raise UnavailableError(
-                f"Kafka Connect does not show the connector at {where} ({cause}): is the address that of "
-                "http://HOST:8083/connectors/NAME?"
-            ) from None
+    if where.startswith(("http://", "https://")):
+        url, _, name = where.partition("/connectors/")
+        config = ConnectClient(url).config(unquote(name.rstrip("/"))) if name else None
+        if config is None:
+            raise UsageError(f"there is no connector at {where}: write http://HOST:8083/connectors/NAME")
+        return connector_of(config, where)
     try:
-        return connector_of(parse_json(text), where)
+        return connector_of(parse_json(text_of(where, where)), where)
     except json.JSONDecodeError as cause:
         raise UsageError(f"{where} is no JSON: {cause}") from None
 

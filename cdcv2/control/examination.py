@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from typing import Any
 
 from cdcv2.capture.connector import FROM_STATE, DatabaseConnector
 from cdcv2.control.connector_findings import connector_findings, state_findings, topics_findings, version_finding
@@ -16,9 +12,9 @@ from cdcv2.control.findings import Finding, Health, guarded, judged
 from cdcv2.control.pipeline_check import check_view_of, recipes_of, row_types
 from cdcv2.control.pipeline_file import CaptureFields, Pipeline, SourceFields, ViewFields
 from cdcv2.control.source_findings import source_findings
-from cdcv2.errors import UnavailableError
 from cdcv2.logs.kafka_topics import describe
 from cdcv2.rows.row_type import RowType
+from cdcv2.store.connect_client import ConnectClient
 from cdcv2.store.kafka_client import Client
 from cdcv2.store.postgres_session import connect
 
@@ -100,35 +96,19 @@ def _connector(
         yield Finding(part, "the file does not name it", Health.NOT_CHECKED,
                       'connector: {name: ..., url: "http://CONNECT:8083"}')  # fmt: skip
         return
-    url = connector.url.rstrip("/")
-    plugins = _json(f"{url}/connector-plugins")
-    yield version_finding(part, plugins or [])
-    config = _json(f"{url}/connectors/{connector.name}/config")
+    worker = ConnectClient(connector.url, patience=_PATIENCE)
+    yield version_finding(part, worker.plugins())
+    config = worker.config(connector.name)
     if config is None:
         yield Finding(part, f"Connect has no connector {connector.name}", Health.WRONG,
                       f"curl -X PUT -H 'Content-Type: application/json' -d @connector.json "
-                      f"{url}/connectors/{connector.name}/config")  # fmt: skip
+                      f"{worker.url}/connectors/{connector.name}/config")  # fmt: skip
         return
     recipe = next((one for found in recipes.values() for one in found if one.prefix == source.prefix), None)
     yield from connector_findings(
         part, config, recipe, slot=source.slot.name, publication=source.publication.name
     )
-    yield from state_findings(part, _json(f"{url}/connectors/{connector.name}/status") or {})
-
-
-def _json(url: str) -> Any:
-    """What Connect answers; None: it has no such thing. Raises UnavailableError."""
-    try:
-        with urllib.request.urlopen(url, timeout=_PATIENCE) as answer:
-            return json.load(answer)
-    except urllib.error.HTTPError as cause:
-        if cause.code == 404:
-            return None
-        raise UnavailableError(f"Kafka Connect answers {cause.code} to {url}: see its log") from None
-    except (OSError, ValueError) as cause:
-        raise UnavailableError(
-            f"Kafka Connect does not answer at {url} ({cause}): is it there, and is url: right?"
-        ) from None
+    yield from state_findings(part, worker.status(connector.name) or {})
 
 
 def _topics(pipeline: Pipeline, capture: CaptureFields, recipes: list[DatabaseConnector]) -> Iterator[Finding]:

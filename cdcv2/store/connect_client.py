@@ -52,6 +52,11 @@ class ConnectClient:
         found: dict[str, Any] | None = self._ask("GET", f"/connectors/{quote(name, safe='')}/status", missing=None)
         return found
 
+    def plugins(self) -> list[dict[str, Any]]:
+        """The connectors that it can run, each with ``class`` and ``version``."""
+        found: list[dict[str, Any]] = self._ask("GET", "/connector-plugins")
+        return found
+
     def create(self, name: str, config: Mapping[str, str]) -> bool:
         """Make a connector; False: there is one of that name, and nothing was changed. Raises as :meth:`alter`."""
         body = {"name": name, "config": {**config, "name": name}}

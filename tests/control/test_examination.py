@@ -18,6 +18,7 @@ from cdcv2.errors import UnavailableError
 from cdcv2.logs.kafka_topics import Topic
 from cdcv2.servers.postgres import Postgres
 from tests.cli.conftest import PRICES, Run, run  # noqa: F401 - a fixture
+from tests.fake_connect import fake_connect
 
 pytest.importorskip("yaml")
 
@@ -133,13 +134,34 @@ kafka: {{bootstrap: "127.0.0.1:1"}}
 sources:
   shop:
     postgres: {{conninfo: "{conninfo}"}}
-    connector: {{url: "http://127.0.0.1:1"}}
+    connector: {{url: "{url}"}}
 captures: {{shop: {{}}}}
 views:
   copy:
     bindings: [{{log: public.orders, target: orders, key: [id]}}]
     target: {{driver: postgres, conninfo: "{conninfo}"}}
 """
+
+
+def test_a_connector_is_examined_where_connect_has_it(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch  # noqa: F811
+) -> None:
+    """Its version, its settings and its state; and one that is not there is named, with the line that makes it."""
+    monkeypatch.setattr("cdcv2.control.examination._PATIENCE", 0.5)
+    path = tmp_path / "shop.yaml"
+    with fake_connect() as worker:
+        path.write_text(PIPELINE.format(conninfo="host=127.0.0.1 port=1", url=f"{worker.url}/"), "utf-8")
+        missing = run("doctor", path, "--json")
+        worker.configs["shop"] = {**CONFIG, "snapshot.mode": "always"}
+        found = run("doctor", path, "--json")
+
+    def of_connector(shown: str) -> list[tuple[str, str]]:
+        every = [one for one in json.loads(shown)["findings"] if one["part"] == "connector of shop"]
+        return [(one["text"], one["remedy"]) for one in every if one["health"] == "wrong"]
+
+    ((text, remedy),) = of_connector(missing.out)
+    assert ("Connect has no connector shop", True) == (text, remedy.endswith(f" {worker.url}/connectors/shop/config"))
+    assert ["its snapshot is taken once", "it has 0 tasks"] == [text for text, _ in of_connector(found.out)]
 
 
 @pytest.mark.integration
@@ -156,7 +178,7 @@ def test_a_server_is_looked_at_and_mended_by_the_remedies(
         password = server.password
         conninfo += f" password={password}"
         path = tmp_path / "shop.yaml"
-        path.write_text(PIPELINE.format(conninfo=conninfo), "utf-8")
+        path.write_text(PIPELINE.format(conninfo=conninfo, url="http://127.0.0.1:1"), "utf-8")
         (tmp_path / "rows" / "public.orders.avsc").write_text(json.dumps(PRICES.schema), "utf-8")
         before = run("doctor", path, "--json")
         found = [one for one in json.loads(before.out)["findings"] if one["part"] == "source shop"]
@@ -173,5 +195,5 @@ def test_a_server_is_looked_at_and_mended_by_the_remedies(
     assert 4 == before.code
     assert ["public.orders: before-images by the key id", "there is no publication shop"] == wrong(found)
     assert [] == wrong(after)
-    assert "Kafka Connect does not answer" in shown.out and "may make tables" in shown.out
+    assert "does not answer" in shown.out and "Kafka Connect at" in shown.out and "may make tables" in shown.out
     assert password not in before.out + before.err + shown.out + shown.err
