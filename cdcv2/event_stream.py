@@ -146,25 +146,35 @@ def parse_event(line: str | bytes, position: object = None) -> dict[str, Any]:
     return plain
 
 
-def read_events(path: str | Path) -> list[dict[str, Any]]:
+def read_events(path: str | Path, *, begins: int = 0, most: int | None = None) -> list[dict[str, Any]]:
     """The events in a file, in their order; a line that a kill has broken off is passed over.
 
-    Such a line is the last one, or stands before the start of a run. Raises DecodeError for any other that is none,
-    MissingLogError without the file, and UnavailableError where it cannot be read.
+    ``begins``: only those that stand from this byte on, where a line begins; ``most``: only those of which all is in so
+    many bytes at the end. A line that is broken off is the last one, or stands before the start of a run. Raises
+    DecodeError for any other that is none, MissingLogError without the file, and UnavailableError where it cannot be
+    read.
     """
     try:
-        raw = Path(path).read_bytes()
+        with open(path, "rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            at = begins if most is None else max(begins, size - most)
+            file.seek(at)
+            raw = file.read()
     except FileNotFoundError:
         raise MissingLogError(f"there is no file {path}: no job was started with it, or its name is wrong") from None
     except OSError as error:
         raise UnavailableError(f"{path} cannot be read: {error.strerror}") from error
+    if at > begins:
+        # The rest of a line that begins before.
+        raw = raw.partition(b"\n")[2]
+    where = path if at == 0 else f"{path}, behind byte {at}"
     found: list[dict[str, Any]] = []
     torn: DecodeError | None = None
     for number, line in enumerate(raw.split(b"\n"), start=1):
         if not line:
             continue
         try:
-            event = parse_event(line, f"{path}, line {number}")
+            event = parse_event(line, f"{where}, line {number}")
         except DecodeError as error:
             if torn is not None:
                 raise torn from None

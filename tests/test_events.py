@@ -290,6 +290,20 @@ def test_what_cannot_be_written_or_read_is_refused_at_the_start(tmp_path: Path) 
     os.close(reading), os.close(writing)
 
 
+def test_the_end_of_a_file_has_its_last_events(tmp_path: Path) -> None:
+    """Those that stand from a byte on, and of these as many as are whole in so many bytes at the end."""
+    path = tmp_path / "events"
+    lines = [json.dumps({"version": 1, "event": "progress", "frontier": [at]}) + "\n" for at in range(9)]
+    path.write_text("".join(lines), "utf-8")
+
+    for begins in range(9):
+        for most in range(sum(map(len, lines)) + 2):
+            expected = [at for at in range(begins, 9) if begins == at and most >= sum(map(len, lines[at:]))
+                        or most > sum(map(len, lines[at:]))]  # fmt: skip
+            found = read_events(path, begins=sum(map(len, lines[:begins])), most=most)
+            assert expected == [event["frontier"][0] for event in found], (begins, most)
+
+
 def test_a_reader_that_went_away_ends_nothing() -> None:
     """The job is worth more than who watches it."""
     reading, writing = os.pipe()

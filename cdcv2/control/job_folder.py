@@ -26,7 +26,8 @@ from typing import Any
 
 from cdcv2.control.kept_value import keep, kept
 from cdcv2.control.supervision import JobEnd, JobSight
-from cdcv2.errors import OutputError
+from cdcv2.errors import MissingLogError, OutputError
+from cdcv2.event_stream import read_events
 from cdcv2.failpoints import declare, reach
 from cdcv2.retries import Retry
 
@@ -111,8 +112,7 @@ class JobFolder:
         alive, last_run = self.alive(), kept(self._run)
         if last_run is None:
             return JobSight(alive)
-        last = list(_last_lines(self.events, 0))
-        own = list(_last_lines(self.events, last_run["events_from"]))
+        last, own = self._last_events(), self._last_events(last_run["events_from"])
         end = next((event for event in reversed(own) if event.get("event") == "end"), None)
         frontier = next((event["frontier"] for event in reversed(last) if event.get("frontier") is not None), None)
         progress = None if frontier is None else json.dumps(frontier)
@@ -120,15 +120,24 @@ class JobFolder:
         return JobSight(alive, last_run["run"], last_run["command"], reported, progress)
 
     def last_progress(self) -> dict[str, Any] | None:
-        """The newest event that states how far the job is; None: there is none."""
-        events = reversed(list(_last_lines(self.events, 0)))
-        return next((event for event in events if event.get("event") in ("progress", "end")), None)
+        """The newest event that states how far the job is; None: there is none. Raises as :meth:`sight`."""
+        return next((event for event in reversed(self._last_events()) if event["event"] != "start"), None)
+
+    def _last_events(self, begins: int = 0) -> list[dict[str, Any]]:
+        """The last ones that stand from a byte on; none where there is no file yet."""
+        try:
+            return read_events(self.events, begins=begins, most=TAIL)
+        except MissingLogError:
+            return []
 
     def moved_at(self) -> float | None:
-        """When its frontier moved last, in seconds since 1970, as far back as its newest events go; None: not known."""
+        """When its frontier moved last, in seconds since 1970, as far back as its newest events go; None: not known.
+
+        Raises as :meth:`sight`.
+        """
         moved: float | None = None
         frontier: Any = None
-        for event in reversed(list(_last_lines(self.events, 0))):
+        for event in reversed(self._last_events()):
             if event.get("frontier") is None:
                 continue
             if moved is not None and event["frontier"] != frontier:
@@ -183,25 +192,6 @@ class JobFolder:
         finally:
             # What was started has the same open file, and with it the lock; if nothing was, the lock is free.
             os.close(opened)
-
-
-def _last_lines(path: Path, begins: int) -> Iterator[dict[str, Any]]:
-    """The last events of the file from a byte on, without a line that is torn or not whole yet."""
-    try:
-        with open(path, "rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            at = max(begins, size - TAIL)
-            file.seek(at)
-            data = file.read()
-    except FileNotFoundError:
-        return
-    lines = data.split(b"\n")
-    # Behind the last line break is a line that is not whole; before the first may be the rest of one.
-    for line in lines[1 if at > begins else 0 : -1]:
-        with suppress(ValueError):
-            event = json.loads(line)
-            if isinstance(event, dict):
-                yield event
 
 
 def _end(event: Mapping[str, Any]) -> JobEnd:

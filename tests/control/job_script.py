@@ -17,7 +17,7 @@ def main(path: str, number: int) -> None:
     with open(path, "a", encoding="utf-8") as file:
 
         def write(**event: object) -> None:
-            print(json.dumps(event), file=file, flush=True)
+            print(json.dumps({"version": 1, **event}), file=file, flush=True)
 
         ended = threading.Event()
         signal.signal(signal.SIGTERM, lambda *_: ended.set())

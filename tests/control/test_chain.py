@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -160,8 +161,8 @@ def test_when_a_job_moved_last_is_in_its_events(tmp_path: Path) -> None:
     """Its frontier stands since the first event that has it."""
     folder = JobFolder(tmp_path)
     assert folder.moved_at() is None
-    folder.events.write_text(
-        '{"at": 1, "frontier": [5]}\n{"at": 2, "frontier": [7]}\n{"at": 3}\n{"at": 4, "frontier": [7]}\n', "utf-8"
-    )
+    frontiers: list[dict[str, object]] = [{"frontier": [5]}, {"frontier": [7]}, {}, {"frontier": [7]}]
+    events = [{"version": 1, "event": "progress", "at": at, **more} for at, more in enumerate(frontiers, start=1)]
+    folder.events.write_text("".join(f"{json.dumps(event)}\n" for event in events), "utf-8")
 
     assert folder.moved_at() == 2

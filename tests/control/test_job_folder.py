@@ -135,7 +135,7 @@ def test_long_files_are_put_aside_before_a_run(job: JobFolder) -> None:
     """Events and output of a year do not fill the disk: those of the run before are kept, no more."""
     job.path.mkdir()
     job.output.write_bytes(b"x" * (LONG + 1))
-    job.events.write_bytes((json.dumps({"event": "progress", "frontier": [3]}).encode() + b"\n") * 2)
+    job.events.write_bytes((json.dumps({"version": 1, "event": "progress", "frontier": [3]}).encode() + b"\n") * 2)
     job.start(argv(job), 1, "c")
 
     assert (job.path / "output.before.log").stat().st_size == LONG + 1
@@ -146,7 +146,8 @@ def test_a_torn_line_is_no_event_and_a_damaged_file_is_refused(job: JobFolder) -
     """A kill may tear the last line. The file of the run is replaced whole: damage there is damage."""
     job.path.mkdir()
     lines = [{"event": "progress", "frontier": [3]}, {"event": "end", "exit": 4, "retry": "later"}]
-    job.events.write_text("\n".join(json.dumps(line) for line in lines) + '\n{"event": "end", "ex', "utf-8")
+    whole = "\n".join(json.dumps({"version": 1, **line}) for line in lines)
+    job.events.write_text(whole + '\n{"event": "end", "ex', "utf-8")
     (job.path / "run.json").write_text(json.dumps({"version": 1, "run": 1, "command": "c", "events_from": 0}), "utf-8")
     sight = job.sight()
     (job.path / "run.json").write_text("{", "utf-8")
@@ -155,6 +156,17 @@ def test_a_torn_line_is_no_event_and_a_damaged_file_is_refused(job: JobFolder) -
     assert (sight.end, sight.progress) == (JobEnd(4, Retry.NEVER), "[3]")
     with pytest.raises(MalformedError, match="run.json cannot be read"):
         job.sight()
+
+
+def test_events_of_a_later_release_are_refused(job: JobFolder) -> None:
+    """What they mean is not known: nothing is decided on them."""
+    job.path.mkdir()
+    job.events.write_text(json.dumps({"version": 2, "event": "end", "exit": 0}) + "\n", "utf-8")
+    (job.path / "run.json").write_text(json.dumps({"version": 1, "run": 1, "command": "c", "events_from": 0}), "utf-8")
+
+    for look in (job.sight, job.last_progress):
+        with pytest.raises(MalformedError, match=r"events.jsonl, line 1: its version is 2.* or a newer one"):
+            look()
 
 
 def test_a_program_that_is_not_there_is_an_error_with_its_name(job: JobFolder) -> None:

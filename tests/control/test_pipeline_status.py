@@ -226,7 +226,7 @@ def test_a_target_that_is_further_than_its_job_stated_has_a_clock_all_the_same(
     """Its last commit is not older than the one that the job stated: without topics, that bounds it."""
     folder = shop.state / "jobs" / "copy"
     folder.mkdir(parents=True)
-    event = {"event": "progress", "at": 99.0, "frontier": [401], "committed_at": 95.0, "rows_held": 3}
+    event = {"version": 1, "event": "progress", "at": 99.0, "frontier": [401], "committed_at": 95.0, "rows_held": 3}
     (folder / "events.jsonl").write_text(json.dumps(event) + "\n", "utf-8")
     away = Reply(error="it does not answer")
     answering(monkeypatch, WELL, Reply([501]), lambda frontiers: away)
