@@ -78,9 +78,9 @@ class Database:
         self._recipe, self._ordering = recipe, ordering
         self._tables, (self._log, self._temp) = tables, temp
         # Of a log that is stated from the least time on, nothing can be left out.
-        starts, known = tables.starts(), tables.log_frontiers()
+        starts, known = tables.log_starts.begin, tables.log_frontiers()
         fixed = {table for table, start in starts.items() if not start and known[table]}
-        may = frozenset(recipe.tables) - fixed if tables.describing else frozenset[str]()
+        may = frozenset(recipe.tables) - fixed if tables.log_starts.describing else frozenset[str]()
         self._names = {table: (names or {}).get(table, table) for table in recipe.tables}
         self._rows = rows or OpenRecordCodec(
             recipe.tables, {table: PartialChangeCodec(row_type) for table, row_type in recipe.tables.items()}
@@ -118,20 +118,21 @@ class Database:
         return Transactions(
             self._recipe.tables, ordering=self._ordering, snapshot=self._recipe.snapshot == "initial", temp=temp,
             frontier=frontier, state=self._state(frontier) if self._recipe.before == FROM_STATE else None,
-            recalled=recalled, uncovered=self._uncovered(frontier), partial=self._tables.partial,
+            recalled=recalled, uncovered=self._uncovered(frontier), partial=self._tables.log_starts.partial,
             had=shows_rows_before if judged else None, counted=RowCounts(self._tables.rows()) if counts else None,
         )
 
     def _uncovered(self, frontier: Antichain) -> set[str]:
         """The tables that are not covered where it goes on; others may have found where they begin, beyond that."""
-        later = {table for table, start in self._tables.starts().items() if start and frontier.less_equal(start)}
-        return {*self._tables.uncovered, *later}
+        starts = self._tables.log_starts
+        later = {table for table, start in starts.begin.items() if start and frontier.less_equal(start)}
+        return {*starts.uncovered, *later}
 
     def _state(self, frontier: Antichain) -> Contents:
         """The content of the tables where the capture resumes: what the logs state before that time."""
         known = {table: min(at, check_int(frontier.elements[0])) for table, at in self._tables.log_frontiers().items()}
         known |= dict.fromkeys(self._uncovered(frontier), 0)
-        return Contents.of(self._recipe.tables, self._tables.logs, known, starts=self._tables.starts())
+        return Contents.of(self._recipe.tables, self._tables.logs, known, starts=self._tables.log_starts.begin)
 
     @property
     def topics(self) -> frozenset[str]:

@@ -23,27 +23,6 @@ LOGGER = logging.getLogger(__name__)
 COVERED = failpoints.declare("coverage.start-durable", "where the logs of tables that are covered now begin is durable")
 
 
-class CoveringLogs:
-    """Logs of tables of which some may not be covered, as their :class:`LogStarts` (``_starts``) state."""
-
-    _starts: LogStarts
-
-    @property
-    def uncovered(self) -> frozenset[str]:
-        """The tables of which nothing is stated, as the connector does not cover them."""
-        return self._starts.uncovered
-
-    @property
-    def partial(self) -> frozenset[str]:
-        """Those of them of which there are records, as their logs state, and rows that are in no record."""
-        return self._starts.partial
-
-    @property
-    def describing(self) -> bool:
-        """Whether each log can state that its table is not covered."""
-        return self._starts.describing
-
-
 class LogStarts:
     """Where the logs of tables begin, as they state it. ``logs`` has the log of each table.
 

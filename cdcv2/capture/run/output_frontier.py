@@ -28,7 +28,7 @@ def output_known(
     begins = upper
     if temp is not None and any(at < upper for at in known.values()):
         begins = _output_begins(temp.log, upper, snapshot=snapshot)
-    return {table: max(at, begins) for table, at in known.items()} | tables.waiting()
+    return {table: max(at, begins) for table, at in known.items()} | tables.log_starts.waiting
 
 
 def _output_begins(temp: Log, upper: int, *, snapshot: bool) -> int:

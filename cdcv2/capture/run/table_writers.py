@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from cdcv2.capture.engine import LogsState
 from cdcv2.capture.release_order import Advance, WriterLogs
 from cdcv2.capture.memory import FORGET
-from cdcv2.capture.run.log_starts import CoveringLogs, LogStarts
+from cdcv2.capture.run.log_starts import LogStarts
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Time
 from cdcv2.errors import ForeignStateError, MalformedError, UsageError
@@ -34,25 +34,11 @@ class Tables(Protocol):
         """Those of the tables that are covered, if they are written here."""
 
     @property
-    def uncovered(self) -> frozenset[str]:
-        """See :class:`TableWriters`, as for all that follow."""
-
-    @property
-    def partial(self) -> frozenset[str]:
-        """Those of them that have rows which are in no record."""
-
-    @property
-    def describing(self) -> bool:
-        """Whether each log can state that its table is not covered."""
+    def log_starts(self) -> LogStarts:
+        """Which of them are of tables that are covered, and where they begin."""
 
     def log_frontiers(self) -> dict[str, int]:
         """Up to where the logs are stated."""
-
-    def starts(self) -> dict[str, int]:
-        """Where the logs begin."""
-
-    def waiting(self) -> dict[str, int]:
-        """Where the logs begin of which nothing else is stated."""
 
     def spans(self) -> dict[str, tuple[Time, Time] | None]:
         """When the logs have updates."""
@@ -70,7 +56,7 @@ class Tables(Protocol):
         """Release the logs."""
 
 
-class TableWriters(CoveringLogs):
+class TableWriters:
     """Writes the logs of tables, by their names. ``kept`` is what :meth:`export` gave; tables of which it has nothing
     are read from their start.
 
@@ -86,10 +72,11 @@ class TableWriters(CoveringLogs):
         self.logs: Mapping[str, Log] = dict(sorted(logs.items()))
         self._chunk = updates_per_message
         self._writers: dict[str, Writer] = {}
-        self._starts = LogStarts(self.logs)
+        #: Which of them are of tables that are covered, and where they begin.
+        self.log_starts = LogStarts(self.logs)
         for table, log in self.logs.items():
-            writer = self._writer(log, (kept or {}).get(table), self._starts.stated(table))
-            if self._starts.opened(table, _number(writer.known, table)):
+            writer = self._writer(log, (kept or {}).get(table), self.log_starts.stated(table))
+            if self.log_starts.opened(table, _number(writer.known, table)):
                 self._writers[table] = writer
 
     def _writer(self, log: Log, kept: Mapping[str, Any] | None, start: int) -> Writer:
@@ -113,14 +100,6 @@ class TableWriters(CoveringLogs):
         """For each table that is covered, up to where its log is stated."""
         return {table: _number(writer.known, table) for table, writer in self._writers.items()}
 
-    def starts(self) -> dict[str, int]:
-        """For each table that is covered, where its log begins."""
-        return self._starts.begin
-
-    def waiting(self) -> dict[str, int]:
-        """For each table that counts as not covered and whose log states where it begins, where that is."""
-        return self._starts.waiting
-
     @property
     def writers(self) -> dict[str, Writer]:
         """Those of the tables that are covered."""
@@ -140,13 +119,14 @@ class TableWriters(CoveringLogs):
 
         The history of a table that was covered later may begin with rows that are in no record.
         """
-        begun = {table: one for table, one in self._writers.items() if not self._starts.begin[table]}
+        begun = {table: one for table, one in self._writers.items() if not self.log_starts.begin[table]}
         return {table: (one.rows, _number(one.read_to, table)) for table, one in begun.items() if one.rows is not None}
 
     def stated(self) -> LogsState:
         """What the logs state, for the decisions of a capture. Raises what reading a stop raises."""
+        starts = self.log_starts
         return LogsState(
-            self.log_frontiers(), self.firsts(), self.spans(), self.uncovered, self.partial, self.describing,
+            self.log_frontiers(), self.firsts(), self.spans(), starts.uncovered, starts.partial, starts.describing,
             stop_of(self.logs.values()), self.rows(),
         )
 
@@ -158,7 +138,7 @@ class TableWriters(CoveringLogs):
         ``partial`` are those of the former that have rows which are in no record. To be called before anything is
         stated of the times that come now. Raises what the logs raise.
         """
-        self._starts.cover(uncovered, begins, partial)
+        self.log_starts.cover(uncovered, begins, partial)
         for table in uncovered:
             self._writers.pop(table, None)
         for table, start in sorted(begins.items()):
@@ -166,7 +146,7 @@ class TableWriters(CoveringLogs):
 
     def assume(self, empty: Iterable[str]) -> None:
         """Have the logs of these tables state that they were empty at the snapshot; see LogStarts."""
-        self._starts.assume(empty)
+        self.log_starts.assume(empty)
 
     def export(self) -> dict[str, Any]:
         """What spares the next one reading the logs from their start; None: a reader still held rows, after a crash."""
@@ -189,7 +169,7 @@ class CoveredTableLogs(WriterLogs):
         """As the logs state, and are to state now."""
         self._of.cover(advance.uncovered, advance.begins, advance.partial)
         self._of.assume(advance.empty)
-        self._writers, self._begins = self._of.writers, self._of.starts()
+        self._writers, self._begins = self._of.writers, self._of.log_starts.begin
 
     def begin(self, table: str) -> int:
         """As the log states."""

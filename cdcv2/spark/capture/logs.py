@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from cdcv2.capture.engine import LogsState
-from cdcv2.capture.run.log_starts import CoveringLogs, LogStarts
+from cdcv2.capture.run.log_starts import LogStarts
 from cdcv2.core.order import Time
 from cdcv2.errors import LogFinishedError, UsageError
 from cdcv2.logs.description import LogDescription
@@ -62,7 +62,7 @@ class WriteCounts:
     more: int
 
 
-class TableLogs(CoveringLogs):
+class TableLogs:
     """The logs of all tables, on the driver. They are opened, and read from their tails on, at once.
 
     A log is made if it is missing, unless it has a tail: a log that was removed must not come back as if it were new.
@@ -74,7 +74,8 @@ class TableLogs(CoveringLogs):
         self.tables = tuple(sorted(specs))
         self._specs = {table: specs[table] for table in self.tables}
         self._logs = opened(specs, tails or {})
-        self._starts = LogStarts(self._logs)
+        #: Which of them are of tables that are covered, and where they begin.
+        self.log_starts = LogStarts(self._logs)
         #: Of each table that is covered: all times below it are stated.
         self.known: dict[str, int] = {}
         #: Of each log the first and the last time at which it has updates, as far as it was read.
@@ -95,8 +96,8 @@ class TableLogs(CoveringLogs):
         # By which the next process knows the logs again.
         self._marks = recognized(specs, self._logs, tails or {})
         for number, table in enumerate(self.tables):
-            reader = self._read(table, self._starts.stated(table), (tails or {}).get(table))
-            if self._starts.opened(table, _known(reader, self._logs[table].name)):
+            reader = self._read(table, self.log_starts.stated(table), (tails or {}).get(table))
+            if self.log_starts.opened(table, _known(reader, self._logs[table].name)):
                 self._take(number, table, reader)
             else:
                 self._pass_by(table)
@@ -127,7 +128,7 @@ class TableLogs(CoveringLogs):
 
     def _describe(self, table: str) -> None:
         """All that is written from now on states what the log alone does."""
-        spec, alone = self._specs[table], self._starts
+        spec, alone = self._specs[table], self.log_starts
         described = replace(spec.description, start=alone.text(table), empty=alone.empty(table))
         self._specs[table] = replace(spec, description=described)
 
@@ -145,31 +146,22 @@ class TableLogs(CoveringLogs):
         """The logs state of which timeline and log set they are, as all that is written from now on does."""
         self._specs = {table: spec.described(log_set) for table, spec in self._specs.items()}
 
-    @property
-    def starts(self) -> dict[str, int]:
-        """For each table that is covered, where its log begins."""
-        return self._starts.begin
-
-    @property
-    def waiting(self) -> dict[str, int]:
-        """For each table that counts as not covered and whose log states where it begins, where that is."""
-        return self._starts.waiting
-
     def rows(self) -> dict[str, tuple[int, int]]:
         """Of each log that begins with the history how many rows its table has, and at which time."""
-        begun = {table: rows for table, rows in self._rows.items() if not self._starts.begin[table]}
+        begun = {table: rows for table, rows in self._rows.items() if not self.log_starts.begin[table]}
         return {table: (rows, self.known[table]) for table, rows in begun.items() if rows is not None}
 
     def stated(self) -> LogsState:
         """What the logs state, for the decisions of a capture. Raises what reading a stop raises."""
+        starts = self.log_starts
         return LogsState(
-            self.known, self.firsts, self.spans, self.uncovered, self.partial, self.describing, stop_of(self.all()),
-            self.rows(),
+            self.known, self.firsts, self.spans, starts.uncovered, starts.partial, starts.describing,
+            stop_of(self.all()), self.rows(),
         )
 
     def cover(self, uncovered: Collection[str], begins: Mapping[str, int], partial: Iterable[str] = ()) -> None:
         """Before a release is written: which tables are not covered; see LogStarts. Those begin at these times."""
-        self._starts.cover(uncovered, begins, partial)
+        self.log_starts.cover(uncovered, begins, partial)
         for table in uncovered:
             self._pass_by(table)
         for table, time in sorted(begins.items()):
@@ -177,7 +169,7 @@ class TableLogs(CoveringLogs):
 
     def assume(self, empty: Iterable[str]) -> None:
         """The logs of these tables state that they were empty at the snapshot; see LogStarts."""
-        self._starts.assume(empty)
+        self.log_starts.assume(empty)
         for table in self.known.keys() & set(empty):
             self._describe(table)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
+from cdcv2.capture.run.log_starts import LogStarts
 from cdcv2.core.order import Time
 from cdcv2.protocol.log import Log
 from cdcv2.protocol.writer import Writer
@@ -27,31 +28,13 @@ class BoundTables:
         return {}
 
     @property
-    def uncovered(self) -> frozenset[str]:
+    def log_starts(self) -> LogStarts:
         """As the logs state."""
-        return self._logs.uncovered
-
-    @property
-    def partial(self) -> frozenset[str]:
-        """As the logs state."""
-        return self._logs.partial
-
-    @property
-    def describing(self) -> bool:
-        """Whether each log can state that its table is not covered."""
-        return self._logs.describing
+        return self._logs.log_starts
 
     def log_frontiers(self) -> dict[str, int]:
         """For each table that is covered, up to where its log is stated."""
         return dict(self._logs.known)
-
-    def starts(self) -> dict[str, int]:
-        """For each table that is covered, where its log begins."""
-        return self._logs.starts
-
-    def waiting(self) -> dict[str, int]:
-        """For each table that counts as not covered and whose log states where it begins, where that is."""
-        return self._logs.waiting
 
     def spans(self) -> dict[str, tuple[Time, Time] | None]:
         """The first and the last time at which each log has updates; None: it has none."""
