@@ -81,7 +81,7 @@ class KafkaRanges:
                         yield Record(*place, at, message.key(), message.value())
                     at += 1
                 elif message.error().code() != self._client.kafka.KafkaError._PARTITION_EOF:
-                    self._judge(place, message.error())
+                    judge(self._client, place, message.error(), "keep records until they are captured")
                     continue
                 # Offsets at the end of a range may be markers of transactions, which are invisible: the next record
                 # shows it.
@@ -91,15 +91,17 @@ class KafkaRanges:
             if unread and time.monotonic() > active + self._client.patience:
                 raise self._client.error(f"topic {min(unread)[0]!r}", None)
 
-    def _judge(self, place: Place, error: Any) -> None:
-        kinds = self._client.kafka.KafkaError
-        if error.code() in (kinds._AUTO_OFFSET_RESET, kinds.OFFSET_OUT_OF_RANGE):
-            raise UnsafeTopicError(
-                f"records of the topic {place[0]!r}, partition {place[1]}, are gone that were to be read "
-                f"({error.str()}): keep records until they are captured"
-            )
-        if not error.retriable() and error.code() not in (kinds._ALL_BROKERS_DOWN, kinds._TRANSPORT):
-            self._client.fail(f"topic {place[0]!r}", error)
+
+def judge(client: Client, place: Place, error: Any, remedy: str) -> None:
+    """Raise what a consumer's error about a partition means, unless it passes: UnsafeTopicError for missing records."""
+    kinds = client.kafka.KafkaError
+    if error.code() in (kinds._AUTO_OFFSET_RESET, kinds.OFFSET_OUT_OF_RANGE):
+        raise UnsafeTopicError(
+            f"records of the topic {place[0]!r}, partition {place[1]}, are gone that were to be read ({error.str()}): "
+            f"{remedy}"
+        )
+    if not error.retriable() and error.code() not in (kinds._ALL_BROKERS_DOWN, kinds._TRANSPORT):
+        client.fail(f"topic {place[0]!r}", error)
 
 
 def check_not_compacted(client: Client, topic: str) -> dict[str, str]:

@@ -15,7 +15,7 @@ from cdcv2.capture.connector import DatabaseConnector
 from cdcv2.capture.facts import Record
 from cdcv2.capture.topics import Item, PartitionPosition, Ranges
 from cdcv2.capture.topics_check import listed
-from cdcv2.connectors.kafka_ranges import KafkaRanges, check_not_compacted
+from cdcv2.connectors.kafka_ranges import KafkaRanges, check_not_compacted, judge
 from cdcv2.errors import MissingLogError, UnavailableError, UnsafeTopicError
 from cdcv2.logs.kafka_topics import spans
 from cdcv2.protocol.log import Place
@@ -24,6 +24,8 @@ from cdcv2.store.kafka_client import Client
 LOGGER = logging.getLogger(__name__)
 #: How often a reader that follows looks for new topics and partitions, in seconds.
 _LOOK = 5.0
+#: What to do where records are not there any more.
+_GONE = "start over with a new snapshot, and keep records until they are captured"
 
 
 class KafkaTopics:
@@ -188,21 +190,11 @@ class KafkaTopics:
                 self._assigned[place] = message.offset()
                 yield PartitionPosition(place, message.offset())
             else:
-                self._judge(place, message.error())
+                judge(self._client, place, message.error(), _GONE)
         if not messages:
             # A partition that is ahead may hold what is missing, after all: a connector that sent rows again.
             self.let_wait(None)
             yield None
-
-    def _judge(self, place: Place, error: Any) -> None:
-        kinds = self._client.kafka.KafkaError
-        if error.code() in (kinds._AUTO_OFFSET_RESET, kinds.OFFSET_OUT_OF_RANGE):
-            raise UnsafeTopicError(
-                f"records of the topic {place[0]!r}, partition {place[1]}, are gone that were to be read "
-                f"({error.str()}): start over with a new snapshot, and keep records until they are captured"
-            )
-        if not error.retriable() and error.code() not in (kinds._ALL_BROKERS_DOWN, kinds._TRANSPORT):
-            self._client.fail(f"topic {place[0]!r}", error)
 
     def _assign(self, there: set[Place], positions: Mapping[Place, int]) -> None:
         fresh = sorted(there - self._assigned.keys())

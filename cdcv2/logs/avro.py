@@ -57,13 +57,13 @@ class MessageCodec:
         self._frame = b"" if confluent_schema_id is None else _FRAME.pack(0, confluent_schema_id)
 
     @classmethod
-    def from_schema(cls, schema: object, confluent_schema_id: int | None = None) -> MessageCodec:
+    def from_schema(cls, schema: object) -> MessageCodec:
         """The codec for a whole message schema (parsed JSON), with or without the namespace.
 
         Raises MalformedError where the schema is not of this format.
         """
         row_schema, times = _split(schema)
-        return cls(RowType(row_schema), times, confluent_schema_id)
+        return cls(RowType(row_schema), times)
 
     @property
     def schema(self) -> list[Any]:

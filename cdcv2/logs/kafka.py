@@ -20,7 +20,7 @@ from cdcv2.logs import release_times
 from cdcv2.logs.avro import MessageCodec
 from cdcv2.logs.description import LogDescription, check_ordering
 from cdcv2.logs.kafka_topics import (
-    Topic, check_keeps, check_positions, check_topic, create_topic, describe, partitions_of, spans,
+    Topic, check_keeps, check_positions, create_topic, describe, partitions_of, spans,
 )
 from cdcv2.logs.release_times import ReleaseTime
 from cdcv2.logs.stops import HEADER, Stop, in_headers
@@ -30,7 +30,7 @@ from cdcv2.rows.row_type import RowType
 from cdcv2.rows.times import Times
 from cdcv2.store.kafka_client import PATIENCE, Client
 
-__all__ = ["Client", "KafkaLog", "Topic", "check_topic"]
+__all__ = ["Client", "KafkaLog", "Topic"]
 
 # What Kafka adds to a message of its own, generously.
 _ENVELOPE = 200

@@ -11,7 +11,6 @@ import logging
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from cdcv2.errors import MissingLogError, UnsafeTopicError, UsageError
@@ -46,24 +45,6 @@ class Topic:
     def ends(self) -> Positions:
         """For each partition, the position behind its last message."""
         return {part: high for part, (_, high) in self.spans.items()}
-
-
-def check_topic(
-    topic: str,
-    bootstrap: str | None,
-    *,
-    config_file: str | Path | None = None,
-    after: Positions | None = None,
-) -> Topic:
-    """Raise unless the topic holds everything from the positions on (default: from the start), and will keep it.
-
-    Raises MissingLogError, UnavailableError, and UnsafeTopicError with what is wrong and what to do. Settings that
-    we have no right to read are not checked, and a warning reports them.
-    """
-    described = describe(Client(bootstrap, config_file), topic)
-    check_keeps(described)
-    check_positions(described, after or {})
-    return described
 
 
 def create_topic(

@@ -79,9 +79,9 @@ def print_of(row: Texts, count: int = 1) -> Fingerprint:
     return Fingerprint(count, count * int(digits[:DIGITS], 16), count * int(digits[DIGITS:2 * DIGITS], 16))
 
 
-def bucket_of(key: Texts, buckets: int = BUCKETS) -> int:
+def bucket_of(key: Texts) -> int:
     """The bucket of the rows with this key."""
-    return int(hashlib.sha256(row_bytes(key)).hexdigest()[:8], 16) % buckets
+    return int(hashlib.sha256(row_bytes(key)).hexdigest()[:8], 16) % BUCKETS
 
 
 class Side(Protocol):

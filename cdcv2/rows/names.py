@@ -73,13 +73,6 @@ def python_name(name: str) -> str:
     return "column" + name if _SHIFTED.match(name) else name
 
 
-def avro_name_of_python(name: str) -> str:
-    """The Avro name whose attribute this is: the reverse of :func:`python_name`."""
-    if keyword.iskeyword(name.rstrip("_")):
-        return name[:-1]
-    return name.removeprefix("column") if _SHIFTED.match(name) else name
-
-
 def _escape(match: re.Match[str]) -> str:
     code = ord(match.group())
     return f"_x{code:04X}_" if code <= 0xFFFF else f"_x{code:08X}_"

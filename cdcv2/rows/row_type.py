@@ -90,11 +90,6 @@ class RowType:
         return tuple(column.name for column in self._made.shape.columns)
 
     @property
-    def avro_names(self) -> tuple[str, ...]:
-        """The columns as the schema calls them."""
-        return tuple(column.avro for column in self._made.shape.columns)
-
-    @property
     def sources(self) -> tuple[SourceType | None, ...]:
         """The columns' types in the database that they come from, as far as the schema has them; no part of ``==``."""
         return self._sources

@@ -92,14 +92,6 @@ class RowCodec:
             return error.reason
         return "Spark cannot decode it, though it is a message"
 
-    def to_values(self, updates: Column) -> Column:
-        """The bytes of Updates messages, from a column of arrays of (data, time, diff)."""
-        progress = F.lit(None).cast(
-            "struct<lower: array<bigint>, upper: array<bigint>, counts: array<struct<time: bigint, count: bigint>>>"
-        )
-        message = F.struct(updates.alias("member0"), progress.alias("member1"))
-        return to_avro(F.struct(message.alias("message")), self._envelope)
-
 
 def begins_updates(value: Column) -> Column:
     """Whether bytes begin as Updates do: with the number of the union's first branch, in however many bytes."""

@@ -269,7 +269,7 @@ WRONG = [
     ("{driver: lake, folder: lake}\nrecovery_log: recovery", "{driver: postgres, conninfo: password=my hush}", 15,
      "the connection string of PostgreSQL cannot be read (it is not shown"),
     ('target: "all"', 'target: "all", delta: true', 9, "all: a lake keeps views, not changes"),
-    ('target: "all"', "target: .all", 9, "'.all' cannot be the name of a lake's table"),
+    ('target: "all"', "target: .all", 9, "'.all' cannot be the name of a table of a lake"),
     ("{driver: lake, folder: lake}", "{driver: webhook, url: 'http://x'}", 6, "now: a view cannot be looked up"),
     ('target: "all"', "target: now", 6, "two bindings have the target 'now'"),
     ('target: "all"', "target: all, delta: yes", 9, "true or false is wanted here, and there is 'yes'"),

@@ -26,12 +26,13 @@ from cdcv2.errors import (
 )
 from cdcv2.logs.avro import MessageCodec
 from cdcv2.logs.description import LogDescription
-from cdcv2.logs.kafka import KafkaLog, check_topic
+from cdcv2.logs.kafka import KafkaLog, Topic
+from cdcv2.logs.kafka_topics import check_keeps, check_positions, describe
 from cdcv2.logs.opening import NamedLog, check_timeline
 from cdcv2.logs.release_times import HEADER as RELEASE, ReleaseTime
 from cdcv2.logs.stops import Stop
 from cdcv2.protocol.iter import Iter
-from cdcv2.protocol.log import Position
+from cdcv2.protocol.log import Position, Positions
 from cdcv2.protocol.mangle import mangle
 from cdcv2.protocol.messages import GarbledMessage, Message, Progress, Updates
 from cdcv2.protocol.writer import Writer
@@ -84,6 +85,14 @@ def trim(broker: KafkaBroker, topic: str, before: int) -> None:
     client = Client(broker.bootstrap)
     place = client.kafka.TopicPartition(topic, 0, before)
     client.admin.delete_records([place])[place].result(60)
+
+
+def check_topic(topic: str, bootstrap: str, after: Positions | None = None) -> Topic:
+    """The topic, which holds everything from the positions on, and keeps it. Raises what a log raises."""
+    described = describe(Client(bootstrap), topic)
+    check_keeps(described)
+    check_positions(described, after or {})
+    return described
 
 
 def log_of(broker: KafkaBroker, topic: str, *messages: Message, **settings: Any) -> KafkaLog:

@@ -48,7 +48,7 @@ def for_fastavro(schema: Any, value: Any) -> Any:
         return None if value is None else for_fastavro(next(b for b in schema if b != "null"), value)
     kind = schema["type"] if isinstance(schema, dict) else schema
     if kind == "record":
-        names = RowType(schema).avro_names
+        names = [column.avro for column in RowType(schema).shape.columns]
         return {
             name: for_fastavro(field["type"], value[field["name"]]) for name, field in zip(names, schema["fields"])
         }

@@ -10,9 +10,8 @@ import fnmatch
 from collections.abc import Iterable
 from typing import Any
 
-from cdcv2.connectors.debezium.images import identity_remedy
 from cdcv2.connectors.debezium.row_types import MEANINGS, SECOND_TYPES, Avro, field_schema, numeric_scale, record_schema
-from cdcv2.errors import MalformedError, RefusedError, UsageError
+from cdcv2.errors import MalformedError, UsageError
 from cdcv2.rows.source_types import SourceType
 from cdcv2.store.postgres_session import find_table
 from cdcv2.suggestions import meant
@@ -126,15 +125,6 @@ def generated_columns(connection: Any, table: str) -> tuple[str, ...]:
 def full_identity(connection: Any, tables: Iterable[str]) -> frozenset[str]:
     """Those of the tables whose old rows are whole in the records: REPLICA IDENTITY FULL. Raises UsageError."""
     return frozenset(table for table in tables if find_table(connection, table)[1] == "f")
-
-
-def check_identity(connection: Any, tables: Iterable[str]) -> frozenset[str]:
-    """The tables, all of which have REPLICA IDENTITY FULL. Raises RefusedError that names those which have not."""
-    wanted = frozenset(tables)
-    lacking = sorted(wanted - full_identity(connection, wanted))
-    if lacking:
-        raise RefusedError(f"{', '.join(lacking)}: not REPLICA IDENTITY FULL. {identity_remedy(lacking[0])}")
-    return wanted
 
 
 def _types(connection: Any, oid: int, modifier: int, column: str) -> tuple[Avro, str | None, SourceType]:

@@ -7,11 +7,9 @@ than those of Avro's readers, and have infinities.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from cdcv2.capture.facts import Record
-from cdcv2.core.json_text import parse_json
 from cdcv2.errors import MalformedError
 from cdcv2.rows.names import avro_name, column_name
 from cdcv2.rows.source_types import ATTRIBUTE, SourceType
@@ -89,27 +87,6 @@ def row_type_from_envelope(schema: Mapping[str, Any], table: str = "row") -> dic
         if isinstance(field, dict) and field.get("field") in ("after", "before") and field.get("type") == "struct":
             return record_schema(table, [_connect_field(inner, inner.get("field", "")) for inner in field["fields"]])
     raise MalformedError("the schema has no struct 'after': it is not that of a change")
-
-
-def row_types_in(records: Iterable[Record], prefix: str) -> dict[str, dict[str, Avro]]:
-    """The row type of each table of the connector whose records carry schemas (``schemas.enable=true``), by table.
-
-    Where they changed on the way, the first: a log begins with it. Records without a schema are passed over.
-    """
-    found: dict[str, dict[str, Avro]] = {}
-    for record in records:
-        if record.value is None or not record.topic.startswith(f"{prefix}.") or b'"schema"' not in record.value:
-            continue
-        try:
-            body = parse_json(record.value)
-        except ValueError:
-            continue
-        source = body.get("payload", {}).get("source") if isinstance(body, dict) and "payload" in body else None
-        if isinstance(source, dict) and source.get("table"):
-            table = source_table(source)
-            if table not in found:
-                found[table] = row_type_from_envelope(body["schema"], table)
-    return found
 
 
 def source_table(source: Mapping[str, Any]) -> str:

@@ -10,7 +10,7 @@ be in ``LOAD`` of the next transaction. That is the pipelining.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Any
 
@@ -213,39 +213,3 @@ class Turns:
             what = f"{len(message.values)} values for the key {message.key!r} of {table.name}"
             raise TurnError("driver", f"sent Loaded with {what}, which has {len(table.values)} columns beside the key")
         self._loaded.add(place)
-
-
-def diagram() -> str:
-    """The two tables as a Mermaid state diagram, for docs/writing-a-driver.md."""
-    lines = ["stateDiagram-v2"]
-    for side, table in TABLES.items():
-        lines.append(f"    state {side} {{")
-        for phase, moves in table.items():
-            lines += [f"        {side}_{phase.name} : {phase.name}"]
-            lines += [
-                f"        {side}_{phase.name} --> {side}_{following.name} : {kind.__name__}"
-                for kind, following in moves.items()
-            ]
-        lines.append("    }")
-    return "\n".join(lines)
-
-
-def table_text() -> str:
-    """The two tables and what each message waits for, as one Markdown table."""
-    rows = ["| message | sent by | in its phase | while the other is in | then |", "|---|---|---|---|---|"]
-    for side, table in TABLES.items():
-        for kind in sorted({kind for moves in table.values() for kind in moves}, key=_order):
-            own = [phase for phase, moves in table.items() if kind in moves]
-            rows.append(
-                f"| {kind.__name__} | {side} | {_names(own)} | {_names(WHILE[kind][0])} | {table[own[0]][kind].name} |"
-            )
-    return "\n".join(rows)
-
-
-def _order(kind: type[Any]) -> int:
-    return list(WHILE).index(kind)
-
-
-def _names(phases: Iterable[Phase]) -> str:
-    held = set(phases)
-    return ", ".join(phase.name for phase in Phase if phase in held)

@@ -13,11 +13,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Protocol
 
 from cdcv2 import failpoints
-from cdcv2.errors import RefusedError
+from cdcv2.errors import RefusedError, UsageError
 from cdcv2.materialize.distributed import DistributedDriver
 from cdcv2.materialize.protocol.messages import (
     Acknowledge, Acknowledged, Changes, ConflictError, Key, Load, Loaded, Open, Patch, StartCommit, StartedCommit,
-    Store,
+    Store, Table,
 )
 from cdcv2.materialize.targets.lake.columns import canonical_keys, conflict
 from cdcv2.materialize.targets.lake.files import KEY, StagedFile, StagingFolder, arrow
@@ -29,6 +29,17 @@ class ManifestFolder(StagingFolder, Protocol):
 
     def last(self) -> tuple[int, Any]:
         """The manifest that counts, and its number."""
+
+
+def demand_view(table: Table, what: str) -> None:
+    """Raise UsageError unless the table keeps a view, under a name that a folder can have; ``what`` keeps it."""
+    name = table.name
+    if table.delta:
+        raise UsageError(f"{name}: {what} keeps views, not changes: leave delta out")
+    if not name or "/" in name or "\\" in name or name[0] in "._":
+        raise UsageError(
+            f"{name!r} cannot be the name of a table of {what}, as it names a folder: no /, no leading . or _"
+        )
 
 
 class StagedDriver(DistributedDriver):

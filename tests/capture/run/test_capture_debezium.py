@@ -88,7 +88,7 @@ def connector(servers: Servers, prefix: str, tables: tuple[str, ...]) -> Iterato
 def recipe(servers: Servers, prefix: str, tables: tuple[str, ...]) -> Recipe:
     """The capture of these tables, their row types from the catalogue."""
     kinds = {table: RowType(postgres_catalogue.row_type_from_postgres(servers.connection, table)) for table in tables}
-    identity = postgres_catalogue.check_identity(servers.connection, tables)
+    identity = postgres_catalogue.full_identity(servers.connection, tables)
     return Recipe(prefix, kinds, notification_topic=f"{prefix}.notifications", full_identity=identity)
 
 

@@ -22,7 +22,8 @@ from cdcv2.materialize import Range, Runtime, ViewBinding
 from cdcv2.materialize.protocol.fence import LAST
 from cdcv2.materialize.protocol.messages import Acknowledged
 from cdcv2.materialize.targets.delta import tables as delta_tables
-from cdcv2.materialize.targets.delta.driver import DeltaDriver, open_delta, orphans
+from cdcv2.materialize.targets.delta.driver import DeltaDriver, open_delta
+from cdcv2.materialize.targets.delta.manifest import DeltaFolder
 from cdcv2.materialize.targets.file_workers import DeltaWorker
 from cdcv2.rows.row_type import RowType
 from cdcv2.testing import Scenario, Stage, Workload, conform, scenarios
@@ -239,17 +240,17 @@ def test_what_a_dead_transaction_staged_is_found(tmp_path: Path) -> None:
     with failpoints.placed("delta.staged"), pytest.raises(failpoints.PlacedCrash):
         keep(delta, cuts([(("a", 1), 1)]))
 
-    assert 1 == len(orphans(delta))
+    assert 1 == len(DeltaFolder(delta).orphans())
 
-    orphans(delta)[0].unlink()
+    DeltaFolder(delta).orphans()[0].unlink()
     # What was committed and not applied is found, too, however old it is: after the next run, it is not.
     with failpoints.placed("materialize.after-commit"), pytest.raises(failpoints.PlacedCrash):
         keep(delta, cuts([(("a", 1), 1)]))
 
-    assert (1, {}) == (len(orphans(delta)), shown(delta))
+    assert (1, {}) == (len(DeltaFolder(delta).orphans()), shown(delta))
     keep(delta, cuts([(("a", 1), 1)]))
 
-    assert ([], {("a",): (1,)}) == (orphans(delta), shown(delta))
+    assert ([], {("a",): (1,)}) == (DeltaFolder(delta).orphans(), shown(delta))
 
 
 def test_what_cannot_be_kept_is_refused_with_the_remedy(tmp_path: Path) -> None:
@@ -264,7 +265,7 @@ def test_what_cannot_be_kept_is_refused_with_the_remedy(tmp_path: Path) -> None:
 
     for binding, said in [
         (ViewBinding("entries", ENTRY, "t", delta=True), "leave delta out"),
-        (ViewBinding("entries", ENTRY, "../t"), "cannot be a Delta table's name"),
+        (ViewBinding("entries", ENTRY, "../t"), "name of a table of Delta"),
         (ViewBinding("entries", only("id", "a_x0020_b"), "t", ("id",)), "takes no column 'a b'"),
         (ViewBinding("entries", only("id", "ID"), "t", ("id",)), "'ID' at most"),
         (ViewBinding("entries", only("id", "d"), "t", ("id",)), "'d' has 39 digits, and Delta's decimals 38"),
@@ -355,7 +356,7 @@ def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     keep(delta, cuts([(("a", 1), 1)]))
     with failpoints.placed("materialize.after-commit"), pytest.raises(failpoints.PlacedCrash):
         keep(delta, cuts([(("b", 1), 1)], start=1))
-    (staged,) = orphans(delta)
+    (staged,) = DeltaFolder(delta).orphans()
     staged.rename(tmp_path / "aside")
     with pytest.raises(OutputError, match="cannot be read"):
         keep(delta, cuts(start=2))

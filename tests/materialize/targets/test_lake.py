@@ -22,7 +22,7 @@ from cdcv2.errors import (
 )
 from cdcv2.materialize import Range, Runtime, Sum, ViewBinding
 from cdcv2.materialize.protocol.fence import LAST
-from cdcv2.materialize.targets.lake.driver import LakeDriver, open_lake, orphans, read_lake
+from cdcv2.materialize.targets.lake.driver import LakeDriver, open_lake, read_lake
 from cdcv2.materialize.targets.lake.manifest import LakeFolder
 from cdcv2.rows.row_type import RowType
 from cdcv2.store import numbered
@@ -112,7 +112,7 @@ def test_files_stay_few_and_what_is_replaced_goes(tmp_path: Path) -> None:
     assert len(view.manifest.parts["entries"]) <= 5
     assert len(list((lake / "_manifests").iterdir())) <= LakeFolder.KEPT
     assert len(list((lake / "entries").iterdir())) <= 5 + 2 * LakeFolder.KEPT
-    assert [] == orphans(lake)
+    assert [] == LakeFolder(lake).orphans()
     assert Antichain([41]) == view.frontier
 
 
@@ -184,15 +184,15 @@ def test_what_a_dead_transaction_staged_is_found(tmp_path: Path) -> None:
     with failpoints.placed("lake.staged"), pytest.raises(failpoints.PlacedCrash):
         keep(lake, cuts([(("a", 1), 1)]))
 
-    (dead,) = orphans(lake)
+    (dead,) = LakeFolder(lake).orphans()
     assert 0 == read_lake(lake, "entries").num_rows
     # What was committed and not applied is found, too, however old it is: after the next run, it is not.
     with failpoints.placed("materialize.after-commit"), pytest.raises(failpoints.PlacedCrash):
         keep(lake, cuts([(("a", 1), 1)]))
 
-    assert 2 == len(orphans(lake)) and 0 == read_lake(lake, "entries").num_rows
+    assert 2 == len(LakeFolder(lake).orphans()) and 0 == read_lake(lake, "entries").num_rows
     keep(lake, cuts([(("a", 1), 1)]))
-    assert [dead] == orphans(lake)
+    assert [dead] == LakeFolder(lake).orphans()
     dead.unlink()
     assert 1 == read_lake(lake, "entries").num_rows
 
@@ -220,7 +220,7 @@ def test_what_cannot_be_kept_is_refused_with_the_remedy(tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     for binding, said in [
         (ViewBinding("entries", ENTRY, "t", delta=True), "leave delta out"),
-        (ViewBinding("entries", ENTRY, "../t"), "name of a lake's table"),
+        (ViewBinding("entries", ENTRY, "../t"), "name of a table of a lake"),
     ]:
         with pytest.raises(UsageError, match=said):
             keep(lake, cuts(), binding)

@@ -19,7 +19,7 @@ from cdcv2.errors import (
 )
 from cdcv2.materialize.protocol.fence import Range
 from cdcv2.materialize.protocol.messages import Field, Open, Table
-from cdcv2.materialize.targets.lake.driver import LakeDriver, open_lake, orphans, read_lake
+from cdcv2.materialize.targets.lake.driver import LakeDriver, open_lake, read_lake
 from cdcv2.materialize.targets.lake.files import rows_in
 from cdcv2.materialize.targets.lake.history import TableHistory
 from cdcv2.materialize.targets.lake.manifest import LakeFolder
@@ -149,7 +149,7 @@ def test_no_materialization_takes_an_output_for_its_lake(old: Path) -> None:
     with pytest.raises(ForeignStateError, match="holds the lake of 'replay', not of 'shop'"):
         LakeDriver(old).open(Open("shop", (Table("t", (Field("id", "long"),), ()),)))
 
-    assert [] == orphans(old)
+    assert [] == LakeFolder(old).orphans()
 
 
 def test_a_lake_of_current_rows_has_no_earlier_ones(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from cdcv2.materialize.targets.lake.files import arrow
 from cdcv2.materialize.targets.manifests import TableFile
 from cdcv2.materialize.targets.staged_driver import StagedDriver
 
-__all__ = ["DeltaDriver", "DeltaView", "open_delta", "orphans"]
+__all__ = ["DeltaDriver", "DeltaView", "open_delta"]
 
 BEGUN = failpoints.declare("delta.begun", "a manifest says that the transaction is being applied; no table has it")
 TABLE = failpoints.declare("delta.table", "one more table has the transaction; the others may not")
@@ -176,10 +176,3 @@ class DeltaDriver(StagedDriver):
         for files in transaction.files.values():
             for name in files.names:
                 self._folder.staged(name).unlink(missing_ok=True)
-
-
-def orphans(folder: str | Path) -> list[Path]:
-    """Staged files that no manifest applies; **what was committed and not yet applied is among them**, see
-    :class:`~cdcv2.materialize.targets.manifests.Manifests`. ``cdcv2 orphans`` tells them apart, and removes the others.
-    """
-    return DeltaFolder(folder).orphans()

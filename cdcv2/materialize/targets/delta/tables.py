@@ -23,6 +23,7 @@ from cdcv2.materialize.protocol.messages import Key, Table, Values
 from cdcv2.materialize.targets.delta.manifest import DeltaFolder, DeltaManifest, TableVersion, TransactionFiles
 from cdcv2.materialize.targets.lake.columns import as_logged, canonical_keys
 from cdcv2.materialize.targets.lake.files import GONE, KEY, arrow, read_part, reason, rows_of, type_of
+from cdcv2.materialize.targets.staged_driver import demand_view
 from cdcv2.store.numbered import durable
 from cdcv2.views.arrow_columns import DIGITS, arrow_column
 
@@ -46,12 +47,8 @@ def delta() -> Any:
 
 def check(table: Table) -> None:
     """Raises UsageError for a table that Delta cannot have."""
-    name = table.name
-    if table.delta:
-        raise UsageError(f"{name}: a Delta table keeps a view, not changes: leave delta out")
-    if not name or "/" in name or "\\" in name or name[0] in "._":
-        raise UsageError(f"{name!r} cannot be a Delta table's name, a folder's: no / and no leading . or _")
-    seen = {KEY, GONE}
+    demand_view(table, "Delta")
+    name, seen = table.name, {KEY, GONE}
     for column in table.fields:
         if set(column.name) & _NEVER:
             raise UsageError(

@@ -35,9 +35,9 @@ from cdcv2.materialize.targets.lake.held import HeldFiles
 from cdcv2.materialize.targets.lake.manifest import LakeFolder, LakeManifest
 from cdcv2.materialize.targets.lake.view import LakeView, open_lake, read_lake
 from cdcv2.materialize.targets.manifests import TableFile
-from cdcv2.materialize.targets.staged_driver import StagedDriver
+from cdcv2.materialize.targets.staged_driver import StagedDriver, demand_view
 
-__all__ = ["LakeDriver", "LakeView", "open_lake", "orphans", "read_lake"]
+__all__ = ["LakeDriver", "LakeView", "open_lake", "read_lake"]
 
 #: How many times as many files a multiset may have: an append looks nothing up in them.
 _APPENDED = 4
@@ -191,13 +191,6 @@ class LakeDriver(StagedDriver):
             self._folder.file(table.name, merged).unlink(missing_ok=True)
 
 
-def orphans(folder: str | Path) -> list[Path]:
-    """Files that no manifest names; **what was committed and not yet applied is among them**, see
-    :class:`~cdcv2.materialize.targets.manifests.Manifests`. ``cdcv2 orphans`` separates them, and removes the others.
-    """
-    return LakeFolder(folder).orphans()
-
-
 def _first_merged(rows: list[int]) -> int:
     """From which file on they are merged: a file joins in when those behind it have half as many rows as it has.
 
@@ -213,12 +206,8 @@ def _first_merged(rows: list[int]) -> int:
 
 
 def _check(table: Table) -> None:
-    name = table.name
-    if table.delta:
-        raise UsageError(f"{name}: a lake keeps views, not changes: leave delta out")
-    if not name or "/" in name or "\\" in name or name[0] in "._":
-        raise UsageError(f"{name!r} cannot be the name of a lake's table: it names a folder; no /, no leading . or _")
+    demand_view(table, "a lake")
     for column in table.fields:
         type_of(column)
         if column.name in (KEY, GONE, DIFF):
-            raise UsageError(f"{name}: the column {column.name!r} is the lake's own: call it otherwise")
+            raise UsageError(f"{table.name}: the column {column.name!r} is the lake's own: call it otherwise")
