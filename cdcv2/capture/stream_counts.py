@@ -40,7 +40,7 @@ class StreamCounts:
     """Which updates of one stream are open, as numbers, and which bounds were stated. One thread.
 
     ``name`` is for people. ``known``: the log is stated up to there. ``kept`` is what :meth:`plain` gave, of an earlier
-    run; ``state`` says where that was kept, and ``remedy`` what to do where it is another's. Updates are held somewhere
+    run; ``state`` is where that was kept, and ``remedy`` what to do where it is another's. Updates are held somewhere
     in parts, by name: ``times`` has, for each part, how many there are at each open time. ``held``, where nothing was
     kept, has the sums of the digests (:func:`update_digest`) of what the log has, by time.
 
@@ -111,7 +111,7 @@ class StreamCounts:
     def update(self, part: str, time: int, number: int = 1, *, place: object = None, digest: int = 0) -> bool:
         """So many updates at this time are there; whether they are to be held, in ``part``: those before are repeats.
 
-        ``place`` says where they stand, ``digest`` is the sum of theirs, if it :attr:`compares`. Raises SourceStop, and
+        ``place`` is where they stand, ``digest`` is the sum of theirs, if it :attr:`compares`. Raises SourceStop, and
         changes nothing, where they contradict a bound.
         """
         late = max(self.promised, self.released if time >= self._begun else 0)

@@ -9,7 +9,7 @@ By definition, of the records that the sources hold up to R(t), for every time t
   :mod:`cdcv2.capture.open_records`.
 
 Both are functions of the records up to R(t), and not of their order. So at every time that is bound, R(t) and TEMP at t
-are all that a capture needs to resume exactly as it would have gone on. TEMP also shows which records, or whole
+are all that a capture needs to resume exactly as it would have continued. TEMP also shows which records, or whole
 transactions, are duplicates: rows by their place in the transaction, and those of released transactions by the commit
 that they come after.
 

@@ -4,7 +4,7 @@ It takes the YAML file of cdcv2 materialize. It reads the target in one
 snapshot, together with its checkpoint. It reads the logs up to exactly there,
 computes each view from nothing, and compares: first a fingerprint of all
 rows, in any order, then the rows that differ. Targets: postgres, lake, delta.
-A row that was deleted softly counts as gone.
+A row that was deleted softly counts as deleted.
 
 With --source, it also compares the tables that the logs were captured from
 with the logs, at a snapshot of the source. The logs must be by commit times:

@@ -38,7 +38,7 @@ MAX_RECORDS = 2000
 
 
 def run_streams(args: argparse.Namespace) -> Exit:
-    """Capture until the topics end, or it is told to stop."""
+    """Capture until the topics end, or a signal stops it."""
     asked = stream_topics(args)
     into = together(args.into)
     if into is None:

@@ -337,7 +337,7 @@ class DoubledDemo:
             raise FailedCheck(f"nothing has moved for {PATIENCE:g} s before {what}")
 
     def _check(self, dead: Service | None) -> None:
-        """Raises what has gone wrong in the background."""
+        """Raises what has failed in the background."""
         self.couriers.check()
         for clients in self.clients:
             clients.check()

@@ -106,7 +106,7 @@ class ViewsDemo:
         self.copies = {
             table: KafkaLog(
                 f"mangled.{table}", road.kafka.bootstrap, road.rows[table], create=True, partitions=3,
-                # The capture is not there yet, which would say what it calls its timeline.
+                # The capture is not there yet, which would state the name of its timeline.
                 description=LogDescription(timeline="the bank"),
             )
             for table in TABLES
@@ -317,7 +317,7 @@ class ViewsDemo:
         self.story.fact(text)
 
     def _check(self) -> None:
-        """Raises what has gone wrong in the background."""
+        """Raises what has failed in the background."""
         self.mangling.check()
         self.working.check()
         for name, poller in self.pollers.items():

@@ -1,6 +1,6 @@
 """Duplicated, reordered, re-batched: the same facts, as the worst transport could deliver them.
 
-A reader cannot tell the difference; that is the promise, and this is how to try it. Mangled logs are for tests,
+A reader cannot see the difference; that is the promise, and this is how to try it. Mangled logs are for tests,
 benchmarks and demonstrations, and for moving a log: what comes out states exactly the facts that went in.
 """
 

@@ -1,11 +1,11 @@
 """The two kinds of statements that a log is made of, and the batch that a reader gives out.
 
-- ``Updates``: triples ``(data, time, diff)``; each says that the multiplicity of ``data`` changes at ``time`` by
+- ``Updates``: triples ``(data, time, diff)``; each states that the multiplicity of ``data`` changes at ``time`` by
   exactly ``diff``. The identity of an update is ``(data, time)``.
 - ``Progress``: how many distinct updates there are at each time beyond ``lower`` and not beyond ``upper``.
 
 Both are true of the finished history and can be made before it is finished; so they may be repeated, reordered
-and re-batched at will. Their constructors refuse what can never be right, whatever else the log says.
+and re-batched at will. Their constructors refuse what can never be right, whatever else the log has.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Progress:
     """At times beyond ``lower`` and not beyond ``upper`` there are exactly these numbers of distinct updates.
 
     ``counts`` may be a mapping or pairs ``(time, count)``; a time in the interval that is absent has none. An
-    empty ``upper`` says that the history is complete. ``upper == lower`` is legal and says nothing.
+    empty ``upper`` states that the history is complete. ``upper == lower`` is legal and states nothing.
 
     >>> Progress([0], [3], {1: 2}).counts
     ((1, 2),)
@@ -163,7 +163,7 @@ Message: TypeAlias = Union[Updates, Progress]
 class GarbledMessage:
     """Bytes that are no message, as a source hands them on; the consumer raises, or parks them.
 
-    ``reason`` says what is wrong with them.
+    ``reason`` is what is wrong with them.
     """
 
     raw: bytes

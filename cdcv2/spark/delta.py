@@ -75,7 +75,7 @@ def committer(spark: SparkSession) -> Commit:
         if after.transaction_version(name) == number:
             sync(place, after.version())
             return TableVersion(after.version(), number)
-        # Others have gone on, or always come in between: the rule of whom to believe is in one place.
+        # Others have continued, or always come in between: the rule of whom to believe is in one place.
         return commit(folder, table, files, number, materialization, upper)
 
     return merged

@@ -244,7 +244,7 @@ def as_of(
     ``path`` is the output of replay; ``frontier`` a single time t, for everything up to and including t, as ``cdcv2
     as-of --at`` has it, or an antichain or its elements, for everything that is not beyond it; by default all that is
     finished. ``table`` may be left out when there is only one. The columns
-    are the table's own, called as in the database, and one with the given name that says how often the row is there;
+    are the table's own, called as in the database, and one with the given name that has how often the row is there;
     with None instead of a name, a row is repeated that often. (Columns that differ by case only need
     ``spark.sql.caseSensitive``.)
 

@@ -3,7 +3,7 @@
 Hadoop reads a string as ``scheme:path``, and takes the path as it stands: nothing in it is decoded, so ``%20`` is
 these three characters, and a space is a space. What is to be read is a pattern, in which ``* ? [ ] { }`` mean something
 unless a backslash stands before them; what is to be written is a name. The scheme is given, as the file system of a
-path without one is whatever the cluster's settings say.
+path without one is whatever the cluster's settings state.
 """
 
 from __future__ import annotations

@@ -150,7 +150,7 @@ class Client:
                 f"there is no {what} at {self.bootstrap}: the name is wrong, or it has not been written yet"
             )
         reply = "" if error is None else f": {error.str()}"
-        past = f" (last heard: {self._last_error})" if self._last_error and self._last_error not in reply else ""
+        past = f" (last error: {self._last_error})" if self._last_error and self._last_error not in reply else ""
         if error is not None and error.code() in self._codes(*_FORBIDDEN):
             forbidden = UnavailableError(
                 f"Kafka at {self.bootstrap} does not let us use {what}{reply}{past}: get the right"

@@ -6,7 +6,8 @@ the same number, one gets it and the other an error. (A rename would not do: it 
 after a while, so one who comes very late could find his number free again; hence a put looks whether a greater
 number is there, and has lost if so. Greatest numbers are never removed.
 
-Whoever has put number n knows that no one else can build on what came before n, and may remove what only that used.
+The process that has put number n knows that no one else can build on what came before n, and may remove what only that
+used.
 """
 
 from __future__ import annotations

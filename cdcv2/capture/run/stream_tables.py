@@ -1,7 +1,7 @@
 """Capture of stream topics without Spark: each topic becomes the log of one table, at the times that its records have.
 
 A log is stated as far as its own topic is complete (:mod:`cdcv2.capture.stream_counts`). Updates that are not stated
-are in memory, in the writer of their log. The memory beside the logs says from where the topics are read again; without
+are in memory, in the writer of their log. The memory beside the logs has from where the topics are read again; without
 it they are read from their start, and what the logs have is compared with them, and not written twice.
 """
 
@@ -88,7 +88,7 @@ class StreamTables:
         behind = next((table for table in ahead if ahead[table] > frontiers[table]), None)
         if behind is not None:
             raise ForeignStateError(
-                f"the memory says that the log of {behind} is complete before {ahead[behind]}, and the log is complete "
+                f"by the memory the log of {behind} is complete before {ahead[behind]}, and the log is complete "
                 f"before {frontiers[behind]} only: it is another log, or lost its end. Bring it back, or {FORGET}"
             )
 
@@ -151,7 +151,7 @@ class StreamTables:
     def found(self, look: TopicExtents) -> dict[Place, tuple[int, int]]:
         """What is there to be read. Raises unless all that is needed of the topics is there.
 
-        Raises ForeignStateError for a topic that was made anew, UnsafeTopicError for one that lost records.
+        Raises ForeignStateError for a topic that was recreated, UnsafeTopicError for one that lost records.
         """
         self._topics = same_topics(look.ids, self._topics)
         spans = {place: span for place, span in look.spans.items() if place[0] in self._streams}
@@ -259,7 +259,7 @@ def run(
     remark: Callable[[str], object] = lambda text: None,
     turn: Callable[[int], object] = lambda records: None,
 ) -> None:
-    """Read, absorb, release, until what the topics hold at the start is read; following, until told to stop.
+    """Read, absorb, release, until what the topics hold at the start is read; following, until it is stopped.
 
     ``turn`` is called after each record with 1, and with 0 where nothing came. One that follows waits for topics that
     are not there and for brokers that do not answer, and reports that by ``remark``. Raises MissingLogError for a topic
@@ -328,6 +328,6 @@ def check_span(place: Place, span: tuple[int, int], at: int, counted: int) -> No
         what = f"begins at {low}, and {at}" if low > at else f"ends at {high}, and {counted}"
         raise UnsafeTopicError(
             f"the topic {place[0]!r} {what} is wanted in partition {place[1]}: what stood there was removed "
-            "(retention), not dumped, or the topic was made anew. Bring it back; or have the history written into a "
+            "(retention), not dumped, or the topic was made again. Bring it back; or have the history written into a "
             "new topic, and capture that into new logs"
         )

@@ -78,7 +78,7 @@ class SnapshotRuns:
         #: Whether a run has started and is not complete.
         self.is_open = False
         #: Whether there was any notification.
-        self.heard = False
+        self.received = False
         #: Tables of ``empty`` that the first run does not name: only the user states that they had no rows.
         self.assumed = self._empty
         self._scanned: dict[str, int | None] = {}
@@ -94,7 +94,7 @@ class SnapshotRuns:
         """The next notification, with its offset; one that was taken before is ignored."""
         if offset < self._next:
             return
-        self._next, self.heard = offset + 1, True
+        self._next, self.received = offset + 1, True
         if kind == "STARTED":
             self._started(offset)
         elif kind == "ABORTED":

@@ -348,7 +348,7 @@ class SnapshotTracker:
     @property
     def has_notifications(self) -> bool:
         """Whether a notification was read."""
-        return self._runs.heard
+        return self._runs.received
 
     @property
     def reading_to_ends(self) -> bool:

@@ -56,7 +56,7 @@ def add_remap_options(parser: OptionParser) -> None:
         help="plain topics that are bound for the first time begin with the first record that is there")
     add("--propose-recipe", action="store_true",
         help="bind times under this recipe from now on, if they are bound under another")
-    # Whoever parses the arguments knows how the process was started.
+    # The caller, which parses the arguments, knows how the process was started.
     parser.set_defaults(command_line=None)
 
 
@@ -74,7 +74,7 @@ def capture_request(args: argparse.Namespace) -> CaptureRequest:
     databases = {prefix: _database(args, prefix) for prefix in prefixes}
     if not plain and not databases:
         raise UsageError("--remap needs topics to bind: --plain TABLE=TOPIC, or --prefix NAME of a connector")
-    # Of plain topics alone there is nothing in another order, and no log of theirs may say so.
+    # Of plain topics alone there is nothing in another order, and no log of theirs may state so.
     found = CaptureRequest(plain, databases, args.ordering if databases else COMMIT_ORDER)
     logs = [*plain, *(log for _, names in databases.values() for log in names.values())]
     twice = sorted({log for log in logs if logs.count(log) > 1})

@@ -207,7 +207,7 @@ def _capture(
 
 
 def outcome(made: CaptureQuery) -> Exit:
-    """One that goes on, or that was told to end, waits for the rest; one that has read all there is misses it."""
+    """One that goes on, or that was asked to end, waits for the rest; one that has read all there is misses it."""
     return Exit.MISSING if made.finished and made.waits().inside else Exit.DONE
 
 

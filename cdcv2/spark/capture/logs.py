@@ -2,7 +2,7 @@
 
 The rules are the writer's (:mod:`cdcv2.protocol.writer`): what a release changes is consolidated, so that each
 identity ``(data, time)`` is written once with its final diff; the updates of every table are durable before any
-statement counts them; a log that holds updates which no statement counts (*orphans* of a crash) is only gone on with
+statement counts them; a log that holds updates which no statement counts (*orphans* of a crash) is only continued
 if they are among what is written now; and nothing is stated of a time that differs from what the log states of it.
 Nothing is written to the log of a table that the connector does not cover (:mod:`cdcv2.capture.run.log_starts`).
 

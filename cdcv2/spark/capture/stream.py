@@ -169,7 +169,7 @@ class StreamCapture:
             raise MalformedError(str(min(errors)["wrong"]))
         self._check_spans(found)
         places = [(row["high"] if row["frontier"] is None else row["low"], row) for row in found]
-        # A bound that stands there more than once must not have gone back in between.
+        # A bound that stands there more than once must not have moved back in between.
         places += [(row["high"], row) for row in found if row["frontier"] is not None and row["low"] < row["high"]]
         promised = [(at, row) for at, row in places if row["frontier"] is not None and row["rows"] is None]
         if len(self.read) > 1 and (promised or self.counts.promised):
@@ -216,7 +216,7 @@ class StreamCapture:
         return ReleaseChanges(changes.select(*columns), self.counts.waiting(frontier))
 
     def _clean(self) -> None:
-        """Remove the files that the manifest does not name, and manifests that nobody needs."""
+        """Remove the files that the manifest does not name, and manifests that are not needed."""
         self._manifest.prune(self._number - 2)
         for folder in (self._state / "rows").glob("*"):
             if folder.name not in self.counts.times:
@@ -229,7 +229,7 @@ class StreamCapture:
 def _encode(
     records: StreamConnector, single: bool, compares: bool, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Records to numbers and canonical bytes, on the executors; ``wrong`` says why one is none."""
+    """Records to numbers and canonical bytes, on the executors; ``wrong`` states why one is none."""
     for batch in batches:
         lines = zip(*(column.to_pylist() for column in batch.columns))
         taken = [_encoded(records, single, Record(topic, part, at, None, value)) for topic, part, at, value in lines]

@@ -123,7 +123,7 @@ class KafkaStreams:
         return sum(of == topic for of, _ in self._spans) == 1
 
     def span_check(self) -> CheckSpan:
-        """Spark fails where an offset is gone; those of the markers of transactions never had a record."""
+        """Spark fails where an offset is missing; those of the markers of transactions never had a record."""
         return lambda place, wanted, span: None
 
     def frame(self, spark: SparkSession, topic: str) -> DataFrame:

@@ -22,7 +22,7 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.errors import DecodeError
 from cdcv2.spark.capture.report import CaptureReport
 from cdcv2.spark.job import translated
-from cdcv2.spark.remap_capture.classify import DRIVER_COLUMNS, HEARD, PLAIN, ShareFacts, bound
+from cdcv2.spark.remap_capture.classify import DRIVER_COLUMNS, FACTS, PLAIN, ShareFacts, bound
 from cdcv2.spark.remap_capture.frames import Frames
 from cdcv2.spark.remap_capture.outputs import BoundOutput, RangeShare
 from cdcv2.timeline.ranges import BoundRanges
@@ -81,10 +81,10 @@ class BoundCapture(SharedCapture):
         if not stretch.ranges:
             return
         try:
-            heard = self._read_facts(stretch)
+            found = self._read_facts(stretch)
         except (PySparkException, Py4JError, OSError) as error:
             raise translated(error) from error
-        for one in heard:
+        for one in found:
             self.records += one.records
             yield from one.wrong
 
@@ -93,18 +93,18 @@ class BoundCapture(SharedCapture):
         records = self._frames.frame(self._spark, stretch.ranges)
         frame = self._kept = bound(records, self._readers, stretch).persist()
         shares = [RangeShare(frame, sorted(stretch.end)) for _ in self._bound]
-        heard = list[ShareFacts]()
+        found = list[ShareFacts]()
         reports = frame.where(F.col("kind") != PLAIN).select(*DRIVER_COLUMNS).toArrow()
         for kind, output, *row, facts in zip(*(column.to_pylist() for column in reports.columns)):
-            if kind == HEARD:
-                heard.append(ShareFacts.read(facts))
+            if kind == FACTS:
+                found.append(ShareFacts.read(facts))
             else:
                 shares[output].rows.append(tuple(row))
         for number, (output_of, share) in enumerate(zip(self._bound, shares)):
-            for one in heard:
+            for one in found:
                 share.add(one, number)
             output_of.receive_share(share)
-        return heard
+        return found
 
     def _let_go(self) -> None:
         if self._kept is not None:

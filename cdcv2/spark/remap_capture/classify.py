@@ -32,20 +32,20 @@ from cdcv2.timeline.ranges import BoundRanges
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-#: ``kind`` is ROW, PLAIN or HEARD; ``output`` and ``table`` are numbers; ``place`` is one of the stretch, in order;
+#: ``kind`` is ROW, PLAIN or FACTS; ``output`` and ``table`` are numbers; ``place`` is one of the stretch, in order;
 #: ``tx`` is NO_TX for a row of the snapshot, whose ``number`` is its offset. ``of_table`` is the row's number among
 #: those of its table, ``renumbered`` whether its connector renumbers the rows of a transaction.
 BOUND = (
     "kind byte, output int, table int, time long, tx long, number long, place int, after long, "
     "of_table long, renumbered boolean, "
-    "minus binary, plus binary, minus_mark binary, plus_mark binary, heard binary"
+    "minus binary, plus binary, minus_mark binary, plus_mark binary, facts binary"
 )
 #: What of it the driver reads.
 DRIVER_COLUMNS = (
     "kind", "output", "table", "time", "tx", "number", "place", "after", "of_table", "renumbered", "minus_mark",
-    "plus_mark", "heard",
+    "plus_mark", "facts",
 )
-ROW, PLAIN, HEARD = 0, 1, 2
+ROW, PLAIN, FACTS = 0, 1, 2
 NO_TX = -1
 RECORD_COLUMNS = ("topic", "partition", "offset", "key", "value")
 
@@ -53,7 +53,7 @@ _ARROW = pa.schema([
     ("kind", pa.int8()), ("output", pa.int32()), ("table", pa.int32()), ("time", pa.int64()), ("tx", pa.int64()),
     ("number", pa.int64()), ("place", pa.int32()), ("after", pa.int64()),
     ("of_table", pa.int64()), ("renumbered", pa.bool_()), ("minus", pa.binary()), ("plus", pa.binary()),
-    ("minus_mark", pa.binary()), ("plus_mark", pa.binary()), ("heard", pa.binary()),
+    ("minus_mark", pa.binary()), ("plus_mark", pa.binary()), ("facts", pa.binary()),
 ])  # fmt: skip
 
 #: Who reads the records of a topic: a database, or a plain table by its number, with its row type.
@@ -82,8 +82,8 @@ class ShareFacts:
     @staticmethod
     def read(raw: bytes) -> ShareFacts:
         """As an executor of ours wrote it."""
-        heard: ShareFacts = pickle.loads(raw)
-        return heard
+        facts: ShareFacts = pickle.loads(raw)
+        return facts
 
 
 def bound(records: DataFrame, readers: Mapping[str, tuple[int, Reader]], stretch: BoundRanges) -> DataFrame:
@@ -111,17 +111,17 @@ def _classify(how: bytes, stretch: BoundRanges, batches: Iterable[pa.RecordBatch
     readers = _readers(how)
     places: dict[Place, int] = {place: number for number, place in enumerate(sorted(stretch.end))}
     for batch in batches:
-        heard, rows = ShareFacts(), list[tuple[Any, ...]]()
+        facts, rows = ShareFacts(), list[tuple[Any, ...]]()
         columns = [batch.column(name).to_pylist() for name in RECORD_COLUMNS]
         for record in map(Record._make, zip(*columns)):
             place = record.topic, record.partition
             into = stretch.into(place, record.offset)
             try:
-                readers[record.topic][1].take(record, into, places[place], heard, rows)
-                heard.records += 1
+                readers[record.topic][1].take(record, into, places[place], facts, rows)
+                facts.records += 1
             except DecodeError as error:
-                heard.wrong.append((into, error))
-        rows.append((HEARD, *[None] * 13, pickle.dumps(heard)))
+                facts.wrong.append((into, error))
+        rows.append((FACTS, *[None] * 13, pickle.dumps(facts)))
         arrays = [pa.array(column, kind.type) for column, kind in zip(zip(*rows), _ARROW)]
         yield pa.RecordBatch.from_arrays(arrays, schema=_ARROW)
 
@@ -133,11 +133,11 @@ class _DatabaseClassifier:
         self._output, self._recipe = output, recipe
         self._tables = {table: (at, recipe.tables[table].encode) for at, table in enumerate(sorted(recipe.tables))}
 
-    def take(self, record: Record, into: int, place: int, heard: ShareFacts, rows: list[tuple[Any, ...]]) -> None:
+    def take(self, record: Record, into: int, place: int, facts: ShareFacts, rows: list[tuple[Any, ...]]) -> None:
         """Take the fact of a record. Raises DecodeError for a malformed one."""
         fact = self._recipe.fact(record)
         if isinstance(fact, (RowFact, PartialChangeFact, SnapshotRow)) and fact.renumbered:
-            heard.old.add(self._output)
+            facts.old.add(self._output)
         one = fact if isinstance(fact, Notification) else timeline_fact(fact)
         if isinstance(one, RowRecord):
             table, encode = self._tables[one.table]
@@ -149,7 +149,7 @@ class _DatabaseClassifier:
                 *(None if data is None else mark(data) for data in images), None,
             ))
         elif one is not None:
-            heard.reports.append((self._output, into, record.offset, one))
+            facts.reports.append((self._output, into, record.offset, one))
 
 
 class _KeyedClassifier:
@@ -158,14 +158,14 @@ class _KeyedClassifier:
     def __init__(self, output: int, recipe: DatabaseConnector) -> None:
         self._output, self._recipe = output, recipe
 
-    def take(self, record: Record, into: int, place: int, heard: ShareFacts, rows: list[tuple[Any, ...]]) -> None:
+    def take(self, record: Record, into: int, place: int, facts: ShareFacts, rows: list[tuple[Any, ...]]) -> None:
         """Take the fact of a record. Raises DecodeError for a malformed one."""
         fact = self._recipe.fact(record)
         if isinstance(fact, (RowFact, PartialChangeFact, SnapshotRow)) and fact.renumbered:
-            heard.old.add(self._output)
+            facts.old.add(self._output)
         one = fact if isinstance(fact, Notification) else timeline_fact(fact)
         if one is not None:
-            heard.reports.append((self._output, into, record.offset, one))
+            facts.reports.append((self._output, into, record.offset, one))
 
 
 class _PlainClassifier:
@@ -175,13 +175,13 @@ class _PlainClassifier:
         self._output, self._table = output, table
         self._rows, self._encode = PLAIN_TOPIC(row_type), row_type.encode
 
-    def take(self, record: Record, into: int, place: int, heard: ShareFacts, rows: list[tuple[Any, ...]]) -> None:
+    def take(self, record: Record, into: int, place: int, facts: ShareFacts, rows: list[tuple[Any, ...]]) -> None:
         """Take the record's row. Raises DecodeError for a record that is none."""
         data = self._encode(self._rows.row(record))
         nothing = None, None, None, None
         rows.append((PLAIN, self._output, self._table, into, None, None, place, *nothing, data, None, None, None))
         key = self._output, self._table, into
-        heard.plain[key] = heard.plain.get(key, 0) + 1
+        facts.plain[key] = facts.plain.get(key, 0) + 1
 
 
 def _images(record: Record, row: RowRecord, encode: Any) -> tuple[bytes | None, bytes | None]:

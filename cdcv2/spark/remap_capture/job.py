@@ -102,7 +102,7 @@ def capture(
 
 
 def outcome(came: RunResult | None, *, finished: bool) -> Exit:
-    """One that was told to end waits for the rest; one that has read all there is (``finished``) misses it."""
+    """One that was asked to end waits for the rest; one that has read all there is (``finished``) misses it."""
     return Exit.MISSING if finished and came is not None and came.waiting else Exit.DONE
 
 

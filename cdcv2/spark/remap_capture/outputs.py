@@ -59,11 +59,11 @@ class RangeShare:
     plain: dict[tuple[int, int], int] = field(default_factory=dict)
     old: bool = False
 
-    def add(self, heard: ShareFacts, number: int) -> None:
+    def add(self, share: ShareFacts, number: int) -> None:
         """Add the facts of some records for the output of this number."""
-        self.reports.extend(one[1:] for one in heard.reports if one[0] == number)
-        self.old |= number in heard.old
-        for (output, table, time), count in heard.plain.items():
+        self.reports.extend(one[1:] for one in share.reports if one[0] == number)
+        self.old |= number in share.old
+        for (output, table, time), count in share.plain.items():
             if output == number:
                 self.plain[table, time] = self.plain.get((table, time), 0) + count
 

@@ -37,7 +37,7 @@ def test_a_run_counts_the_tables_that_it_names() -> None:
     assert {"a": 2, "b": 0, "c": 0} == run.counts("abc")
     assert [True, True, False] == [run.names(table) for table in "abc"]
     assert [2, None, None] == [run.rows(table) for table in "abc"]
-    assert (1, False, True, None) == (runs.completed, runs.is_open, runs.heard, runs.contradiction)
+    assert (1, False, True, None) == (runs.completed, runs.is_open, runs.received, runs.contradiction)
 
 
 def test_a_run_that_was_skipped_says_of_each_table_that_it_has_no_rows() -> None:
@@ -59,7 +59,7 @@ def test_which_runs_are_complete(notes: tuple[Note, ...], completed: int, is_ope
     """The STARTED of the first one may be missing; what follows a run, and begins no other, is of none."""
     runs = after(*notes, declared=1)
 
-    assert (completed, is_open, None, bool(notes)) == (runs.completed, runs.is_open, runs.contradiction, runs.heard)
+    assert (completed, is_open, None, bool(notes)) == (runs.completed, runs.is_open, runs.contradiction, runs.received)
 
 
 @pytest.mark.parametrize("notes, declared, contradiction, another, aborted", [
@@ -168,5 +168,5 @@ def test_a_start_goes_on_behind_the_runs_that_are_released() -> None:
 
     assert (2, None, 4, 4) == (runs.completed, runs.contradiction, runs.forgotten_to, runs.unreleased_from)
     assert runs.run(1) is not None and runs.run(0) is None
-    assert (None, False) == (SnapshotRuns().unreleased_from, SnapshotRuns().heard)
+    assert (None, False) == (SnapshotRuns().unreleased_from, SnapshotRuns().received)
     assert (frozenset(), 0) == (SnapshotRuns().assumed, SnapshotRuns().completed)

@@ -169,7 +169,7 @@ class DeltaDriver(StagedDriver):
                         f"the table {name!r} in {self._folder.path} has later transactions than the manifests beside "
                         "it say: restore all of the folder from one moment, or start over with an empty one"
                     )
-                return  # others have finished it, and gone on
+                return  # others have finished it, and continued
             marks[name] = mark
             failpoints.reach(TABLE)
         self._folder.put(number + 1, manifest.done(marks))

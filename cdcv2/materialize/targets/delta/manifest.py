@@ -1,10 +1,10 @@
 """Which versions of several Delta tables are one cut: numbered manifests beside them.
 
-Delta commits one table at a time. So a transaction over several goes through two manifests: the first says that it is
-*being applied*, with the files that it has staged; then each table has it, by a commit of its own; the second says that
-it was applied, and names the versions that have it. Manifests are put if absent, and who finds one that is being
-applied, whoever began it, *finishes it* before anything else: so transactions come one after the other in all tables
-alike, nobody waits for one that died, and the versions that a manifest names are a cut.
+Delta commits one table at a time. So a transaction over several goes through two manifests: the first states that it is
+*being applied*, with the files that it has staged; then each table has it, by a commit of its own; the second states
+that it was applied, and names the versions that have it. Manifests are put if absent, and who finds one that is being
+applied, of whatever process, *finishes it* before anything else: so transactions come one after the other in all tables
+alike, no process waits for one that died, and the versions that a manifest names are a cut.
 
 ::
 

@@ -1,7 +1,7 @@
 """The fence of :mod:`cdcv2.materialize.protocol.fence` as a table of PostgreSQL, changed by one statement.
 
 The statement takes the lock of every holding that it raises; at READ COMMITTED it thereby waits for a commit that is
-under way, and then sees its checkpoint. Two who open a range that nobody has had wait for each other at a lock of the
+under way, and then sees its checkpoint. Two who open a range that is new wait for each other at a lock of the
 materialization's name, as there is no row yet that both could find.
 """
 
