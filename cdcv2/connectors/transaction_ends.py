@@ -17,7 +17,7 @@ from cdcv2.logs.kafka_topics import spans
 from cdcv2.store.kafka_client import Client
 
 #: So many records are read at once: an END is among them.
-_AT_ONCE = 64
+_AT_ONCE = 256
 
 
 class TransactionEnd(NamedTuple):
@@ -152,7 +152,10 @@ class TransactionEnds:
         """The records of a range. Raises UnavailableError where they do not come within our patience."""
         topic, kafka = self._recipe.transaction_topic, self._client.kafka
         if self._consumer is None:
-            self._consumer = self._client.consumer(fetch_wait_max_ms=10, queued_min_messages=_AT_ONCE)
+            # With a full queue librdkafka pauses for a second, unless it is given another pause.
+            self._consumer = self._client.consumer(
+                fetch_wait_max_ms=10, queued_min_messages=20_000, fetch_queue_backoff_ms=10
+            )
         self._consumer.assign([kafka.TopicPartition(topic, 0, low)])
         deadline = time.monotonic() + self._client.patience
         while time.monotonic() < deadline:

@@ -98,7 +98,7 @@ def links(seen: ChainSight) -> list[Link]:
     if seen.topics != NOT_ASKED:
         found.append(_topic(seen))
     if seen.capture is not None:
-        found.append(_job(seen, "capture", seen.capture, _capture_fault(seen, seen.capture)))
+        found.append(_job(seen, "capture", seen.capture, _job_fault(seen, seen.capture)))
     if seen.log is not None:
         found.append(_log(seen.log))
     if seen.view is not None:
@@ -220,14 +220,6 @@ def _job(seen: ChainSight, kind: str, job: StageSight, fault: _Fault | None) -> 
     if fault is None:
         return Link(kind, row.name, measure, job.moved_at)
     return Link(kind, row.name, measure, job.moved_at, fault.text, fault.place, fault.remedy)
-
-
-def _capture_fault(seen: ChainSight, capture: StageSight) -> _Fault | None:
-    fault = _job_fault(seen, capture)
-    waits_for_broker = any(wait.get("what") == "unavailable" for wait in _waits(capture.row))
-    if fault is None or not waits_for_broker or seen.topics.error is None:
-        return fault
-    return None  # the topics are the cause, and named already
 
 
 def _reader_fault(seen: ChainSight, view: StageSight) -> _Fault | None:

@@ -100,6 +100,9 @@ FAULTS: dict[str, tuple[ChainSight, str, str, str]] = {
     "the reader waits for a decision": (
         WELL._replace(view=view(waits=[{"what": "decision", "text": "time 7 is contested", "place": {"time": 7}}])),
         "reader", "time 7", "cdcv2 resolve"),
+    "the reader is held, and its target is away, too": (
+        WELL._replace(target=AWAY, view=view(state="held", alive=False, reason="two facts exclude each other")),
+        "reader", "exclude each other", "--start-held copy"),
     "the target is away": (
         WELL._replace(target=AWAY, view=view(**DEAD)), "target", "does not answer", "doctor"),
     "the table is locked": (

@@ -12,6 +12,7 @@ import pytest
 from cdcv2.cli.main import main
 from cdcv2.cli.status import lines
 from cdcv2.control import pipeline_status, sights
+from cdcv2.control.log_tail import stated_frontier
 from cdcv2.control.metrics.model import samples_of
 from cdcv2.control.pipeline_file import Pipeline, read_pipeline
 from cdcv2.control.pipeline_status import PipelineStatus, TableRow, status_of
@@ -20,6 +21,7 @@ from cdcv2.control.seconds_behind import ConnectorSight, EndSight, SlotSight, So
 from cdcv2.control.sights import PipelineSight, SourceView, TopicEnds
 from cdcv2.errors import UnavailableError
 from cdcv2.logs.directory import DirectoryLog
+from cdcv2.protocol.log import LogAddress
 from cdcv2.protocol.writer import Writer
 from cdcv2.rows.row_type import RowType
 
@@ -248,3 +250,18 @@ def test_metrics_have_the_numbers_of_the_status(shop: Pipeline, monkeypatch: pyt
     assert samples["cdcv2_table_seconds_behind", ("public.orders", "target", "copy", "orders")] == 3.0
     assert samples["cdcv2_table_seconds_behind", ("public.orders", "log", "shop", "")] == 0.0
     assert samples["cdcv2_slot_active", ("shop", "shop")] == samples["cdcv2_connector_running", ("shop", "shop")] == 1.0
+
+
+def test_logs_of_one_capture_are_as_far_as_the_slowest_of_them(shop: Pipeline) -> None:
+    """A crash between two statements leaves one behind; a log that is not there yet, and topics, state nothing."""
+    log(shop, 401, 501)
+    folder = shop.path.parent / "logs"
+    other = DirectoryLog(folder / "public.items", RowType.load(ROW), create=True)
+    with Writer(other) as writer:
+        writer.advance([401])
+    into = LogAddress.parse(str(folder))
+
+    assert stated_frontier(into, ["public.orders", "public.items"]) == [401]
+    assert stated_frontier(into, ["public.orders"]) == [501]
+    assert stated_frontier(into, ["public.orders", "public.none"]) is None
+    assert stated_frontier(LogAddress.parse("kafka:cdc.{table}"), ["public.orders"]) is None
