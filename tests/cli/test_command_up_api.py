@@ -100,7 +100,7 @@ def test_a_real_process_serves_its_status_and_ends_with_a_client_connected(
     assert (before[1]["state"], before[1]["reason"]) == ("held", "it ended 5 times")
     assert released == (200, {"name": "copy", "released": True})
     assert (refused[0], external) == (401, (200, {**external[1], "entries": []}))
-    assert metrics[0] == 200 and "\ncdcv2_kept_running 1.0\n" in metrics[1] and 'content="state"' in metrics[1]
+    assert metrics[0] == 200 and "\ncdcv2_kept_running 1.0\n" in metrics[1] and '\ncdcv2_job_deaths{' in metrics[1]
     assert printed[0] == Exit.DONE and "\ncdcv2_kept_running 0.0\n" in printed[1]
     assert second.returncode == Exit.UNABLE and f"process {process.pid}" in second.stderr
     assert (code, end) == (Exit.DONE, b"")

@@ -19,6 +19,9 @@ from cdcv2.control.metrics.model import (
 )
 from cdcv2.control.metrics.text import text_of
 from cdcv2.control.pipeline_file import read_pipeline
+from cdcv2.control.pipeline_status import JobRow, PipelineStatus, TableRow
+from cdcv2.control.seconds_behind import ConnectorSight, SlotSight
+from cdcv2.control.sights import PipelineSight, SourceView
 from cdcv2.logs.remap_files import DirectoryRemap
 from cdcv2.timeline.minting import agree, run as minted
 from cdcv2.timeline.positions import frontier
@@ -37,7 +40,8 @@ def status(**changed: Any) -> dict[str, Any]:
         "output": "output.log", "deaths": 0, "rows_held": 12,
     }  # fmt: skip
     table = {"table": "public.orders", "kind": "target", "job": "copy", "target": "orders", "frontier": [17],
-             "committed_at": NOW - 2, "seconds_behind": 1.5, "basis": "exact", "text": ""}  # fmt: skip
+             "committed_at": NOW - 2, "seconds_behind": 1.5, "basis": "exact", "text": "",
+             "all_there_at": None}  # fmt: skip
     slot = {"name": "shop", "active": True, "confirmed": 7, "sent": 7, "status": "reserved", "retained": 25, "left": 75}
     connector = {"name": "shop-connector", "state": "RUNNING", "tasks": ["RUNNING"], "reason": None, "runs": True}
     for part in (job, table, slot, connector):
@@ -99,6 +103,17 @@ def test_a_whole_pipeline_in_numbers() -> None:
         ("cdcv2_external_owed_since_timestamp_seconds", "busy"): NOW - 9, ("cdcv2_external_owed", "lost"): 0,
     }  # fmt: skip
     assert {key: by_name[key] for key in expected} == expected
+
+
+def test_the_parts_of_a_status_are_those_that_it_has() -> None:
+    """So the tests here are about the status that there is."""
+    plain = status()
+    slot, connector = plain["sources"][0]["database"]["slot"], plain["sources"][0]["connector"]
+    empty = PipelineStatus("shop", None, [], [], PipelineSight({"shop": SourceView()}, {}, {})).to_plain()
+
+    assert plain.keys() == empty.keys() and plain["sources"][0].keys() == empty["sources"][0].keys()
+    assert plain["jobs"][0].keys() == set(JobRow._fields) and plain["tables"][0].keys() == set(TableRow._fields)
+    assert slot.keys() == set(SlotSight._fields) and connector.keys() == {*ConnectorSight._fields, "runs"}
 
 
 def test_what_is_not_known_has_no_number() -> None:

@@ -115,7 +115,7 @@ def samples_of(
 ) -> list[MetricSample]:
     """All samples. ``status`` and ``entries`` are plain, as ``cdcv2 status --json`` and ``external --json`` have them.
 
-    >>> nothing = {"pipeline": "shop", "owner": None, "jobs": []}
+    >>> nothing = {"pipeline": "shop", "owner": None, "tables": [], "jobs": [], "sources": []}
     >>> samples_of(nothing, 7.0, [], None)[:2]  # doctest: +NORMALIZE_WHITESPACE
     [MetricSample(name='cdcv2_kept_running', labels=(), value=0.0),
      MetricSample(name='cdcv2_status_timestamp_seconds', labels=(), value=7.0)]
@@ -126,11 +126,11 @@ def samples_of(
     ]
     for row in status["jobs"]:
         found += _job(row)
-    for row in status.get("tables", ()):
+    for row in status["tables"]:
         labels = (row["table"], row["kind"], row["job"], row["target"] or "")
         found += _known("cdcv2_table_seconds_behind", labels, row["seconds_behind"])
     reachable: dict[tuple[str, str], bool] = {}
-    for view in status.get("sources", ()):
+    for view in status["sources"]:
         found += _source(view, reachable)
     if measured is not None:
         reachable.update(measured.reachable)
@@ -152,13 +152,13 @@ def _job(row: Mapping[str, Any]) -> Iterator[MetricSample]:
     yield from _known("cdcv2_job_state_since_timestamp_seconds", labels, row["since"] or None)
     yield MetricSample("cdcv2_job_alive", labels, float(row["alive"]))
     yield MetricSample("cdcv2_job_runs", labels, float(row["run"]))
-    yield from _known("cdcv2_job_deaths", labels, row.get("deaths"))
+    yield from _known("cdcv2_job_deaths", labels, row["deaths"])
     frontier = row["frontier"]
     if frontier is not None and len(frontier) == 1 and isinstance(frontier[0], int):
         yield MetricSample("cdcv2_job_frontier", labels, float(frontier[0]))
     yield from _known("cdcv2_job_committed_timestamp_seconds", labels, row["committed_at"])
     yield from _known("cdcv2_job_stated_timestamp_seconds", labels, row["event_at"])
-    yield from _known("cdcv2_job_rows_held", labels, row.get("rows_held"))
+    yield from _known("cdcv2_job_rows_held", labels, row["rows_held"])
 
 
 def _source(view: Mapping[str, Any], reachable: dict[tuple[str, str], bool]) -> Iterator[MetricSample]:

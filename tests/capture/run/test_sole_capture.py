@@ -55,7 +55,10 @@ def test_a_sole_one_is_alone_and_others_are_together(steps: list[tuple[str, int]
 def test_one_that_is_refused_leaves_nothing_and_holds_nothing(tmp_path: Path) -> None:
     """Each of the two texts has its own way out; the lock is free when its holder has ended."""
     place = tmp_path / "logs"
-    with FolderInUse(place, sole=True):
+    with FolderInUse(place, sole=True) as one:
+        # It looks whether it is alone, and stays so.
+        with one.alone() as alone:
+            assert alone
         with pytest.raises(RefusedError, match="cdcv2 down"):
             FolderInUse(place)
     with FolderInUse(place), FolderInUse(place):
