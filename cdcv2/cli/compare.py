@@ -35,42 +35,35 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, nullcontext
-from dataclasses import dataclass, replace
-from typing import Any, LiteralString
+from contextlib import ExitStack, closing
+from typing import Any
 
 from cdcv2.cli.at_option import TAKES, time_at
 from cdcv2.cli.collection import demand_history
 from cdcv2.cli.compare_sides import (
-    MOST_SHOWN, ComparisonResult, added, current, not_compared_lines, source_request, verdict_of, with_logs,
-    with_target,
+    ComparisonResult, not_compared_lines, source_request, verdict_of, with_logs, with_target,
 )
 from cdcv2.cli.compare_source import SourceSnapshot
+from cdcv2.cli.compare_target import (
+    BEHIND, TableComparison, TargetRequest, compared_table, demand_started, left_out, rows_by_logs,
+)
 from cdcv2.cli.console import ResultOutput
 from cdcv2.cli.coverage import remark_logs
-from cdcv2.cli.disputes import add_quarantine_argument, quarantine_of, remark_disputes
-from cdcv2.cli.logs import KAFKA_WORDS, ROW_WORDS, bar_of, open_logs
+from cdcv2.cli.disputes import add_quarantine_argument, quarantine_of
+from cdcv2.cli.logs import KAFKA_WORDS, ROW_WORDS, open_logs
 from cdcv2.cli.options.parser import OptionParser
+from cdcv2.cli.options.times import start_of
 from cdcv2.cli.options.words import declare, log_to_read
 from cdcv2.cli.source_address import source_address
-
-from cdcv2.cli.options.times import start_of
 from cdcv2.completeness import through_text
 from cdcv2.control.materialization_file import read_plan
-from cdcv2.control.plan import MaterializationPlan, TargetContent
+from cdcv2.control.plan import MaterializationPlan
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Time
 from cdcv2.errors import IncompleteError, UsageError
 from cdcv2.exits import Exit
 from cdcv2.logs.jsonlines import plain_frontier
 from cdcv2.logs.opening import CoveredLogs, demand_ordered, some_covered
-from cdcv2.logs.read import LogReader
-from cdcv2.materialize.protocol.messages import Field, Key, Table, Values
-from cdcv2.materialize.targets.postgres.tables import postgres_errors
-from cdcv2.materialize.targets.postgres.view import PostgresView
-from cdcv2.materialize.texts import plain, texts
-from cdcv2.rows.fingerprint import LocalRows, Side, Texts, Verdict, compare
-from cdcv2.views.combine import CombinedUpdates, ViewBinding
 
 EXAMPLES = (
     ("cdcv2 compare shop-lake.yaml", "all that the target has"),
@@ -81,8 +74,6 @@ EXAMPLES = (
     ("cdcv2 compare logs --source env --wait 60", "source and log; PGHOST, PGDATABASE, ... say where the source is"),
     ("cdcv2 compare shop-lake.yaml --source service:shop --without-log", "source and target"),
 )
-
-_BEHIND = "the target is behind"
 
 
 def configure(parser: OptionParser) -> None:
@@ -106,38 +97,6 @@ def configure(parser: OptionParser) -> None:
     add_quarantine_argument(parser)
     declare(parser, *KAFKA_WORDS, *ROW_WORDS)
     parser.formerly("--table", "--source-table")
-
-
-@dataclass(frozen=True)
-class TableComparison:
-    """One table, and what logs (one) and target (other) are to each other there."""
-
-    table: Table
-    verdict: Verdict
-
-    @property
-    def rows(self) -> tuple[int, int]:
-        """How many each side has."""
-        return self.verdict.one.rows, self.verdict.other.rows
-
-    @property
-    def fingerprint(self) -> tuple[str, str]:
-        """Both, as people compare them."""
-        return str(self.verdict.one), str(self.verdict.other)
-
-    @property
-    def number(self) -> int:
-        """How many keys differ."""
-        return len(self.verdict.differing)
-
-    @property
-    def differing(self) -> Iterator[tuple[str, str | None, str | None]]:
-        """The first of them: the key, and what each side has there."""
-        width = len(self.table.key)
-        for one in self.verdict.differing[:MOST_SHOWN]:
-            both = (one.one, one.other)
-            sides = [next((_json(self.table.values, row[width:]) for row in rows), None) for rows in both]
-            yield _json(self.table.key, one.key), sides[0], sides[1]
 
 
 def run(args: argparse.Namespace) -> Exit:
@@ -204,108 +163,19 @@ def _with_target(
     view = opened.enter_context(closing(plan.own_view()))
     frontier = view.frontier
     if at is not None and frontier.less_equal(at):
-        raise IncompleteError(f"it is {through_text(frontier)}, and {at} is asked for: let it go on", what=_BEHIND)
-    if frontier == Antichain([plan.start]):
-        raise IncompleteError(
-            "run cdcv2 materialize, once something is complete in its logs (cdcv2 verify says what is). If it had "
-            "something before, its tables were lost",
-            what=f"the target of {plan.name} has nothing yet",
-        )
-    expected = _expected(plan, found, frontier, at, args)
-    left = {
-        binding.target: found.of.text(binding.log) for binding in plan.bindings
-        if not found.of.states(binding.log, frontier)
-    }
+        raise IncompleteError(f"it is {through_text(frontier)}, and {at} is asked for: let it go on", what=BEHIND)
+    demand_started(plan, frontier)
+    request = TargetRequest(at, args.at == "now", quarantine_of(args), args.events)
+    expected = rows_by_logs(plan, found, frontier, request)
+    left = left_out(plan, found, frontier)
     compared = [
-        _compared(binding, rows, view) for binding, rows in zip(plan.bindings, expected) if binding.target not in left
+        compared_table(binding, rows, view)
+        for binding, rows in zip(plan.bindings, expected) if binding.target not in left
     ]
     wrong = any(one.number for one in compared)
     verdict, what = verdict_of(differ=wrong, complete=True, not_compared=left)
     lines = [*_text(compared), *not_compared_lines(left), f"{what}: {plan.name}, {through_text(frontier)}"]
     return ComparisonResult(verdict, lines, _plain(plan, compared, frontier), left)
-
-
-def _expected(
-    plan: MaterializationPlan, found: CoveredLogs, frontier: Antichain, at: Time | None, args: argparse.Namespace
-) -> list[dict[Key, Values]]:
-    """What each view comes to at the frontier, as one transaction from nothing would store it.
-
-    Raises UsageError where that is another state than the one at ``at``, IncompleteError where the logs are not
-    complete up to there, or, with ``--at now``, are complete further on.
-    """
-    now, quarantine = args.at == "now", quarantine_of(args)
-    views = [binding.view() for binding in plan.bindings]
-    combined = CombinedUpdates(views)
-    asked, moved = None if at is None else Antichain([at]), 0
-    with bar_of(found.logs, "comparing", events=args.events) as bar:
-        reading = LogReader(found, start=[plan.start], observer=bar, quarantine=quarantine)
-        bar.follow(reading)
-        for cut_updates, reached in reading:
-            for number, binding in enumerate(plan.bindings):
-                updates = cut_updates.get(binding.log, [])
-                wanted = [(views[number].key_of(one[0]), one) for one in updates if not frontier.less_equal(one[1])]
-                if asked is not None:
-                    moved += sum(asked.less_equal(time) and time != at for _, (_, time, _) in wanted)
-                for _ in combined.add(number, wanted):
-                    continue
-            # Updates before a start would be left out on both sides: they may stand anywhere in the logs.
-            if not (now or plan.start or found.starts) and reached.dominates(frontier):
-                break
-    found.demand_still()
-    remark_disputes("cdcv2 compare", reading.disputed(), quarantine)
-    plan.demand_reached(frontier, reading.frontier, reading.missing())
-    if now and not frontier.dominates(reading.frontier):
-        raise IncompleteError(
-            f"it is {through_text(frontier)}, and its logs {through_text(reading.frontier)}: let it go on",
-            what=_BEHIND,
-        )
-    if moved:
-        raise UsageError(
-            f"--at {at}: the target is {through_text(frontier)}, which is {moved} updates of its views further on, and "
-            "shows no past. Leave --at out, and it is compared as it is"
-        )
-    rows: list[dict[Key, Values]] = [{} for _ in views]
-    for store in combined.stores():
-        rows[store.binding][store.key] = store.values
-    return rows
-
-
-def _compared(binding: ViewBinding, rows: dict[Key, Values], view: TargetContent) -> TableComparison:
-    named = binding.view().table
-    # Equal is what the types call equal that the columns have there; of one that is as in the log, those of the file.
-    kept = view.stored_table(named)
-    table = _typed(kept, named)
-    if kept.multiset:
-        table = replace(table, key=table.values[:-1], values=table.values[-1:])
-        there = (values for _, values in view.rows(table.name))
-        logs, lake = (LocalRows(added(table, one), len(table.key)) for one in (rows.values(), there))
-        return TableComparison(table, compare(logs, lake, len(table.key)))
-    width = len(table.key)
-    expected = LocalRows(((texts(table.fields, (*key, *values)), 1) for key, values in rows.items()), width)
-    target: Side | None = None
-    if isinstance(view, PostgresView):
-        target = view.side(table, _there(binding))
-    if target is None:
-        found = current(binding, table, view.rows(table.name))
-        target = LocalRows(((texts(table.fields, (*key, *values)), 1) for key, values in found), width)
-    with postgres_errors("read", table.name) if isinstance(view, PostgresView) else nullcontext():
-        return TableComparison(table, compare(expected, target, width))
-
-
-def _typed(kept: Table, named: Table) -> Table:
-    fields = [there if there.source is not None else one for there, one in zip(kept.fields, named.fields)]
-    return replace(named, key=tuple(fields[: len(named.key)]), values=tuple(fields[len(named.key):]))
-
-
-def _there(binding: ViewBinding) -> LiteralString:
-    """Which rows of a table in PostgreSQL were not deleted softly."""
-    if binding.marked:
-        return "NOT s.cdcv2_deleted"
-    return "true" if binding.key else "s.cdcv2_count <> 0"
-
-
-def _json(fields: tuple[Field, ...], row: Texts) -> str:
-    return json.dumps(plain(fields, row), ensure_ascii=False)
 
 
 def _text(found: list[TableComparison]) -> Iterator[str]:
@@ -316,10 +186,7 @@ def _text(found: list[TableComparison]) -> Iterator[str]:
             continue
         sides = f"the logs say {ours} ({here}), the target has {theirs} ({there})"
         yield f"{one.table.name}: {one.number} rows differ; {sides}"
-        for key, by_logs, in_target in one.differing:
-            yield f"  {key}: the logs say {by_logs or 'nothing'}, the target has {in_target or 'nothing'}"
-        if one.number > MOST_SHOWN:
-            yield f"  and {one.number - MOST_SHOWN} more"
+        yield from one.differing_lines
 
 
 def _plain(plan: MaterializationPlan, found: list[TableComparison], frontier: Antichain) -> dict[str, Any]:

@@ -48,6 +48,7 @@ COMMANDS = {
     "explain": "name what stands still on the way to a table",
     "output": "show what a job of a pipeline printed",
     "compare": "prove that source, logs and target have the same",
+    "repair": "bring a damaged target back to its logs",
     "orphans": "remove files that dead transactions have left",
     "external": "list what a pipeline has in other systems, and what is owed",
     "metrics": "print the metrics of a pipeline, for Prometheus",

@@ -10,9 +10,11 @@ import pytest
 
 from cdcv2.control.materialization_file import read_plan
 from cdcv2.core.antichain import Antichain
+from cdcv2.errors import FencedError
+from cdcv2.failpoints import PlacedCrash, placed
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.release_times import ReleaseTime, ReleaseTimes
-from cdcv2.materialize.protocol.messages import Open
+from cdcv2.materialize.protocol.messages import Flush, Open
 from cdcv2.protocol.messages import Progress, Updates
 from cdcv2.protocol.writer import Writer
 from cdcv2.rows.postgres_texts import PostgresRows
@@ -325,6 +327,18 @@ def test_a_table_that_somebody_changed_is_found(run: Run, tmp_path: Path, monkey
             connection.execute("INSERT INTO now VALUES (7, 7, 'seven')")
             connection.execute('DELETE FROM "all" WHERE name = \'apple\'')
         changed = run("compare", path, "--json")
+        plan = read_plan(str(path))
+        running = plan.driver()
+        running.open(Open("prices", tuple(binding.view().table for binding in plan.bindings), start=Antichain([0])))
+        tried = run("repair", path, "--dry-run")
+        with placed("postgres.before-commit"), pytest.raises(PlacedCrash):
+            run("repair", path)
+        still, mended, right = run("compare", path, "--json"), run("repair", path), run("compare", path)
+        with pytest.raises(FencedError):
+            list(running.flush(Flush(Antichain([10]), Antichain([11]))))
+        running.close()
+        with postgres.connect() as connection:
+            names = connection.execute("SELECT name, n, cdcv2_deleted FROM names ORDER BY name").fetchall()
         shutil.rmtree(tmp_path / "prices")
         write(tmp_path / "prices", *GOOD)
         fence = "SELECT fence FROM cdcv2_checkpoints WHERE materialization = 'prices'"
@@ -336,6 +350,10 @@ def test_a_table_that_somebody_changed_is_found(run: Run, tmp_path: Path, monkey
         with postgres.connect() as connection:
             after = connection.execute(fence).fetchall()
 
+    assert (3, 0, 0, changed.out) == (tried.code, mended.code, right.code, still.out), mended
+    assert "now: 2 rows differ; the logs say 2, the target had 3" in mended.out.splitlines()
+    assert tried.out.splitlines()[:-1] == mended.out.splitlines()[:-1]
+    assert {("", 0, True), ('pl"um, ripe', 1, False), ("apple", 1, False)} == set(names)
     # Who is refused leaves the one who runs alone.
     assert before == after
     assert (4, True) == (more.code, "and its view 'more' is new" in more.err), more.err

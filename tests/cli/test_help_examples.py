@@ -109,7 +109,7 @@ def test_an_example_is_parsed(name: str, line: str) -> None:
 def test_an_example_without_servers_runs(run: Run, folder: Path, line: str) -> None:
     """And ends well."""
     words = shlex.split(line)[1:]
-    if words[0] in ("compare", "orphans"):
+    if words[0] in ("compare", "orphans", "repair"):
         assert 0 == run("materialize", words[1]).code
     for target in {"mangle": ["copies"], "capture": ["logs"]}.get(words[0], []):
         shutil.rmtree(folder / target)

@@ -14,7 +14,8 @@ removes them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,8 +24,11 @@ from cdcv2 import failpoints
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import OutputError, UsageError
 from cdcv2.materialize.distributed import TargetWorker
-from cdcv2.materialize.protocol.fence import Range
-from cdcv2.materialize.protocol.messages import Changes, Flush, Flushed, Loaded, Open, Opened, Table
+from cdcv2.materialize.protocol.fence import Range, fenced
+from cdcv2.materialize.protocol.messages import (
+    Changes, Checkpoint, Flush, Flushed, Loaded, Open, Opened, Store, Table,
+)
+from cdcv2.materialize.repair import RepairableDriver, TableRepair
 from cdcv2.materialize.targets.file_workers import LakeWorker, demand_there
 from cdcv2.materialize.targets.lake import counts
 from cdcv2.materialize.targets.lake.columns import keys_by
@@ -43,7 +47,11 @@ __all__ = ["LakeDriver", "LakeView", "open_lake", "read_lake"]
 _APPENDED = 4
 
 
-class LakeDriver(StagedDriver):
+REPAIR_STAGED = failpoints.declare("lake.repair-staged", "the new files of damaged tables are durable; none counts")
+REPAIRED = failpoints.declare("lake.repaired", "the manifest names the new files of damaged tables")
+
+
+class LakeDriver(StagedDriver, RepairableDriver):
     """One instance on the lake in ``folder``, a directory or ``file:`` URI, which one materialization has for itself.
 
     ``files``: when a table has more, the youngest ones are merged.
@@ -63,9 +71,21 @@ class LakeDriver(StagedDriver):
         self._held = HeldFiles()
         # Number of the table -> the files of the transaction.
         self._parts: dict[int, list[TableFile]] = {}
+        # Whether all files are there, as far as it is known: others are not merged.
+        self._whole = True
 
     def open(self, message: Open) -> Opened:
         """See :class:`Driver`. Raises UsageError for tables that no lake can have, ForeignStateError, RefusedError."""
+        opened = self._open(message)
+        self._folder.demand_files()
+        return opened
+
+    def open_damaged(self, message: Open) -> Opened:
+        """See :class:`RepairableDriver`: files that are missing may be."""
+        self._whole = False
+        return self._open(message)
+
+    def _open(self, message: Open) -> Opened:
         arrow()
         for table in message.tables:
             _check(table)
@@ -73,7 +93,6 @@ class LakeDriver(StagedDriver):
         self._message, self._pending = message, dict(state.get("staged", {}))
         found = self._folder.change(lambda before: self._manifest_with_tables(before, message))
         self._folder.demand_there(found, state)
-        self._folder.demand_files()
         self._message = self._view().manifest.stored(message)
         # A multiset that an earlier release started goes on as it was: a Load and a Store for each row.
         both = zip(message.tables, self._message.tables)
@@ -153,8 +172,35 @@ class LakeDriver(StagedDriver):
             return before.with_transaction(wanted, upper, parts)
 
         self._folder.change(decide)
-        for table in self._opened().tables:
+        for table in self._opened().tables if self._whole else ():
             self._merge(table)
+
+    def repair(self, tables: Sequence[TableRepair], checkpoint: Checkpoint, demand: Callable[[], None]) -> None:
+        """See :class:`RepairableDriver`. Each of these tables gets one new file, and one manifest names them all.
+
+        Rows that a wrong file has by chance right are written, too: what else is wrong in it is not known.
+        """
+        opened = self._opened()
+        parts = {}
+        for one in tables:
+            table = opened.tables[one.number]
+            staged = self._file(one.number)
+            for key, values in one.rows.items():
+                staged.add(Store(one.number, key, values))
+            parts[table.name] = (staged.finish(),)
+        self._staged = {}
+        failpoints.reach(REPAIR_STAGED)
+        demand()
+
+        def decide(before: LakeManifest | None) -> LakeManifest | None:
+            if before is None:
+                raise self._missing_file()
+            if before.frontier != checkpoint.frontier:
+                raise fenced(opened.materialization, opened.range)
+            return replace(before, parts={**before.parts, **parts})
+
+        self._folder.change(decide)
+        failpoints.reach(REPAIRED)
 
     def _merge(self, table: Table) -> None:
         """Put one file in place of the youngest, when there are many."""

@@ -121,8 +121,11 @@ class StagedFile:
         self._writer: Any = None
 
     def add(self, message: Store) -> None:
-        """Take a row. Raises MalformedError for a value that its column cannot hold."""
-        self._rows.append((*message.key, *message.values, canonical(message.key), message.delete))
+        """Take a row; of a multiset, one with its count, which no other file has. Raises MalformedError for a value
+        that its column cannot hold.
+        """
+        own = () if self._table.multiset else (canonical(message.key), message.delete)
+        self._rows.append((*(() if self._table.multiset else message.key), *message.values, *own))
         if len(self._rows) >= _BUFFER:
             self._write()
 

@@ -16,7 +16,7 @@ and psycopg (``pip install '.[postgres]'``).
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
@@ -25,11 +25,13 @@ from typing import TYPE_CHECKING, Any
 from cdcv2 import failpoints
 from cdcv2.errors import ForeignStateError, RefusedError, UsageError, ViewError
 from cdcv2.materialize.distributed import DistributedDriver, TargetWorker
+from cdcv2.materialize.intake import canonical
 from cdcv2.materialize.protocol.fence import fenced, meet_of, pieces
 from cdcv2.materialize.protocol.messages import (
     Acknowledge, Acknowledged, Changes, Checkpoint, Flush, Flushed, Key, Load, Loaded, Open, Opened, StartCommit,
     StartedCommit, Store, Table,
 )
+from cdcv2.materialize.repair import RepairableDriver, TableRepair
 from cdcv2.materialize.targets.postgres import fence as postgres_fence
 from cdcv2.materialize.targets.postgres.changes import PostgresChanges, takes_changes
 from cdcv2.materialize.targets.postgres.tables import (
@@ -50,7 +52,7 @@ AFTER_COMMIT = failpoints.declare(
 )
 
 
-class PostgresDriver(DistributedDriver):
+class PostgresDriver(DistributedDriver, RepairableDriver):
     """One session.
 
     Args:
@@ -256,6 +258,26 @@ class PostgresDriver(DistributedDriver):
         failpoints.reach(AFTER_COMMIT)
         self._staged, self._changed, self._new = {}, [], False
         return StartedCommit()
+
+    def open_damaged(self, message: Open) -> Opened:
+        """See :class:`RepairableDriver`. A table that is missing is refused, as by :meth:`open`."""
+        return self.open(message)
+
+    def repair(self, tables: Sequence[TableRepair], checkpoint: Checkpoint, demand: Callable[[], None]) -> None:
+        """See :class:`RepairableDriver`. The rows that differ, in one transaction that checks the fence."""
+        for one in tables:
+            for key in one.differing:
+                self.load(Load(one.number, key))
+        answers = self.flush(Flush(checkpoint.frontier, checkpoint.frontier))
+        there = {(one.binding, canonical(one.key)): one.values for one in answers if isinstance(one, Loaded)}
+        for one in tables:
+            for key, values in one.differing.items():
+                before = there.get((one.number, canonical(key)))
+                if values is not None:
+                    self.store(Store(one.number, key, values, before is not None))
+                elif before is not None:
+                    self.store(Store(one.number, key, before, exists=True, delete=True))
+        self.start_commit(StartCommit(checkpoint))
 
     def hand(self) -> TargetWorker:
         """See :class:`DistributedDriver`. Executors connect with the same ``conninfo`` and the environment that they
