@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.mutation import EXPLAINED, Change, changed_lines, explained, near, readable, statuses
@@ -43,6 +45,16 @@ def test_results_are_read_by_mutant() -> None:
 def test_the_committed_list_has_a_reason_for_every_entry() -> None:
     """So that a reader of the list can judge it without running anything."""
     assert all(explained(EXPLAINED.read_text("utf-8")).values())
+
+
+def test_what_is_explained_is_a_line_that_is_there() -> None:
+    """An entry of code that was changed or moved explains nothing any more."""
+    for change in explained(EXPLAINED.read_text("utf-8")):
+        parts, root = change.function.split("."), EXPLAINED.parents[2]
+        module = next(path for path in (Path(root, *parts[:at]).with_suffix(".py") for at in range(len(parts), 1, -1))
+                      if path.exists())  # fmt: skip
+        there = {line.strip() for line in module.read_text("utf-8").splitlines()}
+        assert {line[1:].strip() for line in change.lines if line.startswith("-")} <= there, change.function
 
 
 def test_the_tests_of_its_own_box_are_tried_first() -> None:

@@ -67,7 +67,7 @@ class StreamCounts:
             version = kept.get("version")
             raise ForeignStateError(f"the state in {state} has version {version!r}, not {VERSION}: {remedy}")
         self._name = name
-        plain = kept or {"released": known, "begun": known, "below": 0, "times": {}, "stated": [], "promised": 0}
+        plain = kept or {"released": known, "begun": known, "times": {}, "stated": [], "promised": 0}
         #: Everything before it is stated, and counted in `_past`.
         self.released: int = plain["released"]
         # How many updates were read at each time that is stated. Of older states only the sum is known.
