@@ -310,6 +310,10 @@ class UnavailableError(Cdcv2Error):
     forbidden = False
 
 
+class SparkEndedError(UnavailableError):
+    """The Java side of a job on Spark has ended, and the job with it. A new start resumes where the job was."""
+
+
 class MissingExtraError(UnavailableError):
     """A library is not installed that this needs, and the base install has not.
 

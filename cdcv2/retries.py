@@ -60,6 +60,7 @@ RETRIES: dict[type[BaseException], RetryRule] = {
     errors.ViewError: RetryRule(_MENDED, "the log or the table has to be mended"),
     errors.MissingLogError: RetryRule(_MENDED, "the topic or directory has to be made"),
     errors.UnavailableError: RetryRule(_MENDED, "the server has to answer again; an outage may be long"),
+    errors.SparkEndedError: RetryRule(_NOW, "it was killed, as a program is; a new start resumes where it was"),
     errors.MissingExtraError: RetryRule(_MENDED, "the library has to be installed"),
     errors.OutputError: RetryRule(_MENDED, "room or rights for the output have to be there"),
     errors.UsageError: RetryRule(_NEVER, "the same arguments are wrong every time"),

@@ -57,22 +57,22 @@ from cdcv2.capture.run.loop import run as run_capture
 from cdcv2.capture.run.manifest import write_manifest
 from cdcv2.capture.run.request import together
 from cdcv2.capture.run.state_file import MEMORY_FILE, StateFile
-from cdcv2.capture.run.waits import capture_waits, unread_waits
+from cdcv2.capture.run.waits import capture_waits, stated_frontier, unread_waits
 from cdcv2.capture.topics import Item, Topics
 from cdcv2.capture.topics_check import check_dumped, check_meet
 from cdcv2.cli.console import ResultOutput, remark
 from cdcv2.cli.display import json_line
 from cdcv2.cli.logs import kafka_client
+from cdcv2.cli.options.calm_lines import Lines
 from cdcv2.cli.options.capture import dump_files, from_kafka, left_out, recipe_of
 from cdcv2.cli.options.capture_command import add_command_options
 from cdcv2.cli.options.parser import OptionParser
-from cdcv2.cli.progress import Lines, progress
+from cdcv2.cli.progress import progress
 from cdcv2.cli.shared_capture import run_shared
 from cdcv2.cli.stop_signals import stop_signals
 from cdcv2.cli.stream_capture import run_streams
 from cdcv2.completeness import committed_text, through_text
 from cdcv2.connectors.dump_files import DumpedTopics, absent
-from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ForeignStateError, MissingLogError, UsageError
 from cdcv2.events import JobProgress, JobWait
 from cdcv2.exits import Exit
@@ -187,12 +187,6 @@ def _print(text: str) -> None:
     remark(f"cdcv2 capture: {text}")
 
 
-def _stated(capture: Capture) -> Antichain:
-    """Up to where the logs are complete; a capture without a snapshot that released nothing has stated nothing."""
-    frontier = capture.frontier
-    return Antichain([0]) if frontier is None or frontier == Antichain([1]) else frontier
-
-
 def _waits(capture: Capture, topics: Topics, recipe: DatabaseConnector) -> WaitReason:
     """Why nothing more can be released; a snapshot whose notifications have no topic waits for that."""
     waiting = capture.waits()
@@ -202,7 +196,7 @@ def _waits(capture: Capture, topics: Topics, recipe: DatabaseConnector) -> WaitR
 
 def _far(capture: Capture, topics: Topics, recipe: DatabaseConnector) -> str:
     """How far one is that follows, and what it waits for."""
-    through = through_text(_stated(capture))
+    through = through_text(stated_frontier(capture.frontier))
     unread = topics.unread()
     waits = topics.waits() or (f"{unread} records to be read" if unread else _waits(capture, topics, recipe).text)
     return f"{through}: {capture.counters.transactions} transactions, {capture.counters.rows} rows; {waits}"
@@ -219,7 +213,7 @@ def _state(capture: Capture, topics: Topics, recipe: DatabaseConnector) -> JobPr
         waits = capture_waits(_waits(capture, topics, recipe), recipe, capture.next_positions())
     counted = capture.counters
     return JobProgress(
-        _stated(capture).to_plain(), capture.committed_at, waits, capture.held_rows,
+        stated_frontier(capture.frontier).to_plain(), capture.committed_at, waits, capture.held_rows,
         {"records": counted.records, "rows": counted.rows, "transactions": counted.transactions},
     )
 
@@ -273,7 +267,7 @@ def _topics(args: argparse.Namespace, recipe: DatabaseConnector) -> Topics:
 
 
 def _report(capture: Capture, waiting: WaitReason, *, as_json: bool, dumped: bool) -> None:
-    frontier = _stated(capture)
+    frontier = stated_frontier(capture.frontier)
     counted = capture.counters
     with ResultOutput(None) as output:
         if as_json:

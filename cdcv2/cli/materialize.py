@@ -81,9 +81,9 @@ from cdcv2.cli.console import ResultOutput, remark
 from cdcv2.cli.coverage import StopRemarks, remark_coverage
 from cdcv2.cli.display import json_line
 from cdcv2.cli.disputes import add_quarantine_argument, quarantine_of, remark_disputes
+from cdcv2.cli.options.calm_lines import UNCHANGED
 from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.words import declare, declare_follow
-from cdcv2.cli.progress import UNCHANGED
 from cdcv2.cli.stop_signals import stop_signals
 from cdcv2.completeness import committed_text, through_text
 from cdcv2.control.materialization_file import read_plan

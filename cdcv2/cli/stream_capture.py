@@ -18,9 +18,9 @@ from cdcv2.capture.topics import Ranges
 from cdcv2.cli.console import ResultOutput, remark
 from cdcv2.cli.display import json_line
 from cdcv2.cli.logs import kafka_client
+from cdcv2.cli.options.calm_lines import Lines
 from cdcv2.cli.options.capture import dump_files, from_kafka
 from cdcv2.cli.options.stream_capture import stream_topics
-from cdcv2.cli.progress import Lines
 from cdcv2.cli.stop_signals import stop_signals
 from cdcv2.completeness import through_text
 from cdcv2.connectors.dump_files import DumpedRanges, DumpedTopics, absent

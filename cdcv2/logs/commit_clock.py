@@ -6,13 +6,13 @@ a stream nothing is known.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 from cdcv2.errors import Cdcv2Error, RefusedError
 from cdcv2.logs.capture_manifest import manifest_of
-from cdcv2.logs.description import description_of
+from cdcv2.logs.description import LogDescription, description_of
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.release_times import TIMES_FILE, ReleaseTime, in_headers
 from cdcv2.protocol.log import Entry, Log
@@ -29,7 +29,11 @@ def is_on_remap(log: Log) -> bool:
             return False
         if note:
             return "prefix" not in note and "timeline" in note
-    stated = description_of(log)
+    return states_remap(description_of(log))
+
+
+def states_remap(stated: LogDescription) -> bool:
+    """Whether a log that states this is of a remap's timeline: one that is by commit times has its log set's."""
     return stated.timeline is not None and stated.timeline != stated.log_set
 
 
@@ -41,17 +45,19 @@ def is_of_stream(log: Log) -> bool:
 class CommitClock:
     """The moments of the releases of some logs, read as they grow. One thread.
 
-    Of topics it knows what :meth:`seen` was given. What cannot be read is not known.
+    Of topics it knows what :meth:`seen` was given. What cannot be read is not known. ``on_remap`` states whether the
+    times are those of a remap (None: not known yet; by default the first log is asked).
     Memory: the releases beyond the frontier that was asked for last.
     """
 
-    def __init__(self, logs: Collection[Log]) -> None:
+    def __init__(self, logs: Collection[Log], on_remap: Callable[[], bool | None] | None = None) -> None:
         paths = [log.path.absolute() for log in logs if isinstance(log, DirectoryLog)]
         folders = {folder for path in paths for folder in (path, path.parent)}
         self._files = {folder / TIMES_FILE: 0 for folder in sorted(folders)}
         self._logs, self._ahead = list(logs), set[ReleaseTime]()
         self._last: ReleaseTime | None = None
         self._remap: bool | None = None
+        self._look = on_remap or self._first_on_remap
 
     def seen(self, entry: Entry) -> None:
         """A message was read, which may keep a release time."""
@@ -80,10 +86,13 @@ class CommitClock:
     def _on_remap(self) -> bool:
         if self._remap is None:
             try:
-                self._remap = bool(self._logs) and is_on_remap(self._logs[0]) and not is_of_stream(self._logs[0])
+                self._remap = self._look()
             except Cdcv2Error:
                 return False
-        return self._remap
+        return bool(self._remap)
+
+    def _first_on_remap(self) -> bool:
+        return bool(self._logs) and is_on_remap(self._logs[0]) and not is_of_stream(self._logs[0])
 
     def _read(self, path: Path) -> None:
         """What was appended to the file, by whole lines."""

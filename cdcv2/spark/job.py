@@ -4,7 +4,7 @@
   ``spark-submit`` is a Java process with the Python driver as its child, and a signal may reach either; both listen.
 - An error ends the job with one line on standard error and the exit code that the command ``cdcv2`` has for it
   (:mod:`cdcv2.exits`). An error inside a micro-batch, or of an executor, comes to us through Spark, wrapped twice; the
-  line has the error itself.
+  line has the error itself, and so has the ``end`` event.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from py4j.protocol import Py4JError, Py4JNetworkError
@@ -25,6 +25,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from cdcv2 import errors
+from cdcv2.cli.options.events import started_events
 from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.words import declare, declare_follow
 from cdcv2.connectors.dump_files import LINE_WITHOUT_VALUE
@@ -33,9 +34,12 @@ from cdcv2.errors import (
     MalformedError,
     MissingLogError,
     OutputError,
+    SparkEndedError,
     UnavailableError,
     UnsafeTopicError,
 )
+from cdcv2.event_stream import place_in
+from cdcv2.events import JobEvents, ending_on_sigterm
 from cdcv2.exits import Exit, exit_of
 from cdcv2.spark.session import jvm
 
@@ -65,6 +69,7 @@ def add_job_options(parser: OptionParser, *, interval: float | None, spark_log: 
         parser, "--interval", default=interval,
         more=f" (default: {'as soon as there is something' if interval is None else f'{interval:g}'})",
     )
+    declare(parser, "--events")
     declare(parser, "--app-name", default=f"cdcv2 {parser.prog.removesuffix('.py')}")
     declare(parser, "--spark-log", default=spark_log)
     for old, new in (("--available-now", "--no-follow"), ("--name", "--app-name")):
@@ -82,16 +87,18 @@ class BatchError(RuntimeError):
 class Guard:
     """The function of a query's micro-batches, with the two things that its job wants to know of it.
 
-    ``busy`` is held while a batch is under way; ``error`` is what ended the last one, if something did.
+    ``busy`` is held while a batch is under way; ``error`` is what ended the last one, if something did. ``turn`` is
+    called after each batch, and now and then between two of them, never within one.
     """
 
     def __init__(
-        self, function: Callable[[DataFrame, int], None], stopping: threading.Event | None = None
+        self, function: Callable[[DataFrame, int], None], stopping: threading.Event | None = None,
+        turn: Callable[[], object] = lambda: None,
     ) -> None:
         self.busy = threading.Lock()
         self.error: BaseException | None = None
         self.stopping = stopping or threading.Event()
-        self._function = function
+        self._function, self._turn = function, turn
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         """Run one batch. Raises BatchError: no other exception survives the way through Java."""
@@ -100,15 +107,25 @@ class Guard:
                 if self.stopping.is_set():
                     raise JobStop("the job is ending")
                 self._function(frame, batch)
+                self._turn()
             except BaseException as error:
                 self.error = error
                 raise BatchError(one_line(error)) from None
+
+    def idle(self) -> None:
+        """No batch may be under way: then it is a turn. Raises what ``turn`` raises."""
+        if self.busy.acquire(blocking=False):
+            try:
+                self._turn()
+            finally:
+                self.busy.release()
 
 
 def follow(query: StreamingQuery, guard: Guard, until: Callable[[], bool] = lambda: False) -> None:
     """Wait for the end of the query: its own, one that a signal or ``until`` asks for, or an error, which is raised."""
     try:
         while not query.awaitTermination(0.5):  # type: ignore[arg-type]
+            guard.idle()
             if until():
                 guard.stopping.set()
             if guard.stopping.is_set():
@@ -156,21 +173,39 @@ class _JavaHandler:
         implements = ["sun.misc.SignalHandler"]
 
 
-def run(name: str, body: Callable[[], Exit]) -> int:
-    """Run a job's body. Returns its exit code, after one line on standard error if it failed.
+def run(name: str, arguments: Sequence[str] | None, body: Callable[[JobEvents], Exit]) -> int:
+    """Run a job's body with its events (None: the arguments are the process's), and state its end: in this one place.
 
-    A mistake of ours shows its traceback before that line, and with CDCV2_TRACEBACK in the environment any error does.
+    Returns its exit code, after one line on standard error if it failed. A mistake of ours shows its traceback before
+    that line, and with CDCV2_TRACEBACK in the environment any error does.
     """
     # py4j logs every error that passes through it, with traceback: the one line below is enough.
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    events, code = JobEvents(f"{name}.py"), int(Exit.BUG)
+    error: BaseException | None = None
+    reason: str | None = None
     try:
-        return int(body())
-    except Exception as error:
-        code = exit_code(error)
+        place = place_in(sys.argv[1:] if arguments is None else arguments)
+        if place is not None:
+            events = started_events(f"{name}.py", place)
+        with ending_on_sigterm(events):
+            code = int(body(events))
+    except SystemExit as left:
+        # Only --help leaves: an error raises UsageError.
+        events.end(int(left.code or 0))
+        raise
+    except KeyboardInterrupt as caught:
+        print(f"{name}: interrupted", file=sys.stderr, flush=True)
+        code, error = Exit.INTERRUPTED, caught
+    except Exception as caught:
+        code, error = exit_code(caught), translated(caught)
         if code is Exit.BUG or os.environ.get("CDCV2_TRACEBACK"):
             traceback.print_exc()
-        print(f"{name}: {one_line(error)}", file=sys.stderr, flush=True)
-        return int(code)
+        print(f"{name}: {one_line(caught)}", file=sys.stderr, flush=True)
+        if isinstance(error, (PySparkException, Py4JError)):
+            reason = one_line(error)
+    events.end(code, error, reason)
+    return int(code)
 
 
 def exit_code(error: BaseException) -> Exit:
@@ -204,7 +239,7 @@ def translated(error: BaseException) -> BaseException:
         if found is not None:
             return kind(f"{remedy} (Spark says: {_around(text, found)})")
     if isinstance(error, (Py4JNetworkError, ConnectionError, EOFError)):
-        return UnavailableError("the Java side of Spark has gone away; start the job again")
+        return SparkEndedError("the Java side of Spark has gone away; start the job again")
     return error
 
 

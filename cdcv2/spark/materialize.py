@@ -27,6 +27,7 @@ from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.words import declare
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import UsageError
+from cdcv2.events import JobEvents
 from cdcv2.exits import Exit
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.log_set import FIELD
@@ -127,7 +128,7 @@ class SpecReader(Protocol):
 
 def main(read: SpecReader, arguments: Sequence[str] | None = None) -> int:
     """Run the job with these arguments (default: the process's). Returns the exit code. ``read`` reads the file."""
-    def body() -> Exit:
+    def body(events: JobEvents) -> Exit:
         options = parser().parse_args(arguments)
         given = read(options.file, options.view, create=not options.no_create)
         plan = planned(given, options)
@@ -144,12 +145,12 @@ def main(read: SpecReader, arguments: Sequence[str] | None = None) -> int:
                         driver.commit = committer(spark)
                     return views_of(given, runtime)
 
-                reader = replay(spark, plan, ProgressLines.standard("materialize"), target=target)
+                reader = replay(spark, plan, ProgressLines.standard("materialize", events), target=target)
                 return exit_code(given, runtime, reader)
         finally:
             runtime.close()
 
-    return run("materialize", body)
+    return run("materialize", arguments, body)
 
 
 def views_of(given: MaterializationSpec, runtime: DistributedRuntime) -> MaterializationTarget:

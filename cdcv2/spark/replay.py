@@ -16,6 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -25,7 +27,9 @@ from cdcv2.cli.options.times import given_times
 from cdcv2.cli.options.words import declare
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import UsageError
+from cdcv2.events import JobEvents
 from cdcv2.exits import Exit
+from cdcv2.logs.commit_clock import CommitClock, states_remap
 from cdcv2.logs.coverage import TableCoverage, coverage
 from cdcv2.logs.description import description_of
 from cdcv2.logs.directory import DirectoryLog
@@ -35,10 +39,10 @@ from cdcv2.logs.quarantine import decisions_about, disputed_in, history_of
 from cdcv2.logs.stops import stops_of
 from cdcv2.rows.row_type import RowType
 from cdcv2.spark import checkpoint
-from cdcv2.spark.job import SUBMIT, Guard, add_job_options, every, follow, listen, run
+from cdcv2.spark.job import SUBMIT, Guard, add_job_options, every, follow, listen, run, translated
 from cdcv2.spark.output import OutputFolder, Target
 from cdcv2.spark.paths import nameable, writable
-from cdcv2.spark.progress import ProgressLines, lacking
+from cdcv2.spark.progress import ProgressLines, ReaderProgress, lacking
 from cdcv2.spark.reader import Reader
 from cdcv2.spark.session import AVRO, KAFKA, ended, require, session
 from cdcv2.spark.sources import LogFacts, LogPlace, LogSources, row_type_of, stated
@@ -76,13 +80,13 @@ class ReplayPlan:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the job with these arguments (default: the process's). Returns the exit code."""
-    def body() -> Exit:
+    def body(events: JobEvents) -> Exit:
         options = parser().parse_args(arguments)
         plan = planned(options)
         with ended(session(options.app_name, spark_log=options.spark_log)) as spark:
-            return outcome(replay(spark, plan, ProgressLines.standard()))
+            return outcome(replay(spark, plan, ProgressLines.standard(events=events)))
 
-    return run("replay", body)
+    return run("replay", arguments, body)
 
 
 def replay(
@@ -95,7 +99,8 @@ def replay(
     state or the target.
     """
     reader = opened(spark, plan, progress, target)
-    guard = Guard(reader)
+    far = ReaderProgress(reader, _clock(spark, plan))
+    guard = Guard(reader, turn=lambda: progress.turn(far.state))
     if signals:
         listen(spark, guard.stopping)
     reader.resume(spark)
@@ -103,6 +108,7 @@ def replay(
     if plan.available_now and not guard.stopping.is_set():
         reader.finish(spark)
     reader.demand_applied()
+    progress.turn(far.state, last=True)
     progress.end(reader.released, reader.tables)
     return reader
 
@@ -153,6 +159,22 @@ def _stated(spark: SparkSession, plan: ReplayPlan, topics: Sequence[TopicDescrip
     facts = stated(spark, plan.logs.kafka, [one.topic for one in topics])
     logs = {name: DirectoryLog(name) for name in plan.logs.directories}
     return facts | {name: LogFacts(description_of(log), tuple(stops_of([log]))) for name, log in logs.items()}
+
+
+def _clock(spark: SparkSession, plan: ReplayPlan) -> CommitClock:
+    """Of logs in topics by commit times it knows nothing: their messages stay on executors."""
+    if plan.logs.directories:
+        return CommitClock([DirectoryLog(name) for name in plan.logs.directories])
+
+    def on_remap() -> bool | None:
+        try:
+            facts = _stated(spark, plan, _topics(spark, plan))
+        except (PySparkException, Py4JError) as error:
+            raise translated(error) from error
+        known = [one.description for one in facts.values() if one.description.timeline is not None]
+        return states_remap(known[0]) if known else None
+
+    return CommitClock([], on_remap)
 
 
 def _coverage(plan: ReplayPlan, facts: Mapping[str, LogFacts]) -> TableCoverage:

@@ -19,7 +19,7 @@ from cdcv2.capture.run import remap_loop
 from cdcv2.capture.topics import Item, TopicExtents
 from cdcv2.capture.topics_check import check_meet
 from cdcv2.cli import capture, shared_capture
-from cdcv2.cli.progress import Lines
+from cdcv2.cli.options.calm_lines import Lines
 from cdcv2.connectors import kafka_ranges, kafka_topics
 from cdcv2.connectors.debezium.recipe import Recipe
 from cdcv2.errors import MissingLogError

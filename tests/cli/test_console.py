@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from cdcv2.cli import console, display, progress
+from cdcv2.cli.options.calm_lines import Lines
 from cdcv2.errors import IncompleteError, OutputError
 
 
@@ -68,7 +69,7 @@ def test_only_a_terminal_gets_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_one_that_follows_says_what_changes_but_seldom() -> None:
     """A line at once, then at most each 5 seconds, and each minute where nothing changes; made only when it is due."""
     clock, said, made = Clock(), [], []
-    lines = progress.Lines(lambda line: said.append((clock.now - 100, line)), clock=clock)
+    lines = Lines(lambda line: said.append((clock.now - 100, line)), clock=clock)
 
     def far() -> str:
         made.append(clock.now)

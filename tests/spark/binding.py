@@ -22,6 +22,7 @@ from cdcv2.spark.capture.job import parser
 from cdcv2.spark.capture.report import CaptureReport
 from cdcv2.spark.remap_capture import job as bound_job
 from cdcv2.timeline.binding import check_int
+from tests.test_events import Job
 
 
 def dumped(path: Path, records: Iterable[Record]) -> Path:
@@ -41,7 +42,7 @@ class Bound:
 
     def __init__(self, folder: Path, topics: Path, words: Sequence[str]) -> None:
         self.folder, self.topics, self.words = folder, topics, list(words)
-        self.said = io.StringIO()
+        self.said, self.job = io.StringIO(), Job()
 
     def spark(self, spark: SparkSession, into: str, *more: str) -> RunResult:
         """The job's capture, to the end of what is there. Raises what ends it."""
@@ -50,7 +51,8 @@ class Bound:
             "--no-follow", *self.words, *more,
         ]
         plan = bound_job.planned(parser().parse_args(words))
-        came = bound_job.capture(spark, plan, CaptureReport(people=self.said), stopping=threading.Event())
+        report = CaptureReport(people=self.said, events=self.job.events)
+        came = bound_job.capture(spark, plan, report, stopping=threading.Event())
         assert came is not None
         return came
 

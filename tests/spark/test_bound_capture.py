@@ -105,6 +105,11 @@ def test_it_writes_what_the_capture_without_spark_writes(written: Bound, spark: 
 
     assert written.facts("pure") == written.facts("spark")
     assert (len(history()) + 120, 0) == (came.records, again.records) and came.waiting == again.waiting != []
+    # What each run states of itself, the last time: as the command does.
+    *_, end = written.job.stream.events
+    assert (came.frontier.to_plain(), (came.frontier.elements[0] - 1) / 1000) == (end["frontier"], end["committed_at"])
+    assert came.waiting == [wait["text"] for wait in end["waits"]]
+    assert {len(history()) + 120, 0} <= {one["counts"].get("records") for one in written.job.stream.events}
 
 
 def test_a_log_tells_that_its_transactions_are_in_no_order(spark: SparkSession, tmp_path: Path) -> None:

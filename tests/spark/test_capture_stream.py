@@ -34,6 +34,7 @@ from tests.cli.conftest import Run, runs
 from tests.spark.capturing import log_messages
 from tests.spark.test_capture_kafka import make_topics, produce
 from tests.streams import TOPIC, StreamHistory, plain
+from tests.test_events import Job
 
 pytestmark = pytest.mark.spark
 
@@ -57,6 +58,7 @@ class StreamRun:
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         self.spark, self.folder, self.logs = spark, folder, folder / "logs"
         self.people = io.StringIO()
+        self.job = Job()
         self._offsets: dict[tuple[str, int], int] = {}
         (folder / "topics").mkdir()
         (folder / "rows").mkdir()
@@ -85,7 +87,7 @@ class StreamRun:
             str(self.folder / "topics"), "--rows", str(self.folder / "rows"), "--into", str(self.logs),
             "--state", str(self.folder / "state"), "--max-files", "1", "--no-follow", *words, *more,
         ]))  # fmt: skip
-        return stream_job.capture(self.spark, plan, CaptureReport(people=self.people))
+        return stream_job.capture(self.spark, plan, CaptureReport(people=self.people, events=self.job.events))
 
     def found(self, table: str = "things") -> tuple[dict[tuple[int, int], int], Antichain]:
         """What a reader of the log has, and how far."""
@@ -130,6 +132,8 @@ def test_two_topics_and_the_command_give_the_same_logs(
              *(word for one in tables for word in ("--stream", one)), "--into"]  # fmt: skip
     run: Run = runs(capsys)
 
+    *_, stated = job.job.stream.events
+    assert ([6], 0, [], {"records": 2}) == tuple(stated[name] for name in ("frontier", "rows_held", "waits", "counts"))
     assert ({(1, 3): 1, (2, 5): 2}, Antichain([6])) == job.found()
     assert ({(7, 2): 1}, Antichain([9])) == job.found("others")
     for logs in (job.logs, tmp_path / "own"):

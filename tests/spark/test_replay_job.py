@@ -7,6 +7,7 @@ import json
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from py4j.protocol import Py4JNetworkError
@@ -20,6 +21,8 @@ from cdcv2.errors import (
     UnsafeTopicError,
     UsageError,
 )
+from cdcv2.event_stream import read_events
+from cdcv2.events import JobEvents
 from cdcv2.exits import Exit
 from cdcv2.spark.capture.job import parser as capture_parser
 from cdcv2.spark.job import every, exit_code, one_line, run, translated
@@ -169,21 +172,21 @@ def test_an_error_of_an_executor_is_that_error() -> None:
 
 def test_an_error_is_one_line_and_a_code(capsys: pytest.CaptureFixture[str]) -> None:
     """The codes are the command's; what is no error of ours and none of Spark's is a mistake, with its traceback."""
-    def failing() -> Exit:
+    def failing(events: JobEvents) -> Exit:
         raise UsageError("the text\n  goes on")
 
-    def mistaken() -> Exit:
+    def mistaken(events: JobEvents) -> Exit:
         raise ValueError("x")
 
-    assert 2 == run("replay", failing)
+    assert 2 == run("replay", [], failing)
     assert "replay: the text goes on\n" == capsys.readouterr().err
-    assert [0, 1] == [run("replay", lambda: Exit.DONE), run("replay", lambda: Exit.MISSING)]
+    assert [0, 1] == [run("replay", [], lambda events: code) for code in (Exit.DONE, Exit.MISSING)]
     raised = [
         ContradictionError("diff", 1, 1, 2), MissingLogError("x"), OutputError("x"), Py4JNetworkError("x"),
         OSError("x"),
     ]
     assert [3, 2, 4, 4, 4] == [exit_code(error) for error in raised]
-    assert 70 == run("replay", mistaken)
+    assert 70 == run("replay", [], mistaken)
     told = capsys.readouterr().err
     assert told.startswith("Traceback") and told.endswith("\nreplay: ValueError: x\n")
     assert "Java side" in one_line(Py4JNetworkError("x"))
@@ -194,13 +197,14 @@ def test_a_replay_that_is_killed_goes_on_and_one_that_is_told_to_end_ends(tmp_pa
     """SIGKILL for the whole process group in mid-run; SIGTERM between batches; and every update is there once."""
     said = rolling(14)
     place = put(tmp_path / "things", said[:20], row_type=PLAIN, per_file=2)
-    options = ("--max-files", "1", "--interval", "0.05")
+    events = tmp_path / "events.jsonl"
+    options = ("--max-files", "1", "--interval", "0.05", "--events", str(events))
     first = submit(tmp_path, [place], *options)
     first.wait_until(lambda: reached(tmp_path) >= 2, "the second batch", PATIENCE)
     first.kill9()
     assert 2 <= reached(tmp_path) < 10
 
-    second = submit(tmp_path, [place], "--max-files", "4", "--interval", "0.05")
+    second = submit(tmp_path, [place], "--max-files", "4", "--interval", "0.05", "--events", str(events))
     second.wait_until(lambda: reached(tmp_path) == 10, "the end of the log", PATIENCE)
     put(tmp_path / "things", said[20:], row_type=PLAIN, per_file=2)
     second.wait_until(lambda: reached(tmp_path) > 10, "what came since", PATIENCE)
@@ -210,8 +214,26 @@ def test_a_replay_that_is_killed_goes_on_and_one_that_is_told_to_end_ends(tmp_pa
 
     lines = [json.loads(line) for line in second.log_since_start().splitlines() if line.startswith("{")]
     assert "end" == lines[-1]["what"] and [stopped_at] == lines[-1]["frontier"]
+    # Besides the lines that a person gets now and then.
     assert [f"replay: complete through {stopped_at - 1}; nothing that was stated is missing"] == [
-        line for line in second.log_since_start().splitlines() if line.startswith("replay: complete")
+        line for line in second.log_since_start().splitlines()
+        if line.startswith("replay: complete") and "; nothing is open" not in line
     ]
     expected = {fact for fact in truth({"things": said})["things"] if fact[1] < stopped_at}
     assert dict.fromkeys(expected, 1) == dict(left(tmp_path))
+    killed, ended = runs_of(read_events(events))
+    assert "end" not in [event["event"] for event in killed]
+    assert ["start", "progress", "end"] == list(dict.fromkeys(event["event"] for event in ended))
+    frontiers = [event["frontier"][0] for event in killed + ended if event["event"] == "progress"]
+    assert frontiers == sorted(frontiers) and {10, stopped_at} <= set(frontiers)
+    assert ("replay.py", 0, [stopped_at], None) == tuple(ended[-1][name] for name in END)
+    assert len(expected) >= ended[-2]["counts"]["rows"] > 0
+
+
+END = ("job", "exit", "frontier", "retry")
+
+
+def runs_of(events: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """The events of each run."""
+    names = list(dict.fromkeys(event["run"] for event in events))
+    return [[event for event in events if event["run"] == name] for name in names]

@@ -11,8 +11,17 @@ from cdcv2.capture.release import WaitReason
 from cdcv2.capture.run.on_remap import SharedCapture
 from cdcv2.capture.run.remap_loop import RunResult
 from cdcv2.capture.topics import TopicExtents
+from cdcv2.core.antichain import Antichain
 from cdcv2.events import JobProgress, JobWait
 from cdcv2.protocol.log import Place
+
+
+def stated_frontier(frontier: Antichain | None) -> Antichain:
+    """Up to where the logs of a capture by commit times are complete, by the capture's own frontier.
+
+    One without a snapshot that released nothing has stated nothing.
+    """
+    return Antichain([0]) if frontier is None or frontier == Antichain([1]) else frontier
 
 
 def capture_waits(reason: WaitReason, recipe: DatabaseConnector, positions: Mapping[Place, int]) -> tuple[JobWait, ...]:

@@ -37,7 +37,7 @@ from cdcv2.protocol.log import Log, Place, Position, Positions
 from cdcv2.spark.capture.batch_facts import PartitionSpan
 from cdcv2.spark.capture.classify import RECORD_COLUMNS, unpickled
 from cdcv2.spark.capture.commit_times import BEGUN, COUNTED
-from cdcv2.spark.capture.query import CaptureQuery
+from cdcv2.spark.capture.query import CaptureCounts, CaptureQuery
 from cdcv2.spark.capture.report import CaptureReport
 from cdcv2.spark.capture.state_file import LogTail, SparkStateFile, plain_tails, tails_of
 from cdcv2.spark.capture.tails import LogSpec, marked, opened, recognized
@@ -95,6 +95,12 @@ class KeyedCapture(CaptureQuery):
     def coverage(self) -> TableCoverage:
         """The tables of which nothing is stated, as the connector does not cover them, or has not all of their rows."""
         return self._capture.coverage
+
+    def counted(self) -> CaptureCounts:
+        """As the capture without Spark has it."""
+        made, of = self._capture, self._capture.counters
+        counts = {"records": of.records, "rows": of.rows, "transactions": of.transactions}
+        return CaptureCounts(made.committed_at, made.held_rows, made.next_positions(), counts)
 
     def batch(self, frame: DataFrame, number: int) -> None:
         """Take the new records, and release what is whole.

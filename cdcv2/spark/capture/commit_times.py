@@ -43,7 +43,7 @@ from cdcv2.spark.capture.batch_facts import Screen, merged, ranges
 from cdcv2.spark.capture.classify import FACTS, ROW, SNAPSHOT, classified
 from cdcv2.spark.capture.release_frames import FrameLogs, ReleaseChanges
 from cdcv2.spark.capture.logs import TableLogs, consolidated
-from cdcv2.spark.capture.query import CaptureQuery
+from cdcv2.spark.capture.query import CaptureCounts, CaptureQuery
 from cdcv2.spark.capture.report import CaptureReport
 from cdcv2.spark.capture.rows_store import CountedRows, ReadPlan
 from cdcv2.spark.capture.state_file import plain_tails, tails_of
@@ -74,9 +74,9 @@ class SparkCapture(CaptureQuery):
         remembered = self._remembered
         self.logs = TableLogs(specs, tails_of(remembered))
         self._counted = CountedRows(self.logs.tables)
+        self._clock = Clock(times, self.logs.all())
         self.engine = CaptureEngine.opened(
-            recipe, remembered.commits if remembered else None, self.logs.stated(), self._counted,
-            Clock(times, self.logs.all()),
+            recipe, remembered.commits if remembered else None, self.logs.stated(), self._counted, self._clock,
         )
         self.commits = self.engine.commits
         self.commits.seeks = True
@@ -100,6 +100,11 @@ class SparkCapture(CaptureQuery):
     def waits(self) -> WaitReason:
         """Why nothing more can be released."""
         return self.commits.waits()
+
+    def counted(self) -> CaptureCounts:
+        """The rows are those that were counted, and are in the topics."""
+        counts = {"records": self._tally.records, "updates": self.updates, "transactions": self.transactions}
+        return CaptureCounts(self._clock.committed_at, self._counted.waiting, self._tally.counted, counts)
 
     # -- micro-batches
 

@@ -51,7 +51,8 @@ from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.remap_capture import add_remap_options
 from cdcv2.cli.options.stream_capture import add_stream_options
 from cdcv2.cli.options.words import declare
-from cdcv2.errors import UsageError
+from cdcv2.errors import SourceStop, UsageError
+from cdcv2.events import JobEvents
 from cdcv2.exits import Exit
 from cdcv2.logs.capture_manifest import log_set_in
 from cdcv2.logs.description import LogDescription
@@ -106,24 +107,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the job with these arguments (default: the process's). Returns the exit code."""
     given = sys.argv[1:] if arguments is None else arguments
 
-    def body() -> Exit:
+    def body(events: JobEvents) -> Exit:
         options = parser().parse_args(given)
+        report = CaptureReport.standard(events)
         overlooked = left_out(options)
         if overlooked is not None:
-            CaptureReport.standard().write("left-out", overlooked)
+            report.write("left-out", overlooked)
         options.command_line = f"spark-submit (its own options) streaming_jobs/capture.py {shlex.join(given)}"
         if options.stream:
-            return _streams(options)
+            return _streams(options, report)
         if options.remap is not None:
-            return _bound(options)
+            return _bound(options, report)
         plan = planned(options)
         with _started(options) as (spark, stopping):
-            report = CaptureReport.standard()
             if not begins(spark, plan, report, stopping):
                 return Exit.DONE
             return outcome(capture(spark, plan, report, stopping))
 
-    return run("capture", body)
+    return run("capture", given, body)
 
 
 @contextmanager
@@ -137,16 +138,16 @@ def _started(options: argparse.Namespace) -> Iterator[tuple[SparkSession, thread
         yield spark, stopping
 
 
-def _streams(options: argparse.Namespace) -> Exit:
+def _streams(options: argparse.Namespace, report: CaptureReport) -> Exit:
     plan = stream_job.planned(options)
     with _started(options) as (spark, stopping):
-        return stream_job.capture(spark, plan, CaptureReport.standard(), stopping)
+        return stream_job.capture(spark, plan, report, stopping)
 
 
-def _bound(options: argparse.Namespace) -> Exit:
+def _bound(options: argparse.Namespace, report: CaptureReport) -> Exit:
     plan = bound_job.planned(options)
     with _started(options) as (spark, stopping):
-        came = bound_job.capture(spark, plan, CaptureReport.standard(), stopping=stopping)
+        came = bound_job.capture(spark, plan, report, stopping=stopping)
         return bound_job.outcome(came, finished=not options.follow and not stopping.is_set())
 
 
@@ -161,11 +162,12 @@ def begins(spark: SparkSession, plan: CaptureJobPlan, report: CaptureReport, sto
     def remark(text: str) -> None:
         if text not in reported:
             reported.add(text)
-            report.write("waiting", text)
+            report.waiting(text)
 
     while not stopping.is_set():
         if plan.topics.check_meet(spark, follow=not plan.available_now, remark=remark):
             return True
+        report.events.alive()
         stopping.wait(_LOOK)
     return False
 
@@ -192,12 +194,17 @@ def _capture(
     times = None if plan.together is None else ReleaseTimes(plan.together)
     made: CaptureQuery = kind(plan.recipe, plan.topics, plan.logs, plan.state, spark, report, begin, times)
     try:
-        guard = Guard(made.batch, stopping)
+        guard = Guard(made.batch, stopping, lambda: report.turn(made.progress))
         interval = None if plan.interval is None else every(plan.interval)
         follow(made.query(guard, available_now=plan.available_now, interval=interval), guard)
         made.finished = plan.available_now and not stopping.is_set()
         if made.finished:
             made.ended()
+        report.turn(made.progress, last=True)
+    except SourceStop:
+        # All before it is released.
+        report.turn(made.progress, last=True)
+        raise
     finally:
         made.close()
     frontier = made.frontier

@@ -10,7 +10,7 @@ import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -21,7 +21,9 @@ from cdcv2.capture.release import ASSUMED, Release, WaitReason
 from cdcv2.capture.released_ends import ReleasedEnds
 from cdcv2.capture.run.log_types import kept_types
 from cdcv2.capture.run.transaction_topic import TransactionTopic
+from cdcv2.capture.run.waits import capture_waits, stated_frontier
 from cdcv2.core.antichain import Antichain
+from cdcv2.events import JobProgress
 from cdcv2.logs.coverage import TableCoverage
 from cdcv2.logs.description import LogDescription
 from cdcv2.protocol.log import Place
@@ -49,6 +51,17 @@ class ResnapshotSearch(Protocol):
 
     def searched(self) -> None:
         """All topics were read for such rows."""
+
+
+class CaptureCounts(NamedTuple):
+    """What a capture states of itself: when its last release was committed, the rows of transactions that are open,
+    the next offset of each partition, and the numbers of this run.
+    """
+
+    committed_at: float | None
+    held: int
+    positions: Mapping[Place, int]
+    counts: Mapping[str, int]
 
 
 class CaptureQuery(ABC):
@@ -129,6 +142,16 @@ class CaptureQuery(ABC):
     def waits(self) -> WaitReason:
         """Why nothing more can be released."""
 
+    @abstractmethod
+    def counted(self) -> CaptureCounts:
+        """What is held, and the numbers of this run."""
+
+    def progress(self) -> JobProgress:
+        """How far it is, for its events. Not within a batch."""
+        committed_at, held, positions, counts = self.counted()
+        waits = capture_waits(self.waits(), self.recipe, positions)
+        return JobProgress(stated_frontier(self.frontier).to_plain(), committed_at, waits, held, counts)
+
     # -- the query
 
     def query(self, guard: Guard, *, available_now: bool = False, interval: str | None = None) -> StreamingQuery:
@@ -170,7 +193,7 @@ class CaptureQuery(ABC):
         self._report.write(
             "released",
             f"{stated}: released {snapshot}{len(release.transactions)} transactions, {what}",
-            frontier=frontier, snapshot=release.snapshot, transactions=len(release.transactions),
+            often=True, frontier=frontier, snapshot=release.snapshot, transactions=len(release.transactions),
             total_transactions=self.transactions, **facts,
         )
 
@@ -180,7 +203,8 @@ class CaptureQuery(ABC):
             "waiting",
             f"read {records} records ({repeats} repeats); {rows} rows of {transactions} open transactions; "
             f"{waiting.text}",
-            records=records, repeats=repeats, rows=rows, open=transactions, waits_for=waiting.what, waits=waiting.text,
+            often=True, records=records, repeats=repeats, rows=rows, open=transactions, waits_for=waiting.what,
+            waits=waiting.text,
         )
         self._report_missing(spark)
         self._report_uncovered()

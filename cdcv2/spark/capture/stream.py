@@ -68,18 +68,18 @@ class StreamCapture:
     """Writes one stream topic into a log. ``guard`` is the function of its micro-batches.
 
     ``state`` is a folder of this capture's own. ``single``: the topic has one partition. ``check`` is asked of each
-    partition of a micro-batch. Raises what opening the log and the state raises. The query ends with MalformedError for
-    a record that is none, SourceStop for one that contradicts a bound, and ResumeError when the log holds another
-    history.
+    partition of a micro-batch. ``turn`` is called as that of the guard. Raises what opening the log and the state
+    raises. The query ends with MalformedError for a record that is none, SourceStop for one that contradicts a bound,
+    and ResumeError when the log holds another history.
     """
 
     def __init__(
         self, source: StreamTopic, log: LogSpec, state: Path, *, single: bool = True,
         check: CheckSpan = lambda place, wanted, span: None, stopping: threading.Event | None = None,
-        report: CaptureReport | None = None,
+        report: CaptureReport | None = None, turn: Callable[[StreamCapture], object] = lambda capture: None,
     ) -> None:
         self.query: StreamingQuery | None = None
-        self.guard = Guard(self._batch, stopping)
+        self.guard = Guard(self._batch, stopping, lambda: turn(self))
         self._source, self._spec, self._state, self._single, self._check = source, log, state, single, check
         self._report = report or CaptureReport()
         self._manifest = NumberedFiles(state / "manifest", "the state of the capture")
@@ -98,6 +98,8 @@ class StreamCapture:
         )
         self._query: str | None = None if plain is None else plain["query"]
         self._last: int = -1 if plain is None else plain["batch"]
+        #: How many records this run has read.
+        self.records = 0
         #: Of each partition, up to where it was read.
         self.read: dict[int, int] = {} if plain is None else {int(part): at for part, at in plain["read"].items()}
         self._clean()
@@ -148,8 +150,8 @@ class StreamCapture:
         self._clean()
         waits = self.counts.waits()
         self._report.write(
-            "batch", f"{self._spec.table}: frontier {self.known}; {waits or 'nothing is open'}", table=self._spec.table,
-            frontier=[self.known], waits=waits,
+            "batch", f"{self._spec.table}: frontier {self.known}; {waits or 'nothing is open'}", often=True,
+            table=self._spec.table, frontier=[self.known], waits=waits,
         )
 
     def _take(self, folder: str, frame: DataFrame) -> None:
@@ -164,6 +166,7 @@ class StreamCapture:
         grouped = frame.groupBy("part", "time", "frontier", "rows")
         groups = grouped.agg(F.count("*").alias("count"), *ends, wrong, digest)
         found = groups.collect()
+        self.records += sum(row["count"] for row in found)
         errors = [row["wrong"] for row in found if row["wrong"] is not None]
         if errors:
             raise MalformedError(str(min(errors)["wrong"]))

@@ -22,10 +22,12 @@ from cdcv2.capture.run.log_types import kept_types
 from cdcv2.capture.run.manifest import write_stream_manifest
 from cdcv2.capture.run.request import together
 from cdcv2.capture.run.stream_tables import StreamTopic, check_span, demand_topics
+from cdcv2.capture.run.waits import stream_waits
 from cdcv2.cli.options.capture import broker, dump_directory, from_kafka
 from cdcv2.cli.options.stream_capture import stream_topics
 from cdcv2.connectors.kafka_ranges import KafkaRanges
 from cdcv2.errors import MissingLogError, UsageError
+from cdcv2.events import JobProgress
 from cdcv2.exits import Exit
 from cdcv2.logs.capture_manifest import log_set_in
 from cdcv2.logs.log_set import describe_log_set
@@ -179,7 +181,8 @@ def capture(
         if plan.together is not None:
             used = running.enter_context(FolderInUse(plan.together))
             write_stream_manifest(used, plan.tables)
-        captures = {table: _opened(plan, table, report, stopping) for table in sorted(plan.tables)}
+        progress = _StreamProgress(plan.tables, report)
+        captures = {table: _opened(plan, table, report, stopping, progress) for table in sorted(plan.tables)}
         logs = {log.name: log for one in captures.values() for log in one.logs.all()}
         stated = describe_log_set(logs, log_set_in(plan.together))
         interval = None if plan.interval is None else every(plan.interval)
@@ -197,18 +200,49 @@ def capture(
                 one.logs.close()
     waits = {table: one.counts.waits() for table, one in captures.items()}
     known = min(one.known for one in captures.values())
+    for table, one in captures.items():
+        progress.take(table, one)
+    report.turn(progress.state, last=True)
     text = "; ".join(f"{table}: {text}" for table, text in waits.items() if text) or "nothing is open"
     report.write("end", f"frontier {known}; {text}", frontier=[known])
     return Exit.MISSING if any(waits.values()) and plan.available_now and not stopping.is_set() else Exit.DONE
 
 
-def _opened(plan: StreamJobPlan, table: str, report: CaptureReport, stopping: threading.Event) -> StreamCapture:
+class _StreamProgress:
+    """How far the captures of all tables are, each as it was after its last turn: they work at the same time."""
+
+    def __init__(self, tables: Mapping[str, StreamTopic], report: CaptureReport) -> None:
+        self._topics, self._report = {table: one.topic for table, one in tables.items()}, report
+        self._known, self._held, self._records = (dict.fromkeys(tables, 0) for _ in range(3))
+        self._waits: dict[str, str | None] = dict.fromkeys(tables)
+
+    def take(self, table: str, capture: StreamCapture) -> None:
+        """This capture is so far."""
+        self._known[table], self._held[table] = capture.known, capture.counts.held
+        self._records[table], self._waits[table] = capture.records, capture.counts.waits()
+
+    def turn(self, table: str, capture: StreamCapture) -> None:
+        """This capture has ended a turn."""
+        self.take(table, capture)
+        self._report.turn(self.state)
+
+    def state(self) -> JobProgress:
+        """How far all are; when a time of a stream was, is not known."""
+        waits = stream_waits((table, self._topics[table], text) for table, text in self._waits.items() if text)
+        counts = {"records": sum(self._records.values())}
+        return JobProgress([min(self._known.values())], None, waits, sum(self._held.values()), counts)
+
+
+def _opened(
+    plan: StreamJobPlan, table: str, report: CaptureReport, stopping: threading.Event, progress: _StreamProgress
+) -> StreamCapture:
     """The capture of one table; its topic has all that it needs."""
     source = plan.tables[table]
     made = StreamCapture(
         source, plan.logs[table], plan.state / table, single=plan.source.single(source.topic),
-        check=plan.source.span_check(), stopping=stopping, report=report,
+        check=plan.source.span_check(), stopping=stopping, report=report, turn=partial(progress.turn, table),
     )
+    progress.take(table, made)
     plan.source.check(source.topic, made.read)
     spec = plan.logs[table]
     text = f"{table} -> {spec.name}; frontier {made.known}"
@@ -229,7 +263,8 @@ def _there(spark: SparkSession, plan: StreamJobPlan, report: CaptureReport, stop
                 raise
             if str(missing) != reported:
                 reported = str(missing)
-                report.write("waiting", f"waiting: {reported}")
+                report.waiting(f"waiting: {reported}")
+            report.events.alive()
             stopping.wait(_LOOK)
         else:
             return True

@@ -62,7 +62,7 @@ class BoundCapture(SharedCapture):
             if self.frontier != before:
                 fresh, stated = self.records - records, self.complete
                 self._report.write(
-                    "carried", f"frontier {_text(stated)}: {fresh} records ({self.records} in this run)",
+                    "carried", f"frontier {_text(stated)}: {fresh} records ({self.records} in this run)", often=True,
                     frontier=stated.to_plain(), records=fresh, total_records=self.records,
                 )
             self._name()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import threading
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, cast
 
@@ -20,6 +21,7 @@ from cdcv2.capture.run.remap_capture import DescribeLogs, run_remap_capture
 from cdcv2.capture.run.remap_loop import RunOptions, RunResult
 from cdcv2.capture.run.request import CaptureRequest, temp_name
 from cdcv2.capture.run.table_writers import TableWriters
+from cdcv2.capture.run.waits import bound_state, result_state
 from cdcv2.capture.topics import Ranges
 from cdcv2.cli.options.capture import broker, from_kafka
 from cdcv2.cli.options.remap_capture import capture_request, capture_topics, run_options
@@ -92,8 +94,12 @@ def capture(
     topics = capture_topics(options, client)
     frames = KafkaFrames(options.bootstrap, options.kafka_config) if topics.held is None else MemoryFrames(topics.held)
     stores = _SparkStores(plan, frames, tune(spark.newSession()), report)
-    came = run_remap_capture(plan.run, topics, stores, stopping=stopping.is_set)
+    came = run_remap_capture(
+        plan.run, topics, stores, stopping=report.events.keeping_alive(stopping.is_set),
+        turn=lambda *now: report.turn(partial(bound_state, *now)),
+    )
     if came is not None:
+        report.turn(partial(result_state, came), last=True)
         frontier = came.frontier.elements[0] if came.frontier else "none"
         waiting = "; ".join(came.waiting) or "nothing is held"
         report.write("end", f"frontier {frontier}; {came.records} records; {waiting}",
@@ -128,8 +134,11 @@ class _SparkStores:
         return self._plan.spec(name, row_type).open()
 
     def report(self, what: str, text: str) -> None:
-        """A line for people, and one for machines."""
-        self._report.write(what, text)
+        """A line for people, and one for machines; and an event, of what it waits for."""
+        if what == "waiting":
+            self._report.waiting(text)
+        else:
+            self._report.write(what, text)
 
     def capture(
         self, binder: Binder, ranges: Ranges, description: LogDescription, describe: DescribeLogs, opened: ExitStack
