@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from cdcv2.spark.capture.job import main
+from cdcv2.spark.jobs.capture import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from cdcv2.control.materialization_file import read_plan
-from cdcv2.spark.materialize import main
+from cdcv2.spark.jobs.materialize import main
 
 if __name__ == "__main__":
-    sys.exit(main(read_plan))
+    sys.exit(main())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from cdcv2.spark.replay import main
+from cdcv2.spark.jobs.replay import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -42,6 +42,7 @@ IMPORTS = {
         "core protocol store rows timeline logs capture connectors capture.run views "
         "materialize.protocol materialize materialize.targets cli.options"
     ),
+    "spark.jobs": "spark control",
     "servers": "",
     "testing": "core protocol rows views materialize.protocol materialize",
     "demo": "core protocol rows timeline logs capture connectors.debezium materialize.targets servers",
@@ -55,10 +56,11 @@ IMPORTS = {
     ),
 }
 # What everybody may import: errors, exit codes and whether a retry helps, events, how far something is complete in
-# words, named crash points, words that were probably meant, the published format, and which version this is.
+# words, named crash points, words that were probably meant, where Spark and its jobs are, the published format, and
+# which version this is.
 FOR_EVERYONE = {
     "completeness", "errors", "event_stream", "events", "exits", "failpoints", "retries", "suggestions", "schemas",
-    "__version__",
+    "spark_files", "__version__",
 }  # fmt: skip
 # What lies beside the boxes: the front door shows what the base install can do, no more.
 DOORS = {"__init__": {"core", "protocol", "rows", "logs", "materialize.targets"}, "__main__": {"cli"}}
@@ -211,7 +213,7 @@ def test_a_view_can_be_imported_first(module: str) -> None:
     subprocess.run([sys.executable, "-c", f"import {module}"], cwd=ROOT, check=True)
 
 
-@pytest.mark.parametrize("path", sources(JOBS), ids=in_package)
+@pytest.mark.parametrize("path", sources(JOBS) + sources(PACKAGE / "spark" / "jobs"), ids=in_package)
 def test_a_job_holds_nothing_but_its_start(path: Path) -> None:
     """What is in a job can be tried only by spark-submit, so next to nothing may be in it."""
     assert len(path.read_text("utf-8").splitlines()) < 60

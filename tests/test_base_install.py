@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from cdcv2.spark_files import SPARK_JOBS
+
 ROOT = Path(__file__).resolve().parent.parent
 
 # Put in front of a script: what is neither the standard library nor a dependency of the base install does not exist.
@@ -150,6 +152,19 @@ def test_the_command_answers_without_any_extra(installed: Path) -> None:
 
     assert "" == ran.stderr
     assert "usage: cdcv2" in ran.stdout
+
+
+def test_the_jobs_on_spark_are_installed_and_the_command_prints_where(installed: Path) -> None:
+    """`pip install` is all that spark-submit needs of us."""
+    ran = run_with_the_base_only(
+        installed, "from cdcv2.cli.main import main\nfor job in ('capture', 'replay', 'materialize'):\n"
+        "    main(['job-path', job])\n",
+    )
+    printed = [Path(line) for line in ran.stdout.splitlines()]
+
+    assert "" == ran.stderr
+    assert [installed.resolve() / "cdcv2" / "spark" / "jobs" / f"{job}.py" for job in SPARK_JOBS] == printed
+    assert [] == [path for path in printed if not path.is_file()]
 
 
 def test_the_zip_for_spark_is_made_of_a_clone_by_python_alone(tmp_path: Path) -> None:

@@ -50,6 +50,7 @@ COMMANDS = {
     "compare": "prove that source, logs and target have the same",
     "repair": "bring a damaged target back to its logs",
     "orphans": "remove files that dead transactions have left",
+    "job-path": "print where a job for spark-submit is",
     "external": "list what a pipeline has in other systems, and what is owed",
     "metrics": "print the metrics of a pipeline, for Prometheus",
     "rows": "make the row type of a table",

@@ -16,7 +16,7 @@ from pathlib import Path
 from cdcv2.errors import UsageError
 from cdcv2.servers import jars
 from cdcv2.servers.java import find_java
-from cdcv2.servers.spark_home import spark_home
+from cdcv2.spark_files import spark_home
 
 #: The programs that have an archive.
 PROGRAMS = ("spark", "kafka")

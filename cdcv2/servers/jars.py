@@ -213,7 +213,7 @@ def _with_jgo(jars: Sequence[Jar], target: Path, report: Callable[[str], None]) 
     try:
         from jgo.maven import MavenContext
     except ImportError as cause:
-        raise MissingExtraError("fetching jars needs jgo, or Maven", "demo") from cause
+        raise MissingExtraError("fetching jars needs jgo, or Maven", "spark") from cause
     with tempfile.TemporaryDirectory(prefix="cdcv2-jars-") as work:
         # A repository of its own: in a shared one, a download that was cut short would pass for a jar.
         context = MavenContext(repo_cache=Path(work), timeout=60)

@@ -17,7 +17,8 @@ from cdcv2.errors import Cdcv2Error, UnavailableError
 from cdcv2.servers.archive import PROGRAMS, archive, flags
 from cdcv2.servers.java import SHORT_LIVED
 from cdcv2.servers.kafka import KafkaBroker
-from cdcv2.servers.spark_home import spark_environment, spark_home
+from cdcv2.servers.spark_home import spark_environment
+from cdcv2.spark_files import spark_submit_program
 
 
 def make(program: str) -> Path:
@@ -49,7 +50,7 @@ def make(program: str) -> Path:
 def _rehearse_spark(work: Path, options: Sequence[str]) -> str:
     """A small query of every kind that the jobs make."""
     return _run([
-        spark_home() / "bin" / "spark-submit", "--master", "local[2]",
+        spark_submit_program(), "--master", "local[2]",
         "--conf", "spark.ui.enabled=false", "--conf", f"spark.driver.extraJavaOptions=-Xss8m {' '.join(options)}",
         Path(__file__).parents[1] / "spark" / "rehearsal.py", work / "data",
     ], env=spark_environment())  # fmt: skip

@@ -1,14 +1,14 @@
-"""Where the installed pyspark is, and what its programs want of their environment."""
+"""What a demonstration needs of the machine, and what the programs of Spark want of their environment."""
 
 from __future__ import annotations
 
 import importlib.util
 import os
 import sys
-from pathlib import Path
 
 from cdcv2.errors import MissingExtraError
 from cdcv2.servers.java import find_java
+from cdcv2.spark_files import spark_home
 
 #: What talks to the servers of a demonstration, or is one of them.
 _SERVERS = ("psycopg", "confluent_kafka", "pyspark")
@@ -24,14 +24,6 @@ def check_demo(*more: str) -> None:
         need = f"this demonstration needs {', '.join(lacking)}, and cdcv2 demo --small needs none of it"
         raise MissingExtraError(need, "demo")
     find_java()
-
-
-def spark_home() -> Path:
-    """The folder of the installed pyspark. Raises UnavailableError when there is none."""
-    found = importlib.util.find_spec("pyspark")
-    if found is None or found.origin is None:
-        raise MissingExtraError("Spark is not installed", "spark")
-    return Path(found.origin).resolve().parent
 
 
 def spark_environment() -> dict[str, str]:

@@ -16,7 +16,8 @@ from typing import Any, Self
 from cdcv2.servers.archive import flags
 from cdcv2.servers.java import SHORT_LIVED
 from cdcv2.servers.processes import Child, Server, free_port
-from cdcv2.servers.spark_home import spark_environment, spark_home
+from cdcv2.servers.spark_home import spark_environment
+from cdcv2.spark_files import spark_home
 
 
 class _Daemon(Server):

@@ -1,4 +1,4 @@
-"""``spark-submit`` as a child process: the jobs of ``streaming_jobs/``, started as a user starts them.
+"""``spark-submit`` as a child process: the jobs, started as a user starts them.
 
 The package goes to driver and executors as a zip (``--py-files``); the jars are those of the committed lock.
 """
@@ -8,21 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from cdcv2.errors import MissingLogError
 from cdcv2.servers import jars
 from cdcv2.servers.archive import flags
 from cdcv2.servers.java import SHORT_LIVED
 from cdcv2.servers.package_zip import package_zip
 from cdcv2.servers.processes import Child
-from cdcv2.servers.spark_home import spark_environment, spark_home
-
-
-def job_script(name: str) -> Path:
-    """The entry point ``streaming_jobs/NAME.py`` of the checkout. Raises MissingLogError outside of one."""
-    script = Path(__file__).parents[2] / "streaming_jobs" / f"{name}.py"
-    if not script.exists():
-        raise MissingLogError(f"{script} is not there: the jobs are in the project's checkout, not in the wheel")
-    return script
+from cdcv2.servers.spark_home import spark_environment
+from cdcv2.spark_files import job_file, spark_submit_program
 
 
 def spark_submit(
@@ -42,7 +34,7 @@ def spark_submit(
     that of the driver's JVM, whose child is the Python driver; both are in its process group. Raises UnavailableError
     without pyspark or Java.
     """
-    program = spark_home() / "bin" / "spark-submit"
+    program = spark_submit_program()
     folder.mkdir(parents=True, exist_ok=True)
     quick = " ".join((*SHORT_LIVED, *flags("spark")))
     conf = {
@@ -60,7 +52,7 @@ def spark_submit(
         "--jars", ",".join(jars.comma_list(name) for name in sets),
         "--py-files", package_zip(folder),
         *(word for name, value in conf.items() for word in ("--conf", f"{name}={value}")),
-        job_script(job),
+        job_file(job),
         *arguments,
     ]  # fmt: skip
     ours = {**spark_environment(), **(environment or {})}

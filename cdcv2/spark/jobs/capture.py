@@ -1,0 +1,12 @@
+"""Entry point for spark-submit: the changes of a database into one log per table. See ``--help``."""
+
+from __future__ import annotations
+
+import sys
+
+from cdcv2.spark.capture.job import main
+
+__all__ = ["main"]
+
+if __name__ == "__main__":
+    sys.exit(main())
