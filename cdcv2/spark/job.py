@@ -17,6 +17,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from py4j.protocol import Py4JError, Py4JNetworkError
@@ -195,17 +196,22 @@ def run(name: str, arguments: Sequence[str] | None, body: Callable[[JobEvents], 
         events.end(int(left.code or 0))
         raise
     except KeyboardInterrupt as caught:
-        print(f"{name}: interrupted", file=sys.stderr, flush=True)
+        _print_line(f"{name}: interrupted")
         code, error = Exit.INTERRUPTED, caught
     except Exception as caught:
         code, error = exit_code(caught), translated(caught)
-        if code is Exit.BUG or os.environ.get("CDCV2_TRACEBACK"):
-            traceback.print_exc()
-        print(f"{name}: {one_line(caught)}", file=sys.stderr, flush=True)
+        shown = traceback.format_exc() if code is Exit.BUG or os.environ.get("CDCV2_TRACEBACK") else ""
+        _print_line(f"{shown}{name}: {one_line(caught)}")
         if isinstance(error, (PySparkException, Py4JError)):
             reason = one_line(error)
     events.end(code, error, reason)
     return int(code)
+
+
+def _print_line(text: str) -> None:
+    """On standard error. That goes through Java, which may have been killed: then it is lost, and the end is not."""
+    with suppress(OSError):
+        print(text, file=sys.stderr, flush=True)
 
 
 def exit_code(error: BaseException) -> Exit:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import threading
 from collections.abc import Callable
@@ -91,7 +92,7 @@ IN_EXECUTOR = f"[STREAM_FAILED] Query terminated\n{TRACEBACK}cdcv2.errors.Fenced
     (of_query(lambda _: Py4JNetworkError("Answer from Java side is empty")),
      (4, "SparkEndedError", "the Java side of Spark has gone away; start the job again", None, "now")),
     (of_query(lambda _: StreamingQueryException("x"), KeyError("hunter2")), (70, "KeyError", None, None, "never")),
-], ids=["stop", "stop that lasts", "executor", "of Spark", "Java has gone", "mistake"])  # fmt: skip
+], ids=["stop", "stop that lasts", "executor", "of Spark", "Java was killed", "mistake"])  # fmt: skip
 def test_an_end_has_the_error_itself_and_not_what_spark_makes_of_it(
     tmp_path: Path, body: Callable[[JobEvents], Exit], expected: tuple[Any, ...]
 ) -> None:
@@ -205,3 +206,19 @@ def test_what_a_replay_lacks_is_stated_with_its_place(spark: SparkSession, tmp_p
 
     assert ([1], 1, {"rows": 1}) == (state["frontier"], state["rows_held"], state["counts"])
     assert [{"table": "things", "time": 1, "updates": 2}] == [wait["place"] for wait in state["waits"]]
+
+
+class NoReader(io.StringIO):
+    """A stream whose reader has ended."""
+
+    def write(self, text: str) -> int:
+        """It cannot."""
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+
+def test_a_driver_whose_java_was_killed_states_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it prints goes through Java; the events do not."""
+    monkeypatch.setattr("sys.stderr", NoReader())
+    end = ended(tmp_path, of_query(lambda _: Py4JNetworkError("Answer from Java side is empty")))
+
+    assert ("SparkEndedError", 4, "now") == (end["error"], end["exit"], end["retry"])
