@@ -19,6 +19,8 @@ from cdcv2.control.api.limits import CONNECTIONS, HEADERS, LIFETIME
 
 #: Seconds for requests that are being answered when the server ends, and for the thread to end.
 GRACE, ENDING = 1, 10.0
+#: Seconds that a refused client has to read why, and how many may do so at once, for each that may be connected.
+READING, READERS = 1.0, 4
 
 
 @contextmanager
@@ -50,26 +52,33 @@ def serving(
 class BoundedConnection(asyncio.Protocol):
     """A connection that ends after a while, whatever its client does, with uvicorn's own inside of it."""
 
-    def __init__(self, inner: Any, most: int, lifetime: float) -> None:
+    def __init__(self, inner: Any, most: int, lifetime: float, refused: set[BoundedConnection]) -> None:
         self._inner, self._most, self._lifetime = inner, most, lifetime
         self._end: asyncio.TimerHandle | None = None
-        self._refused = False
+        self._transport: asyncio.Transport | None = None
+        self._others, self._refused = refused, False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Serve it, or refuse it at once if there are too many."""
-        stream = cast(asyncio.Transport, transport)
-        self._end = asyncio.get_running_loop().call_later(self._lifetime, stream.abort)
-        if len(self._inner.connections) >= self._most:
-            self._refused = True
+        self._transport = stream = cast(asyncio.Transport, transport)
+        self._refused = len(self._inner.connections) >= self._most
+        seconds = READING if self._refused else self._lifetime
+        self._end = asyncio.get_running_loop().call_later(seconds, stream.abort)
+        if not self._refused:
+            self._inner.connection_made(transport)
+        elif len(self._others) >= READERS * self._most:
+            stream.abort()
+        else:
+            # Closed only when the request has arrived: else the system drops the answer with it.
+            self._others.add(self)
             stream.write(_raw(503, f"{self._most} clients are connected already", "try again later"))
-            stream.close()
-            return
-        self._inner.connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
         """More of the request."""
         if not self._refused:
             self._inner.data_received(data)
+        elif self._transport is not None:
+            self._transport.close()
 
     def eof_received(self) -> bool | None:
         """No more of the request."""
@@ -79,6 +88,7 @@ class BoundedConnection(asyncio.Protocol):
         """It has ended."""
         if self._end is not None:
             self._end.cancel()
+        self._others.discard(self)
         if not self._refused:
             self._inner.connection_lost(exc)
 
@@ -95,8 +105,10 @@ class BoundedConnection(asyncio.Protocol):
 
 def _connections(most: int, lifetime: float) -> Any:
     """What makes the protocol of each connection, as uvicorn calls it."""
+    refused: set[BoundedConnection] = set()
+
     def made(**given: Any) -> BoundedConnection:
-        return BoundedConnection(H11Protocol(**given), most, lifetime)
+        return BoundedConnection(H11Protocol(**given), most, lifetime, refused)
 
     return made
 
