@@ -6,13 +6,18 @@ import gzip
 import json
 import os
 import signal
+import subprocess
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cdcv2.core.antichain import Antichain
+from cdcv2.errors import MissingLogError
 from cdcv2.logs.kafka import KafkaLog
 from cdcv2.logs.remap_kafka import KafkaRemap
+from cdcv2.materialize.targets.lake.driver import open_lake
 from cdcv2.protocol.messages import Progress, Updates
 from cdcv2.rows.row_type import RowType
 from cdcv2.servers.kafka import KafkaBroker
@@ -210,6 +215,98 @@ def test_following_ends_when_it_is_told_to(
 
     assert (code, False) == (process.returncode, "Traceback" in said), said
     assert 0 == run("verify", "--full", into).code
+
+
+PIPELINE = """
+pipeline: shop
+kafka: {bootstrap: 'BROKER'}
+sources:
+  assumed: {prefix: clean_full}
+  stated: {prefix: clean_full, notifications: clean_full.scans}
+captures:
+  all: {source: assumed, into: all, max-records: 700}
+  some: {source: stated, into: some, max-records: 700, tables: [public.orders, public.order_items]}
+views:
+  copy:
+    capture: all
+    rows: 500
+    bindings:
+      - {log: public.orders, target: orders, key: [id]}
+      - {log: public.pgbench_tellers, target: tellers, key: [tid]}
+    target: {driver: lake, folder: copy}
+    recovery_log: copy-recovery
+  items:
+    capture: some
+    rows: 500
+    bindings: [{log: public.order_items, target: items}]
+    target: {driver: lake, folder: items}
+    recovery_log: items-recovery
+"""
+
+
+def test_a_pipeline_that_is_killed_while_it_works_is_right_in_the_end(
+    run: Run, broker: KafkaBroker, recorded: list[dict[str, Any]], captured: Path, tmp_path: Path
+) -> None:
+    """Killed in the middle of a capture's release, then in that of a view's transaction; with and without a stated
+    snapshot."""
+    from tests.logs.polling import until
+
+    rows = Counter(rec["topic"] for rec in recorded if rec["value"] and '"op":"r"' in rec["value"])
+    tables = {table: rows[f"clean_full.{table}"] for table in ("public.orders", "public.order_items")}
+    make_topics(broker, {"clean_full.scans": 1})
+    produce(broker, [("clean_full.scans", 0, None, value) for value in scans("clean_full", tables)])
+    (tmp_path / "rows").symlink_to(captured / "rows")
+    file = tmp_path / "shop.yaml"
+    file.write_text(PIPELINE.replace("BROKER", broker.bootstrap), "utf-8")
+    call = (*CDCV2, "run", str(file), "--follow")
+    for crash in ("release.table-stated:3", "lake.staged"):
+        with started(*call, env={**os.environ, "CDCV2_CRASH": crash, "CDCV2_CRASH_HOW": "kill"}) as process:
+            text = remarks(process)
+            assert -signal.SIGKILL == process.returncode, f"{crash}: {text}"
+    with started(*call) as process:
+        until(lambda: process.poll() is not None or all(
+            reached(tmp_path / lake) == Antichain([102462313]) for lake in ("copy", "items")
+        ), "both lakes have everything")  # fmt: skip
+        process.send_signal(signal.SIGTERM)
+        text = remarks(process)
+
+    assert 0 == process.returncode, text
+    assert [0, 0] == [run("compare", file, "--view", view).code for view in ("copy", "items")]
+    read = (("all", "public.orders"), ("all", "public.pgbench_tellers"), ("some", "public.order_items"))
+    for logs, table in read:
+        expected, found = (run("as-of", one, "--table", table) for one in (captured / "logs", tmp_path / logs))
+        assert (0, expected.out) == (found.code, found.out)
+
+
+def remarks(process: subprocess.Popen[str]) -> str:
+    """What it printed until it ended; if it does not end, it is killed, and this shows how far it was."""
+    try:
+        return process.communicate(timeout=240)[1]
+    except subprocess.TimeoutExpired:
+        process.kill()
+        pytest.fail(process.communicate()[1])
+
+
+def scans(connector: str, tables: dict[str, int]) -> list[bytes]:
+    """The notifications of a snapshot that has so many rows of each table."""
+    kinds: list[tuple[str, dict[str, object]]] = [("STARTED", {})]
+    for table, rows in tables.items():
+        scanned = {"scanned_collection": table, "total_rows_scanned": str(rows), "status": "SUCCEEDED"}
+        kinds.append(("TABLE_SCAN_COMPLETED", scanned))
+    return [
+        json.dumps({
+            "aggregate_type": "Initial Snapshot", "type": kind, "additional_data": {"connector_name": connector, **more}
+        }).encode()
+        for kind, more in (*kinds, ("COMPLETED", {}))
+    ]
+
+
+def reached(lake: Path) -> Antichain | None:
+    """Up to where the lake is; None while there is none."""
+    try:
+        return open_lake(lake).frontier
+    except MissingLogError:
+        return None
 
 
 def test_logs_in_kafka_are_kept_in_postgresql_and_pushed_to_kafka(
