@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import os
@@ -12,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,7 +22,7 @@ from cdcv2.control.api.address import api_of, listen, parse_address, published, 
 from cdcv2.control.api.application import ApiAnswers, application
 from cdcv2.control.api.limits import BODY, HEADERS, BackgroundAnswer, RateLimit, RecentAnswer
 from cdcv2.control.api.loop_requests import MOST, LoopRequests
-from cdcv2.control.api.server import serving
+from cdcv2.control.api.server import READERS, BoundedConnection, serving
 from cdcv2.control.api.token_file import token_of
 from cdcv2.control.owner import OwnedFolder
 from cdcv2.errors import MalformedError, OutputError, UnavailableError, UsageError
@@ -191,6 +193,33 @@ def test_one_connection_too_many_is_refused_with_a_reason() -> None:
             ask.wait(0.01)
 
     assert codes == {503: 50}
+
+
+def test_a_refused_client_is_left_to_send_its_request_and_not_too_many_of_them_are() -> None:
+    """A close before the request has arrived would reset the connection, and take the reason back."""
+    done: list[list[str]] = []
+
+    class Transport(asyncio.Transport):
+        def __init__(self) -> None:
+            super().__init__()
+            done.append([])
+            self.write = lambda data: done[-1].append("write")
+            self.close, self.abort = (lambda: done[-1].append("close")), (lambda: done[-1].append("abort"))
+
+    async def connect() -> None:
+        full, others = SimpleNamespace(connections={1, 2}), set[BoundedConnection]()
+        for _ in range(2 * READERS):
+            connection = BoundedConnection(full, 2, 60.0, others)
+            connection.connection_made(Transport())
+        assert done[-1] == ["write"]
+        connection.data_received(b"GET")
+        BoundedConnection(full, 2, 60.0, others).connection_made(Transport())
+        connection.connection_lost(None)
+        BoundedConnection(full, 2, 60.0, others).connection_made(Transport())
+
+    asyncio.run(connect())
+
+    assert done == [*[["write"]] * (2 * READERS - 1), ["write", "close"], ["abort"], ["write"]]
 
 
 def test_a_flood_is_served_or_refused_and_the_loop_makes_its_turns() -> None:
