@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import configparser
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,15 @@ def test_what_is_explained_is_a_line_that_is_there() -> None:
                       if path.exists())  # fmt: skip
         there = {line.strip() for line in module.read_text("utf-8").splitlines()}
         assert {line[1:].strip() for line in change.lines if line.startswith("-")} <= there, change.function
+
+
+def test_what_is_changed_and_what_is_run_are_there() -> None:
+    """A file that was moved is moved in these lists as well: otherwise it is judged no more, or nothing is run."""
+    root, config = EXPLAINED.parents[2], configparser.ConfigParser()
+    config.read(root / "setup.cfg")
+    for name in ("only_mutate", "pytest_add_cli_args_test_selection"):
+        listed = config["mutmut"][name].split()
+        assert [] == [path for path in listed if not list(root.glob(path))] and len(set(listed)) == len(listed)
 
 
 def test_the_tests_of_its_own_box_are_tried_first() -> None:
