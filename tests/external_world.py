@@ -55,7 +55,20 @@ class World:
         self.losing = False
         #: nonces of connectors whose one task is about to make its slot
         self.starting: set[str] = set()
+        #: the slot that a connector makes: its address, its name and its settings; None: none
+        self.slot_of: Callable[[CatalogueEntry], tuple[str, str, dict[str, Any]] | None] = _slot_beside
+        #: whether slots are known by their names, as in PostgreSQL: then no act on one comes late
+        self.slots_by_name = False
+        #: slot -> the connectors that were to make it, by nonces: the file may have named another since
+        self.past_makers: dict[str, set[str]] = {}
+        #: nonces of what was ours and is of others now; what of it is empty may be taken over again
+        self.given_away: set[str] = set()
         self._numbers = count(1)
+
+    def makers(self, entry: CatalogueEntry) -> set[str]:
+        """Who may have made what an entry is of."""
+        slots = {entry.maker, *self.past_makers.get(entry.nonce, ())} - {None}
+        return {f"slot of {one}" for one in slots} | {entry.nonce} | self.given_away
 
     def server(self, address: str) -> WorldServer:
         """That at an address."""
@@ -79,6 +92,12 @@ class World:
     def kinds(self) -> dict[Kind, WorldKind]:
         """How each kind is looked at, and so on."""
         return {kind: WorldKind(self, kind) for kind in Kind}
+
+
+def _slot_beside(entry: CatalogueEntry) -> tuple[str, str, dict[str, Any]] | None:
+    """That on the connector's own server."""
+    slot = entry.settings.get("slot")
+    return None if slot is None else (entry.address, slot, {"plugin": "pgoutput"})
 
 
 class WorldKind:
@@ -126,17 +145,18 @@ class WorldKind:
         world = self._world
         mark = entry.nonce if self._kind in MARKED else None
         world.put(entry.address, self._kind, entry.name, WorldObject(
-            world.identity(), entry.nonce, dict(entry.settings), mark
+            entry.name if self._is_slot_by_name else world.identity(), entry.nonce, dict(entry.settings), mark
         ))
-        slot = entry.settings.get("slot")
-        if slot is not None:
+        found = world.slot_of(entry) if self._kind is Kind.CONNECTOR else None
+        if found is not None:
+            address, slot, settings = found
 
             def make_slot() -> None:
                 world.starting.discard(entry.nonce)
-                running = world.server(entry.address).objects.get((Kind.SLOT, slot))
+                running = world.server(address).objects.get((Kind.SLOT, slot))
                 if running is None:
-                    made = WorldObject(slot, f"slot of {entry.nonce}", {"plugin": "pgoutput"}, empty=False)
-                    world.put(entry.address, Kind.SLOT, slot, made)
+                    made = WorldObject(slot, f"slot of {entry.nonce}", settings, empty=False)
+                    world.put(address, Kind.SLOT, slot, made)
 
             if entry.nonce not in world.starting:
                 world.starting.add(entry.nonce)
@@ -146,19 +166,23 @@ class WorldKind:
         world, server = self._world, self._world.server(entry.address)
         if server.hindered is not None:
             return NoAnswer(server.hindered, f"{entry.address} is {server.hindered}")
-        if world.losing:
+        if world.losing and not self._is_slot_by_name:
             world.losing = False
             world.pending.append((world.now + 50, act))
             return NoAnswer(Reason.UNREACHABLE, "no answer")
         act()
         return None
 
+    @property
+    def _is_slot_by_name(self) -> bool:
+        return self._kind is Kind.SLOT and self._world.slots_by_name
+
     def _ours(self, entry: CatalogueEntry) -> WorldObject | None:
         """What is there if it has the identity of the entry; a failure if it is not ours."""
         there = self._world.server(entry.address).objects.get((self._kind, entry.name))
         if there is None or there.identity != entry.identity:
             return None
-        assert there.maker in (entry.nonce, f"slot of {entry.maker}"), f"{entry} touches what {there} is"
+        assert there.maker in self._world.makers(entry), f"{entry} touches what {there} is"
         return there
 
 

@@ -42,6 +42,7 @@ COMMANDS = {
     "materialize": "keep views of logs in another system, without Spark",
     "doctor": "look whether all that a pipeline needs is right",
     "run": "run a pipeline file: captures and views in one process",
+    "plan": "show what up would change, and why",
     "up": "keep the jobs of a pipeline running",
     "down": "end the jobs of a pipeline",
     "status": "show how far tables are behind, and how the jobs stand",

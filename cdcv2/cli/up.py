@@ -48,7 +48,7 @@ from cdcv2.control.job_folder import JobFolder
 from cdcv2.control.owner import OwnedFolder
 from cdcv2.control.pipeline_external import PipelineExternal, external_needs, new_nonce
 from cdcv2.control.pipeline_file import Pipeline, read_pipeline
-from cdcv2.control.pipeline_jobs import folder_of, jobs_of
+from cdcv2.control.pipeline_jobs import folder_of, jobs_of, with_needs
 from cdcv2.control.reconcile import Reconciliation, is_unsettled
 from cdcv2.control.supervision import JobAct, JobState
 from cdcv2.control.supervisor import JobPlan, JobReport, Supervisor
@@ -91,7 +91,7 @@ def run(args: argparse.Namespace) -> Exit:
         for name in args.start_held:
             if not supervisor.release(name):
                 remark(f"cdcv2 up: {name} is not held: there is nothing to start")
-        with at_work(catalogue, external, plans, supervisor) as work:
+        with at_work(catalogue, external, plans, supervisor) as (work, plans):
             while not stopping():
                 catalogue.demand()
                 work.look()
@@ -123,15 +123,18 @@ def patience_of(timeout: float | None) -> float:
 @contextmanager
 def at_work(
     catalogue: Catalogue, external: PipelineExternal, plans: Sequence[JobPlan], supervisor: Supervisor
-) -> Iterator[ExternalWork]:
-    """What the file wants is in the catalogue, and is made and removed in a thread until the block is left."""
+) -> Iterator[tuple[ExternalWork, list[JobPlan]]]:
+    """What the file wants is in the catalogue, and is made and removed in a thread until the block is left.
+
+    Gives that work, and the jobs with what is made for them.
+    """
     with catalogue.session() as session:
         control = Reconciliation(session, external.servers.kinds(), time.time)
         control.desire(external.needs.desired(session.entries()), new_nonce)
-        names = [plan.name for plan in plans]
-        late = outdated(plans, supervisor.look())
-        with ExternalWork(control, names, catalogue.entries, at_work=late) as work:
-            yield work
+        needing = with_needs(plans, session.entries())
+        late = outdated(needing, supervisor.look())
+        with ExternalWork(control, [plan.name for plan in needing], catalogue.entries, at_work=late) as work:
+            yield work, needing
 
 
 def outdated(plans: Iterable[JobPlan], reports: Iterable[JobReport]) -> frozenset[str]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from cdcv2.control.entries import Answer, CatalogueEntry, Debt, EntryState, ExternalObject, Look, NoAnswer, Reason
+from cdcv2.control.entries import Answer, CatalogueEntry, Debt, EntryState, ExternalObject, Kind, Look, NoAnswer, Reason
 
 #: How long, in seconds, an act that got no answer may still come to pass in its server.
 DOUBT = 60.0
@@ -263,7 +263,7 @@ def _in_doubt(entry: CatalogueEntry, now: float) -> bool:
     if entry.attempted is None:
         return False
     if entry.identity is not None:
-        return entry.maker is not None and now < entry.attempted + STARTING
+        return entry.kind is Kind.SLOT and now < entry.attempted + STARTING
     return now < entry.attempted + DOUBT
 
 

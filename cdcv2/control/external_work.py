@@ -45,7 +45,7 @@ class ExternalWork:
     def turn(self) -> None:
         """One round; then what all the needs of a job are there for is in use. Raises FencedError, OutputError."""
         catalogue = self._control.catalogue
-        self._control.round(self.at_work)
+        self._control.round(removing=not self.at_work)
         for job in self._jobs:
             entries = catalogue.entries()
             changed = [] if missing_for(job, entries) else used_by(job, entries, self._control.now())

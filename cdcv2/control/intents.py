@@ -63,7 +63,7 @@ def planned(
 
 
 def released(entry: CatalogueEntry, now: float) -> CatalogueEntry:
-    """The entry, when no job needs it any more; it keeps the names of those that did, as one may still run."""
+    """The entry, when no job needs it any more; it keeps the names of those that did."""
     return replace(entry, state=EntryState.UNWANTED, since=now, debt=None)
 
 
@@ -101,10 +101,14 @@ def used(entry: CatalogueEntry, now: float) -> CatalogueEntry:
 
 
 def after_removal(maker: CatalogueEntry, entries: Iterable[CatalogueEntry], now: float) -> list[CatalogueEntry]:
-    """What its maker may have made up to the moment in which it was removed: in doubt from here on."""
+    """What its maker may have made up to the moment in which it was removed: in doubt from here on.
+
+    A connector makes the slot that it needs whenever it starts and finds none, even if the first was ours.
+    """
     return [
         replace(one, attempted=now) for one in entries
-        if one.maker == maker.nonce and one.attempted is not None and one.state is not EntryState.GONE
+        if (one.maker == maker.nonce or (one.kind is Kind.SLOT and one.nonce in maker.needs))
+        and one.attempted is not None and one.state is not EntryState.GONE
     ]
 
 
@@ -149,8 +153,8 @@ def _updated(
     unknown = [key for key in (*one.needs, *((one.maker,) if one.maker else ())) if key not in matched]
     if unknown:
         raise UsageError(f"{entry.shown} needs {' '.join(unknown[0])}, which is not declared: declare it")
-    if one.owned and not entry.owned:
-        # It was of others until now: it is judged again, from nothing.
+    if one.owned and not entry.owned and (entry.attempted is None or entry.identity is None):
+        # It was of others until now: it is judged again, from nothing. What we made once, and is the same, is ours.
         entry = replace(entry, state=EntryState.WANTED, since=now, attempted=None, identity=None)
         entry = replace(entry, applied=None, debt=None)
     return replace(
@@ -159,8 +163,13 @@ def _updated(
         owned=one.owned,
         users=tuple(sorted({wish.user for wish in wishes})),
         needs=tuple(sorted(matched[key].nonce for key in one.needs)),
-        maker=None if one.maker is None else matched[one.maker].nonce,
+        maker=matched[one.maker].nonce if one.maker is not None else _started_maker(entry),
     )
+
+
+def _started_maker(entry: CatalogueEntry) -> str | None:
+    """The maker of an entry that the file has none for any more: one that was started may still make it."""
+    return entry.maker if entry.attempted is not None else None
 
 
 def _merged(desired: Iterable[DesiredState]) -> dict[tuple[Kind, str, str], list[DesiredState]]:

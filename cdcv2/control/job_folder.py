@@ -22,6 +22,7 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from cdcv2.control.kept_value import keep, kept
@@ -65,9 +66,12 @@ class JobFolder:
         return self.path / "run.json"
 
     def start(
-        self, argv: Sequence[str], run: int, command: str, environment: Mapping[str, str] | None = None
+        self, argv: Sequence[str], run: int, command: str, environment: Mapping[str, str] | None = None,
+        parts: Mapping[str, str] = MappingProxyType({}),
     ) -> bool:
         """Start it, as its run number ``run`` of the command with this digest. Not if a copy is alive: then False.
+
+        ``parts``: digests of the parts of the file of which the command is made, kept for a later comparison.
 
         The command line can be read by everybody on the machine: secrets are in the environment, or in files. Raises
         OutputError where the program or the folder cannot be used.
@@ -85,7 +89,7 @@ class JobFolder:
                 for file in (self.events, self.output):
                     _put_aside(file)
                 begins = self.events.stat().st_size if self.events.exists() else 0
-                keep(self._run, {"run": run, "command": command, "events_from": begins})
+                keep(self._run, {"run": run, "command": command, "events_from": begins, "parts": dict(parts)})
                 reach(_RUN_KEPT)
                 with open(self.output, "ab", buffering=0) as output:
                     subprocess.Popen(
@@ -117,7 +121,7 @@ class JobFolder:
         frontier = next((event["frontier"] for event in reversed(last) if event.get("frontier") is not None), None)
         progress = None if frontier is None else json.dumps(frontier)
         reported = None if alive or end is None else _end(end)
-        return JobSight(alive, last_run["run"], last_run["command"], reported, progress)
+        return JobSight(alive, last_run["run"], last_run["command"], reported, progress, last_run.get("parts") or {})
 
     def last_progress(self) -> dict[str, Any] | None:
         """The newest event that states how far the job is; None: there is none. Raises as :meth:`sight`."""

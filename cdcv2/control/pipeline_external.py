@@ -36,8 +36,7 @@ def external_needs(pipeline: Pipeline) -> PipelineExternal:
         for one in pipeline.captures.values()
     }
     tables = {
-        view.name: _judged(view.owned is not None, partial(_tables, pipeline, view), None)
-        for view in pipeline.views.values()
+        view.name: _tables(pipeline, view) for view in pipeline.views.values() if view.owned is not None
     }
     servers = servers_of(pipeline)
     known = {name: found for name, found in tables.items() if found is not None}

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
+from cdcv2.control.entries import CatalogueEntry
 from cdcv2.control.job_folder import JobFolder
 from cdcv2.control.pipeline_file import CaptureFields, Pipeline, ViewFields
 from cdcv2.control.supervisor import JobPlan
@@ -21,6 +23,20 @@ def jobs_of(pipeline: Pipeline) -> list[JobPlan]:
     """
     parts: list[CaptureFields | ViewFields] = [*pipeline.captures.values(), *pipeline.views.values()]
     return [JobPlan(part.name, _argv(pipeline, part), settings=_settings(pipeline, part)) for part in parts]
+
+
+def with_needs(plans: Iterable[JobPlan], entries: Iterable[CatalogueEntry]) -> list[JobPlan]:
+    """The jobs with what is made for them: a job that needs another thing of the same name is another one.
+
+    So one that still writes into what was dropped is ended, though the file has the same again.
+    """
+    known = list(entries)
+    made = []
+    for plan in plans:
+        nonces = sorted(one.nonce for one in known if one.is_live and one.owned and plan.name in one.users)
+        more = {"external state": " ".join(nonces)} if nonces else {}
+        made.append(plan._replace(settings={**plan.settings, **more}))
+    return made
 
 
 def folder_of(pipeline: Pipeline) -> Path:
@@ -45,12 +61,11 @@ def _argv(pipeline: Pipeline, part: CaptureFields | ViewFields) -> tuple[str, ..
     return (sys.executable, "-m", "cdcv2", *words, "--follow", f"--events={events}")
 
 
-def _settings(pipeline: Pipeline, part: CaptureFields | ViewFields) -> str:
-    """All that the file has about a part, as it is written there: its variables are not filled in."""
-    texts = [part.node.written()]
+def _settings(pipeline: Pipeline, part: CaptureFields | ViewFields) -> dict[str, str]:
+    """All that the file has about a part, as it is written there, by its keys: its variables are not filled in."""
+    found = {name: node.written() for name, node in part.node.entries()}
     if isinstance(part, CaptureFields) and part.source is not None:
-        texts.append(part.source.node.written())
+        found[f"source {part.source.name}"] = part.source.node.written()
     if isinstance(part, ViewFields) and part.capture is not None:
-        texts.append(pipeline.captures[part.capture].into.written())
-    texts += [node.written() for name, node in pipeline.node.entries() if name in ("kafka", "rows")]
-    return "\n".join(texts)
+        found[f"into of capture {part.capture}"] = pipeline.captures[part.capture].into.written()
+    return found | {f"{name}:": node.written() for name, node in pipeline.node.entries() if name in ("kafka", "rows")}

@@ -27,24 +27,45 @@ from cdcv2.protocol.log import LogAddress
 
 #: Values of a connector's snapshot.mode with which it reads no rows before the changes.
 _WITHOUT_SNAPSHOT = ("never", "no_data")
+#: What of a source is stated to be ours for itself.
+_PARTS = {Kind.CONNECTOR: "connector", Kind.SLOT: "slot", Kind.PUBLICATION: "publication"}
 #: What the slot of a connector is read with.
 _PLUGIN = "pgoutput"
 
 
 @dataclass(frozen=True)
 class PipelineNeeds:
-    """``stated``: what the file states an owner of. ``left``: the same of what it does not, as if others owned it."""
+    """What the file states an owner of, and what of it is ours.
+
+    ``stated``: what jobs need. ``ours``: each job, with the parts that are stated to be ours: ``connector``, ``slot``,
+    ``publication``, or ``own`` for its logs, tables and topics.
+    """
 
     stated: list[DesiredState]
-    left: list[DesiredState]
+    ours: Mapping[str, frozenset[str]]
 
     def desired(self, entries: Iterable[CatalogueEntry]) -> list[DesiredState]:
-        """What is desired. Of what the file states no owner of any more, what we made stays, and is not ours from now.
+        """What is desired. What we made for a part that is not stated to be ours any more stays, and is of others.
 
-        So nothing is removed because a word was deleted; only because a capture or a view was.
+        So nothing is removed because a word was deleted; only because a capture or a view was, or another thing is
+        named in its place.
         """
         live = [entry for entry in entries if entry.is_live]
-        return [*self.stated, *(one for one in self.left if matching(live, one) is not None)]
+        matched = {one.nonce for one in (matching(live, wish) for wish in self.stated) if one is not None}
+        of_connectors = {nonce for entry in live if entry.kind is Kind.CONNECTOR for nonce in entry.needs}
+        return [*self.stated, *(
+            DesiredState(entry.kind, entry.name, entry.address, entry.settings, False, user)
+            for entry in live if entry.nonce not in matched and (entry.owned or entry.attempted is not None)
+            for user in self._let_go(entry, of_connectors)
+        )]
+
+    def _let_go(self, entry: CatalogueEntry, of_connectors: set[str]) -> list[str]:
+        """The jobs that are there still, where none of them states that it is ours."""
+        part = _PARTS.get(entry.kind, "own")
+        if entry.kind is Kind.TOPIC and entry.nonce in of_connectors:
+            part = "connector"
+        users = [user for user in entry.users if user in self.ours]
+        return [] if any(part in self.ours[user] for user in users) else users
 
 
 def needs_of(
@@ -55,17 +76,30 @@ def needs_of(
 
     Raises UsageError, with the line, for what cannot be owned as the file has it.
     """
-    stated, left = list[DesiredState](), list[DesiredState]()
+    stated = list[DesiredState]()
     for source in pipeline.sources.values():
         users = [one for one in pipeline.captures.values() if one.source is source]
         for part in _SourceNeeds(source, servers, [recipe for one in users for recipe in recipes[one.name]]).all():
             stated += [replace(part, user=one.name) for one in users]
     for capture in pipeline.captures.values():
-        (left if capture.owned is None else stated).extend(_logs(capture, servers.kafka))
+        if capture.owned is not None:
+            stated += _logs(capture, servers.kafka)
     for view in pipeline.views.values():
-        found = _target(view, servers.targets.get(view.name), tables.get(view.name))
-        (left if view.owned is None else stated).extend(found)
-    return PipelineNeeds(stated, left)
+        if view.owned is not None:
+            stated += _target(view, servers.targets.get(view.name), tables.get(view.name))
+    captures = {name: _ours(one.owned, one.source) for name, one in pipeline.captures.items()}
+    views = {name: _ours(one.owned, None) for name, one in pipeline.views.items()}
+    return PipelineNeeds(stated, {**captures, **views})
+
+
+def _ours(owned: bool | None, source: SourceFields | None) -> frozenset[str]:
+    stated = {"own": bool(owned)}
+    if source is not None:
+        stated |= {
+            "connector": source.connector is not None and source.connector.owned, "slot": source.slot.owned,
+            "publication": source.publication.owned,
+        }  # fmt: skip
+    return frozenset(part for part, ours in stated.items() if ours)
 
 
 class _SourceNeeds:
@@ -209,12 +243,10 @@ def _target(
 ) -> Iterator[DesiredState]:
     """The tables or topics that a view writes."""
     if server is None or tables is None:
-        if view.owned is not None:
-            view.node.fail(
-                "'owned' goes with a view of a capture of this file, and with the drivers postgres and kafka: leave it "
-                "out, and the job makes what is missing"
-            )
-        return
+        view.node.fail(
+            "'owned' goes with a view of a capture of this file, and with the drivers postgres and kafka: leave it "
+            "out, and the job makes what is missing"
+        )
     for table in tables:
         if isinstance(server, DatabaseServer):
             yield _table(view, server, table, [one.name for one in tables])

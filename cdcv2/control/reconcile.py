@@ -6,7 +6,7 @@ after a second, then two, four, and so on, up to a minute.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from cdcv2 import failpoints
@@ -69,17 +69,17 @@ class Reconciliation:
         """The time of its clock."""
         return self._clock()
 
-    def round(self, at_work: Collection[str] = ()) -> list[CatalogueEntry]:
+    def round(self, *, removing: bool = True) -> list[CatalogueEntry]:
         """Bring each entry as far as it goes now; those that are not settled: what is still to be made or removed.
 
-        ``at_work``: jobs that still run as they were before the file changed. What they needed is not removed yet.
-        Raises FencedError when another owner has taken over.
+        ``removing``: whether to remove what is unwanted, too. Not while a job runs as it was before the file changed:
+        it may use anything that was ever needed. Raises FencedError when another owner has taken over.
         """
         moved = True
         while moved:
             moved = False
             for entry in self.catalogue.entries():
-                if not (entry.state is EntryState.UNWANTED and set(entry.users) & set(at_work)):
+                if removing or entry.state is not EntryState.UNWANTED:
                     moved |= self._advance(entry)
         return [entry for entry in self.catalogue.entries() if is_unsettled(entry)]
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from cdcv2.errors import MalformedError
@@ -86,6 +87,7 @@ class JobSight(NamedTuple):
     - ``run``, ``command``: the number of its last run, and the digest of that run's command; 0 and None: it never ran.
     - ``end``: how its last run ended; None: it runs, or it was killed and could not report.
     - ``progress``: a text that is another one whenever it has come further; None: not known.
+    - ``parts``: digests of the parts of the file of which that run's command was made, by their names.
     """
 
     alive: bool
@@ -93,6 +95,7 @@ class JobSight(NamedTuple):
     command: str | None = None
     end: JobEnd | None = None
     progress: str | None = None
+    parts: Mapping[str, str] = MappingProxyType({})
 
 
 class JobStatus(NamedTuple):

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha256
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from cdcv2.control.job_folder import JobFolder
@@ -29,18 +30,23 @@ class JobPlan(NamedTuple):
 
     - ``argv``: its command line, without any secret.
     - ``period``: how often it is due, in seconds; None: it always runs.
-    - ``settings``: what else it depends on: if that is another text, it is another job.
+    - ``settings``: what else it depends on, by names for people: if one is another text, it is another job.
     """
 
     name: str
     argv: tuple[str, ...]
     period: float | None = None
-    settings: str = ""
+    settings: Mapping[str, str] = MappingProxyType({})
 
     @property
     def digest(self) -> str:
         """What it is known by."""
-        return sha256(json.dumps([*self.argv, self.settings]).encode()).hexdigest()[:16]
+        return _digest([*self.argv, *sorted(self.settings.items())])
+
+    @property
+    def parts(self) -> dict[str, str]:
+        """Digests of what it is made of, by which a later plan finds what has changed."""
+        return {"command line": _digest(self.argv), **{name: _digest(text) for name, text in self.settings.items()}}
 
     @property
     def request(self) -> JobRequest:
@@ -50,6 +56,10 @@ class JobPlan(NamedTuple):
     def waiting(self, text: str | None) -> JobRequest:
         """The same, of a job that may not start before what the text names is there; None: it may."""
         return self.request._replace(waits=text)
+
+
+def _digest(value: object) -> str:
+    return sha256(json.dumps(value).encode()).hexdigest()[:16]
 
 
 class JobReport(NamedTuple):
@@ -121,7 +131,7 @@ class Supervisor:
             keep(folder.path / STATUS, status.to_plain())
         reach(_KEPT)
         if act is JobAct.START and plan is not None:
-            folder.start(plan.argv, status.run, plan.digest, environment)
+            folder.start(plan.argv, status.run, plan.digest, environment, plan.parts)
         elif act is JobAct.STOP:
             folder.stop()
         elif act is JobAct.KILL:

@@ -48,7 +48,7 @@ JOB_MODULES: dict[str, ModuleType] = {"capture": capture_job, "materialize": mat
 JOBS = {name: module.parser for name, module in JOB_MODULES.items()}
 EXAMPLES = [(name, line) for name in COMMANDS for line, _ in module_of(name).EXAMPLES]
 # Those of jobs start processes, which their own tests end.
-SERVERS = ("kafka", "--source", "cdcv2 demo", "cdcv2 doctor", "cdcv2 up", "cdcv2 down", "cdcv2 status",
+SERVERS = ("kafka", "--source", "cdcv2 demo", "cdcv2 doctor", "cdcv2 plan", "cdcv2 up", "cdcv2 down", "cdcv2 status",
            "cdcv2 explain", "cdcv2 output", "cdcv2 metrics")
 
 

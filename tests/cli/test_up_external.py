@@ -55,6 +55,8 @@ def test_a_job_starts_when_what_it_needs_is_there_and_all_of_it_is_removed_at_th
     assert Exit.DONE == run("up", file, "--once", "--timeout", "60").code
     try:
         assert (True, ["in use"]) == (job.exists(), states(run, file))
+        # It is the job that the plan means, with what was made for it.
+        assert not [line for line in run("plan", file).out.splitlines() if "make" in line or "restart" in line]
         assert "cdcv2: entry" in json.loads((logs / "_external.json").read_text("utf-8"))["mark"]
     finally:
         assert Exit.DONE == main(["down", str(file)])

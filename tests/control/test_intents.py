@@ -106,7 +106,7 @@ def test_a_need_that_is_not_declared_is_refused() -> None:
 
 
 def test_what_becomes_ours_is_judged_from_nothing_and_what_becomes_theirs_stays() -> None:
-    """Nothing is removed because a word in the file changed, and nothing is taken over."""
+    """Nothing is removed because a word in the file changed, and nothing is taken over; what we made is ours again."""
     drawn = Drawn()
     drawn.plan(desired(CONNECTOR))
     drawn.entries["n1"] = replace(drawn.entries["n1"], state=EntryState.IN_USE, identity="x", attempted=3.0, server="c")
@@ -115,6 +115,12 @@ def test_what_becomes_ours_is_judged_from_nothing_and_what_becomes_theirs_stays(
         drawn.entries["n1"].state, drawn.entries["n1"].identity, drawn.entries["n1"].owned
     )
 
+    back = dict(drawn.entries)
+    drawn.plan(desired(CONNECTOR))
+    assert (EntryState.IN_USE, "x", True) == (
+        drawn.entries["n1"].state, drawn.entries["n1"].identity, drawn.entries["n1"].owned
+    )
+    drawn.entries = {"n1": replace(back["n1"], attempted=None)}
     drawn.plan(desired(CONNECTOR))
     entry = drawn.entries["n1"]
     assert (EntryState.WANTED, None, None, "c") == (entry.state, entry.identity, entry.attempted, entry.server)

@@ -116,9 +116,6 @@ def test_what_others_own_is_looked_at_and_what_has_no_owner_is_left_to_the_job(w
     # Names that only the connector knows are looked at nowhere.
     assert {(Kind.CONNECTOR, CONNECT, "shop")} == keys(found.stated)
     assert [False] == [one.owned for one in found.stated]
-    assert {one for one in ALL if one[0] in (Kind.REMAP, Kind.TARGET_TABLE) or one[2].startswith("cdc")} == keys(
-        found.left, owned=False
-    )
 
     path.write_text(path.read_text("utf-8").replace("connector:", "slot: {name: other}\n    connector:"), "utf-8")
     assert (Kind.SLOT, DATABASE, "other") in keys(needs(path).stated, owned=False, maker=None)
@@ -147,6 +144,13 @@ def test_a_word_that_is_deleted_removes_nothing(write: Write) -> None:
     entries.update({name: replace(one, state=EntryState.IN_USE) for name, one in entries.items()})
     assert {EntryState.IN_USE} == set(plan(needs(write(("    owned: yes\n", "")))).values())
     assert [False] == [one.owned for one in entries.values() if one.kind is Kind.TARGET_TABLE]
+
+    # Nor does one about the connector: its slot, its publication and its topics stay with it.
+    plan(needs(write((", owned: yes, config: connector.json", ""))))
+    kept = [one for one in entries.values() if one.kind is not Kind.TARGET_TABLE and one.kind is not Kind.REMAP]
+    assert ({EntryState.IN_USE}, 7) == ({one.state for one in kept}, sum(not one.owned for one in kept))
+    plan(needs(write()))
+    assert ({EntryState.IN_USE}, True) == ({one.state for one in kept}, all(one.owned for one in entries.values()))
 
     view = FILE[FILE.index("views:"):]
     assert {"orders": EntryState.UNWANTED, "timeline": EntryState.IN_USE} == plan(needs(write((view, ""))))

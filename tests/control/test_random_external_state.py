@@ -185,7 +185,11 @@ class Story:
                 for there in server.objects.values():
                     there.holder = ""
             self.world.now += DOUBT + 10
-            self.control.round()
+            self.last_round()
+
+    def last_round(self) -> None:
+        """One of those with which all settles."""
+        self.control.round()
 
     def demand_as_stated(self) -> None:
         """What exists is what the catalogue states; what is not there has a reason that the servers know."""
@@ -195,7 +199,7 @@ class Story:
                 continue
             if entry.is_there:
                 assert there is not None and there.identity == entry.identity, entry
-                assert there.maker in (entry.nonce, f"slot of {entry.maker}"), entry
+                assert there.maker in self.world.makers(entry), entry
                 drifted = entry.debt is not None and entry.debt.reason is Reason.DRIFT
                 assert drifted or entry.settings.items() <= there.settings.items(), entry
                 assert entry.debt is None or entry.debt.reason is Reason.DRIFT, entry
@@ -214,10 +218,12 @@ class Story:
         return any(not one.is_there or one.nonce in self.world.harmed for one in halves)
 
     def _demand_no_leak(self) -> None:
-        made_by = {f"slot of {entry.maker}" if entry.maker else entry.nonce: entry for entry in self.owner.entries()}
+        # A slot is of its entry, and not of the connector that made it.
+        away = self.world.given_away
+        made_by = {maker: one for one in self.owner.entries() for maker in self.world.makers(one) - away}
         for address, server in self.world.servers.items():
             for (kind, name), there in server.objects.items():
-                if there.maker != OTHERS:
+                if there.maker != OTHERS and there.maker.removeprefix("slot of ") not in self.world.given_away:
                     leak = f"{kind} {name} at {address}: {there}"
                     assert made_by[there.maker].state is not EntryState.GONE, leak
 

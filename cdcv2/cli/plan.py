@@ -1,0 +1,80 @@
+"""Show what cdcv2 up would change, and why. Nothing is done.
+
+A line for each job that would be started, restarted or ended, and for each
+thing in another system that would be made, taken over, altered or removed; and
+one for what cannot be done: refused (another's has the name), drift (others
+changed it), missing, unreachable. It compares the file with the state folder,
+and looks at the servers. It shows no setting's value, and no password.
+
+It may run beside cdcv2 up, which has read the file when it was started.
+
+Exit code 0: nothing would change. Exit code 1: something would, or something is
+in the way.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+from cdcv2.cli.console import ResultOutput
+from cdcv2.cli.display import json_line
+from cdcv2.cli.options.parser import OptionParser
+from cdcv2.cli.options.words import declare
+from cdcv2.control.catalogue import DATABASE, read_catalogue
+from cdcv2.control.entries import CatalogueEntry, Look
+from cdcv2.control.pipeline_changes import PipelineChange, external_changes, job_changes, planned_entries
+from cdcv2.control.pipeline_external import external_needs
+from cdcv2.control.pipeline_file import Pipeline, read_pipeline
+from cdcv2.control.pipeline_jobs import folder_of, jobs_of, with_needs
+from cdcv2.control.supervisor import Supervisor
+from cdcv2.exits import Exit
+from cdcv2.store.file_system import is_there
+
+EXAMPLES = (
+    ("cdcv2 plan shop.yaml", "a line for each change"),
+    ("cdcv2 plan shop.yaml --json", "as one JSON object"),
+)
+
+
+def configure(parser: OptionParser) -> None:
+    """Declare the arguments."""
+    declare(parser, "file", more=": the pipeline")
+    declare(parser, "--json", more="one object")
+
+
+def run(args: argparse.Namespace) -> Exit:
+    """Print what would change."""
+    changes = changes_of(read_pipeline(args.file))
+    with ResultOutput(None) as output:
+        if args.json:
+            output.line(json_line({"version": 1, "changes": [change._asdict() for change in changes]}))
+        else:
+            width = max((len(change.act) for change in changes), default=0)
+            for change in changes:
+                output.line(f"{change.act:<{width}}  {change.what}: {change.why}")
+            if not changes:
+                output.line("nothing would change")
+    return Exit.MISSING if changes else Exit.DONE
+
+
+def changes_of(pipeline: Pipeline) -> list[PipelineChange]:
+    """What cdcv2 up would change; looks only."""
+    now, external = time.time(), external_needs(pipeline)
+    kinds, entries = external.servers.kinds(), _entries(pipeline.state)
+
+    def look(entry: CatalogueEntry) -> Look:
+        return kinds[entry.kind].look(entry)
+
+    after = planned_entries(entries, external.needs.desired(entries), now)
+    jobs = job_changes(with_needs(jobs_of(pipeline), after), Supervisor(folder_of(pipeline)).look(), now)
+    return [*jobs, *external_changes(entries, after, look, now)]
+
+
+def _entries(folder: Path) -> list[CatalogueEntry]:
+    """Those of the catalogue; none where there is none yet."""
+    if not is_there(folder / DATABASE):
+        return []
+    with read_catalogue(folder) as catalogue:
+        return catalogue.entries()
