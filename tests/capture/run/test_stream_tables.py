@@ -261,7 +261,7 @@ def test_a_memory_that_is_not_that_of_the_logs_is_refused() -> None:
     records, memory = StreamHistory([[(1, 3, 1), (4, None)]]).records(), KeptMemory()
     capture(records, RecordingLog(), memory)
     memory.plain["logs"] = {}
-    with pytest.raises(ForeignStateError, match="the memory says that the log of things is complete before 4"):
+    with pytest.raises(ForeignStateError, match="by the memory the log of things is complete before 4"):
         StreamTables(TABLES, {"things": RecordingLog()}, memory)
     other = {"things": StreamTopic(TOPIC, StreamRecords(ROWS, time="at"))}
     with pytest.raises(ForeignStateError, match="logs of its own"):
