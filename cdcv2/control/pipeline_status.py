@@ -168,7 +168,7 @@ def job_rows(pipeline: Pipeline) -> list[JobRow]:
             # No supervisor has looked since it ended.
             reason = None if report.sight.end is None else report.sight.end.reason
             status = status._replace(state=JobState.WAITING, reason=reason or "it ended, and was not started again yet")
-        event = folder.last_progress() or {}
+        event = {} if report.damage else folder.last_progress() or {}
         rows.append(_row(name, kinds.get(name, "left"), status, report.sight.alive, event, folder))
     return rows
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from cdcv2.control.job_folder import JobFolder
 from cdcv2.control.kept_value import keep, kept
 from cdcv2.control.supervision import JobAct, JobRequest, JobSight, JobStatus, JobState, decide, released
-from cdcv2.errors import UsageError
+from cdcv2.errors import MalformedError, UsageError
 from cdcv2.failpoints import declare, reach
 
 #: The file beside a job that has how it stands.
@@ -63,12 +63,16 @@ def _digest(value: object) -> str:
 
 
 class JobReport(NamedTuple):
-    """A job, how it stands, and what was done with it in this turn."""
+    """A job, how it stands, and what was done with it in this turn.
+
+    ``damage``: why its files cannot be read; what the rest states is then only whether it is alive, and the damage.
+    """
 
     name: str
     act: JobAct
     status: JobStatus
     sight: JobSight
+    damage: MalformedError | None = None
 
 
 class Supervisor:
@@ -86,9 +90,9 @@ class Supervisor:
     ) -> list[JobReport]:
         """Look at every job once, those included that should not run any more, and do what follows.
 
-        ``waits``: job -> what has to be there before it starts, in words; None: nothing.
-        Raises UsageError for two jobs of one name; MalformedError for damaged files; OutputError where one cannot be
-        written, or a program is not there.
+        ``waits``: job -> what has to be there before it starts, in words; None: nothing. A job whose files are damaged
+        is shown as held, and left alone, until they are mended. Raises UsageError for two jobs of one name; OutputError
+        where a file cannot be written, or a program is not there.
         """
         planned = _by_name(plans)
         names = sorted({*planned, *self.names()})
@@ -101,10 +105,7 @@ class Supervisor:
 
     def look(self) -> list[JobReport]:
         """How all jobs stand, with nothing done; for a reader beside the supervisor."""
-        folders = {name: JobFolder(self._folder / name) for name in self.names()}
-        return [
-            JobReport(name, JobAct.NOTHING, _status(folder), folder.sight()) for name, folder in folders.items()
-        ]
+        return [_seen(name, JobFolder(self._folder / name)) for name in self.names()]
 
     def job(self, name: str) -> JobFolder:
         """The folder of a job. Raises UsageError where there is no such job, with those that there are."""
@@ -124,7 +125,13 @@ class Supervisor:
         self, name: str, plan: JobPlan | None, environment: Mapping[str, str] | None, waits: str | None
     ) -> JobReport | None:
         folder = JobFolder(self._folder / name)
-        sight, before = folder.sight(), _status(folder)
+        seen = _seen(name, folder)
+        if seen.damage is not None:
+            if plan is None and seen.sight.alive:
+                folder.stop()
+                return seen._replace(act=JobAct.STOP)
+            return seen
+        sight, before = seen.sight, seen.status
         act, status = decide(None if plan is None else plan.waiting(waits), before, sight, self._clock())
         if status != before:
             folder.path.mkdir(parents=True, exist_ok=True)
@@ -137,6 +144,16 @@ class Supervisor:
         elif act is JobAct.KILL:
             folder.kill()
         return JobReport(name, act, status, sight)
+
+
+def _seen(name: str, folder: JobFolder) -> JobReport:
+    """A job as it stands, with nothing done."""
+    try:
+        return JobReport(name, JobAct.NOTHING, _status(folder), folder.sight())
+    except MalformedError as damage:
+        # One job's files are no reason to leave the others alone.
+        held = JobStatus(JobState.HELD, reason=str(damage))
+        return JobReport(name, JobAct.NOTHING, held, JobSight(folder.alive()), damage)
 
 
 def _by_name(plans: Iterable[JobPlan]) -> dict[str, JobPlan]:

@@ -14,7 +14,7 @@ import pytest
 
 from cdcv2.control.job_folder import JobFolder
 from cdcv2.control.owner import OwnedFolder, is_owned, owner
-from cdcv2.control.supervision import DEATHS, JobState
+from cdcv2.control.supervision import DEATHS, JobAct, JobState
 from cdcv2.control.supervisor import JobPlan, Supervisor
 from cdcv2.errors import MalformedError, RefusedError, UsageError
 from cdcv2.failpoints import PlacedCrash, placed
@@ -102,6 +102,26 @@ def test_the_end_that_a_job_reports_says_what_follows(
     assert starts(jobs, "a") == began
 
 
+def test_damage_to_the_files_of_one_job_leaves_the_others_at_work(jobs: Path) -> None:
+    """It is shown as held, with what to do, and starts when it is mended; meanwhile another one starts again."""
+    supervisor, wanted = Supervisor(jobs, clock=Clock()), [plan(jobs, "a"), plan(jobs, "b")]
+    supervisor.turn(wanted)
+    for name in "ab":
+        wait(jobs, name, lambda job: job.sight().progress == "[7]")
+        JobFolder(jobs / name).kill()
+        wait(jobs, name, lambda job: not job.alive())
+    whole = (jobs / "a" / "events.jsonl").read_bytes()
+    (jobs / "a" / "events.jsonl").write_text('{"version": 2, "event": "end"}\n', "utf-8")
+    assert poll_until(lambda: bool(supervisor.turn(wanted)) and JobFolder(jobs / "b").alive(), 20)
+    damaged = supervisor.turn(wanted)[0]
+    seen = supervisor.look()[0]
+    (jobs / "a" / "events.jsonl").write_bytes(whole)
+    mended = poll_until(lambda: bool(supervisor.turn(wanted)) and JobFolder(jobs / "a").alive(), 20)
+
+    assert damaged.status.state is JobState.HELD and "its version is 2" in str(damaged.status.reason)
+    assert (seen.status, damaged.sight.alive, mended) == (damaged.status, False, True)
+
+
 def test_a_held_job_starts_again_when_it_is_released(jobs: Path) -> None:
     """And only then; a job that is not there is named with those that are."""
     clock = Clock()
@@ -134,12 +154,16 @@ def test_a_supervisor_that_died_before_the_act_is_followed_by_one_that_does_it(j
 
 
 def test_a_damaged_status_is_refused(jobs: Path) -> None:
-    """It might be one that is held: it is not taken for one that never ran."""
+    """It might be one that is held: it is not taken for one that never ran, and a request to end still ends the job."""
     Supervisor(jobs, clock=Clock()).turn([plan(jobs, "a")])
+    wait(jobs, "a", lambda job: job.sight().progress == "[7]")
     (jobs / "a" / "status.json").write_text('{"version": 1, "state": "lost"}', "utf-8")
+    damaged = Supervisor(jobs, clock=Clock()).turn([plan(jobs, "a")])[0]
+    ending = Supervisor(jobs, clock=Clock()).turn([])[0]
 
-    with pytest.raises(MalformedError, match="no status of a job"):
-        Supervisor(jobs, clock=Clock()).turn([plan(jobs, "a")])
+    assert isinstance(damaged.damage, MalformedError) and "no status of a job" in str(damaged.status.reason)
+    assert (damaged.act, ending.act) == (JobAct.NOTHING, JobAct.STOP)
+    wait(jobs, "a", lambda job: not job.alive())
 
 
 def test_a_second_owner_is_told_who_is_there_and_a_dead_one_is_taken_over_from(tmp_path: Path) -> None:
