@@ -144,3 +144,13 @@ def test_only_what_is_there_can_be_used() -> None:
     assert used(used(made, NOW), NOW + 1) == replace(made, state=EntryState.IN_USE, since=NOW)
     with pytest.raises(UsageError, match="is wanted, so no job that needs it can start"):
         used(replace(made, state=EntryState.WANTED), NOW)
+
+
+def test_a_connector_that_was_started_may_still_make_its_slot() -> None:
+    """The file changed to one without a snapshot meanwhile: the slot that comes is ours all the same."""
+    for attempted, maker in ((None, None), (NOW, "n1")):
+        drawn = Drawn()
+        drawn.plan(desired(CONNECTOR, needs=(SLOT,)), desired(SLOT, maker=CONNECTOR))
+        drawn.entries["n2"] = replace(drawn.entries["n2"], attempted=attempted)
+        drawn.plan(desired(CONNECTOR, needs=(SLOT,)), desired(SLOT))
+        assert maker == drawn.entries["n2"].maker
