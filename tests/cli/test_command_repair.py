@@ -17,7 +17,7 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.failpoints import PlacedCrash
 from cdcv2.materialize import Checkpoint, Runtime
 from cdcv2.materialize.protocol.fence import Range
-from cdcv2.materialize.targets.lake.driver import LakeDriver, open_lake, orphans
+from cdcv2.materialize.targets.lake.driver import LakeDriver, open_lake
 from cdcv2.materialize.targets.lake.manifest import LakeFolder
 from cdcv2.protocol.messages import Progress, Updates
 from tests.cli.conftest import HISTORY, Run, price, write
@@ -161,7 +161,7 @@ def test_one_that_dies_is_run_again(run: Run, kept: Path, step: str, done: bool)
     assert (0, before) == (again.code, content(kept.parent))
     assert ("nothing differs" in again.out) == done
     assert 0 == run("orphans", kept, "--remove").code
-    assert [] == orphans(kept.parent / "lake")
+    assert [] == LakeFolder(kept.parent / "lake").orphans()
 
 
 def test_an_instance_that_takes_over_meanwhile_ends_the_repair(
