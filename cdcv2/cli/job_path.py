@@ -1,8 +1,8 @@
 """Print the path of the file with which spark-submit starts a job.
 
-The jobs are capture, replay and materialize. They are part of the package, so
-pip install is enough to start them; a job shows its own arguments with
---help. What it needs of Spark, and how it is started, is in
+The jobs are capture, replay and materialize. They are part of the package:
+nothing else has to be installed for their files. A job shows its own arguments
+with --help. What it needs of Spark, and how it is started, is in
 docs/operations/on-spark.md.
 """
 
