@@ -8,6 +8,8 @@ from pathlib import Path
 from cdcv2.errors import MissingExtraError, UsageError
 from cdcv2.suggestions import meant
 
+#: The variable of the environment with the path of the lock that the driver of a supervised job holds.
+DRIVER_LOCK = "CDCV2_DRIVER_LOCK"
 #: The jobs on Spark, by name, and what each does.
 SPARK_JOBS = {
     "capture": "turns topics into logs",

@@ -53,6 +53,10 @@ def configure(parser: OptionParser) -> None:
 def run(args: argparse.Namespace) -> Exit:
     """Run all parts until their inputs end, or a signal stops them. Raises the error of the first that failed."""
     pipeline = read_pipeline(args.pipeline)
+    of_views = [one.spark for one in pipeline.views.values()]
+    for spark in [*(one.spark for one in pipeline.captures.values()), *of_views]:
+        if spark is not None:
+            spark.node.fail("cdcv2 run works without Spark: leave 'spark' out, or start it with cdcv2 up")
     for one in pipeline.captures.values():
         if one.arguments.into.is_topic:
             one.into.fail("cdcv2 run keeps logs in folders: name one, or start cdcv2 capture and cdcv2 materialize")

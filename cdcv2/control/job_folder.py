@@ -4,6 +4,7 @@
 
     capture.shop/
       lock            the job holds a lock on it for as long as it lives, whatever started it
+      driver.lock     a job on Spark: Java gives its children no open file, so the Python driver has a lock of its own
       run.json        which run it is, of which command, and where its events begin
       events.jsonl    what it writes with --events
       output.log      what it prints
@@ -31,6 +32,7 @@ from cdcv2.errors import MissingLogError, OutputError
 from cdcv2.event_stream import read_events
 from cdcv2.failpoints import declare, reach
 from cdcv2.retries import Retry
+from cdcv2.spark_files import DRIVER_LOCK
 
 #: Before a run, events and output that are longer than so many bytes are put aside; the ones before them are removed.
 LONG = 16 << 20
@@ -62,6 +64,10 @@ class JobFolder:
         return self.path / "lock"
 
     @property
+    def _driver_lock(self) -> Path:
+        return self.path / "driver.lock"
+
+    @property
     def _run(self) -> Path:
         return self.path / "run.json"
 
@@ -82,8 +88,8 @@ class JobFolder:
             raise OutputError(
                 f"{self.path} cannot be made: {error.strerror or error}; give another state folder"
             ) from error
-        with self._alone() as lock:
-            if lock is None:
+        with self._alone(self._lock) as lock:
+            if lock is None or self._is_held(self._driver_lock):
                 return False
             try:
                 for file in (self.events, self.output):
@@ -94,7 +100,9 @@ class JobFolder:
                 with open(self.output, "ab", buffering=0) as output:
                     subprocess.Popen(
                         list(argv), stdin=subprocess.DEVNULL, stdout=output, stderr=output, pass_fds=(lock,),
-                        start_new_session=True, env=None if environment is None else dict(environment),
+                        start_new_session=True,
+                        env={**(os.environ if environment is None else environment),
+                             DRIVER_LOCK: str(self._driver_lock.absolute())},
                     )  # fmt: skip
             except OSError as error:
                 raise OutputError(
@@ -105,10 +113,7 @@ class JobFolder:
 
     def alive(self) -> bool:
         """Whether the job, or a process that it left behind, holds its lock."""
-        if not self._lock.exists():
-            return False
-        with self._alone() as lock:
-            return lock is None
+        return self._is_held(self._lock) or self._is_held(self._driver_lock)
 
     def sight(self) -> JobSight:
         """What is seen of the job now. Raises MalformedError where its files are damaged."""
@@ -166,25 +171,31 @@ class JobFolder:
                 os.kill(pid, signal.SIGKILL)
 
     def _holders(self) -> list[int]:
-        """The processes that have the lock open, and so belong to the job: no other process keeps it open."""
+        """The processes that have a lock open, and so belong to the job: no other process keeps one open."""
         found = []
-        lock = os.path.realpath(self._lock)
+        locks = {os.path.realpath(lock) for lock in (self._lock, self._driver_lock)}
         for entry in os.listdir("/proc"):
             if not entry.isdigit() or int(entry) == os.getpid():
                 continue
             with suppress(OSError):  # of other users, or it has ended
                 folder = f"/proc/{entry}/fd"
-                if any(_target(f"{folder}/{number}") == lock for number in os.listdir(folder)):
+                if any(_target(f"{folder}/{number}") in locks for number in os.listdir(folder)):
                     found.append(int(entry))
         return sorted(found)
 
+    def _is_held(self, path: Path) -> bool:
+        if not path.exists():
+            return False
+        with self._alone(path) as lock:
+            return lock is None
+
     @contextmanager
-    def _alone(self) -> Iterator[int | None]:
-        """The lock, opened and held; None: another process holds it."""
+    def _alone(self, path: Path) -> Iterator[int | None]:
+        """A lock, opened and held; None: another process holds it."""
         try:
-            opened = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            opened = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise OutputError(f"{self._lock} cannot be opened: {error.strerror or error}") from error
+            raise OutputError(f"{path} cannot be opened: {error.strerror or error}") from error
         try:
             fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

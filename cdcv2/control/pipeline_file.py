@@ -22,9 +22,11 @@
         bindings:
           - {log: public.orders, target: orders, key: [id]}
         target: {driver: postgres, conninfo: "host=copy dbname=copy password=${COPY_PASSWORD}"}
+    timers:
+      copies-are-equal: {compare: copy, every: 1h}
 
 A capture has the options of ``cdcv2 capture`` by their long names, a view the keys of the file of ``cdcv2
-materialize``. Paths are from the file's folder.
+materialize``; both may have ``spark:`` (:mod:`cdcv2.control.spark_fields`). Paths are from the file's folder.
 """
 
 from __future__ import annotations
@@ -38,6 +40,8 @@ from typing import NoReturn
 
 from cdcv2.cli.options.capture_command import add_command_options
 from cdcv2.cli.options.parser import OptionParser
+from cdcv2.control.spark_fields import SparkFields, capture_on_spark, view_on_spark
+from cdcv2.control.timer_fields import TimerFields, timer_fields
 from cdcv2.control.yaml_lines import LineError, YamlNode, load
 from cdcv2.errors import UsageError
 from cdcv2.store.numbered import path_to_read
@@ -114,6 +118,8 @@ class CaptureFields:
     options: Mapping[str, YamlNode] = field(repr=False)
     node: YamlNode = field(repr=False)
     owned: bool | None = None
+    #: How it runs on Spark; None: as a command.
+    spark: SparkFields | None = None
 
     def following(self, follow: bool) -> argparse.Namespace:
         """The arguments of a run. Raises UsageError with the line where dumps are to be followed."""
@@ -143,6 +149,8 @@ class ViewFields:
     folder: Path
     capture: str | None = None
     owned: bool | None = None
+    #: How it runs on Spark; None: as a command.
+    spark: SparkFields | None = None
 
 
 @dataclass(frozen=True)
@@ -158,6 +166,7 @@ class Pipeline:
     captures: Mapping[str, CaptureFields]
     views: Mapping[str, ViewFields]
     node: YamlNode = field(repr=False)
+    timers: Mapping[str, TimerFields] = field(default_factory=dict)
 
     def view(self, name: str | None) -> ViewFields:
         """The view of this name; None: the only one. Raises UsageError."""
@@ -194,7 +203,7 @@ class _PipelineReader:
 
     def __init__(self, whole: YamlNode, path: Path) -> None:
         self._whole, self._path, self._folder = whole, path, path.absolute().parent
-        self._fields = whole.fields("pipeline", "state kafka rows sources captures views")
+        self._fields = whole.fields("pipeline", "state kafka rows sources captures views timers")
         self._rows = self._fields.get("rows", whole.with_text("rows"))
         self._kafka = self._fields["kafka"].fields("", "bootstrap config") if "kafka" in self._fields else {}
 
@@ -213,8 +222,17 @@ class _PipelineReader:
             views[both].node.fail(f"a capture and a view are both called {both!r}: each needs a name of its own")
         return Pipeline(
             name, self._path, self._under(state), self._address(), self._under(self._rows), sources, captures, views,
-            self._whole,
+            self._whole, self._timers(captures, views),
         )
+
+    def _timers(
+        self, captures: Mapping[str, CaptureFields], views: Mapping[str, ViewFields]
+    ) -> dict[str, TimerFields]:
+        on_remap = {name: one.arguments.remap is not None for name, one in captures.items()}
+        timers = {name: timer_fields(name, part, on_remap, views) for name, part in self._named("timers")}
+        for both in timers.keys() & {*captures, *views}:
+            timers[both].node.fail(f"{both!r} is a capture or a view, too: give the timer a name of its own")
+        return timers
 
     def _named(self, section: str) -> list[tuple[str, YamlNode]]:
         entries = self._fields[section].entries() if section in self._fields else []
@@ -264,7 +282,8 @@ class _PipelineReader:
         add_command_options(parser)
         actions = {word.removeprefix("--"): one for one in parser._actions for word in one.option_strings}
         known = [word for word in actions if word not in _OWN and len(word) > 1]
-        options = part.fields("", " ".join(["source tables into from owned", *known]))
+        options = part.fields("", " ".join(["source tables into from owned spark", *known]))
+        on_spark = options.pop("spark", None)
         source = self._source_of(options, part, sources)
         into = options.get("into", part.with_text("logs"))
         words = self._reached(part, options) + self._of_source(source)
@@ -282,7 +301,8 @@ class _PipelineReader:
         # What a capture names itself by where others read it.
         arguments.command_line = f"cdcv2 run {self._path}"
         owned = _flag(options["owned"]) if "owned" in options else None
-        return CaptureFields(name, source, tuple(words), arguments, into, options, part, owned)
+        spark = None if on_spark is None else capture_on_spark(on_spark, words, self._under)
+        return CaptureFields(name, source, tuple(words), arguments, into, options, part, owned, spark)
 
     def _reached(self, part: YamlNode, options: Mapping[str, YamlNode]) -> list[str]:
         """From where its records are read."""
@@ -336,9 +356,9 @@ class _PipelineReader:
         return text if text.startswith("kafka:") else str(self._under(part))
 
     def _view(self, name: str, part: YamlNode, captures: Mapping[str, CaptureFields]) -> ViewFields:
-        fields = part.fields("bindings target", f"capture owned {_VIEW}")
+        fields = part.fields("bindings target", f"capture owned spark {_VIEW}")
         owned = _flag(fields.pop("owned")) if "owned" in fields else None
-        of = fields.pop("capture", None)
+        of, on_spark = fields.pop("capture", None), fields.pop("spark", None)
         if of is not None and "logs" in fields:
             of.fail("'capture' and 'logs' both name logs: leave one out")
         capture = None
@@ -350,7 +370,10 @@ class _PipelineReader:
                 fields.setdefault("types", self._rows)
         if "kafka" in self._fields:
             fields.setdefault("kafka", self._fields["kafka"])
-        return ViewFields(name, part, fields, self._folder, capture.name if capture is not None else None, owned)
+        words = [str(self._path.absolute()), f"--view={name}"]
+        spark = None if on_spark is None else view_on_spark(on_spark, words, self._under)
+        capture_name = capture.name if capture is not None else None
+        return ViewFields(name, part, fields, self._folder, capture_name, owned, spark)
 
     @staticmethod
     def _capture_of(

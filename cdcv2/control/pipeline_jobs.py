@@ -1,4 +1,4 @@
-"""The jobs of a pipeline: one for each of its captures and views, each of them a process of its own."""
+"""The jobs of a pipeline: one for each of its captures, views and timers, each of them a process of its own."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from cdcv2.control.entries import CatalogueEntry
 from cdcv2.control.job_folder import JobFolder
 from cdcv2.control.pipeline_file import CaptureFields, Pipeline, ViewFields
+from cdcv2.control.timer_fields import TIMER_COMMANDS, TimerFields
 from cdcv2.control.supervisor import JobPlan
 
 #: The folder of the jobs, in a pipeline's state folder.
@@ -16,13 +17,19 @@ JOBS = "jobs"
 
 
 def jobs_of(pipeline: Pipeline) -> list[JobPlan]:
-    """A job for each capture and view, by its name in the file.
+    """A job for each capture, view and timer, by its name in the file.
 
     A job is another one, and is started again, when what the file has about it changes; not when a variable of the
     environment does.
     """
     parts: list[CaptureFields | ViewFields] = [*pipeline.captures.values(), *pipeline.views.values()]
-    return [JobPlan(part.name, _argv(pipeline, part), settings=_settings(pipeline, part)) for part in parts]
+    return [
+        *(JobPlan(part.name, _argv(pipeline, part), settings=_settings(pipeline, part)) for part in parts),
+        *(
+            JobPlan(timer.name, _timer_argv(pipeline, timer), timer.every, timer.node.written())
+            for timer in pipeline.timers.values()
+        ),
+    ]
 
 
 def with_needs(plans: Iterable[JobPlan], entries: Iterable[CatalogueEntry]) -> list[JobPlan]:
@@ -45,20 +52,42 @@ def folder_of(pipeline: Pipeline) -> Path:
 
 
 def _argv(pipeline: Pipeline, part: CaptureFields | ViewFields) -> tuple[str, ...]:
+    of_view = (str(pipeline.path.absolute()), f"--view={part.name}")
+    words = part.words if isinstance(part, CaptureFields) else of_view
+    own: tuple[str, ...] = ("--follow", _events(pipeline, part.name))
+    if part.owned is not None and _makes(part):
+        own = ("--no-create", *own)
+    if part.spark is not None:
+        return (*part.spark.argv(words), *own)
     if isinstance(part, CaptureFields):
-        words: tuple[str, ...] = ("capture", *part.words)
-        if part.arguments.remap is None:
-            # A second one that was started by hand would do the same work again.
-            words += ("--sole",)
-        into_kafka = any(one is not None and one.is_topic for one in (part.arguments.into, part.arguments.remap))
-        made = part.owned is None or not into_kafka
+        # A second one that was started by hand would do the same work again.
+        sole = ("--sole",) if part.arguments.remap is None else ()
+        return (sys.executable, "-m", "cdcv2", "capture", *words, *sole, *own)
+    return (sys.executable, "-m", "cdcv2", "materialize", *words, *own)
+
+
+def _makes(part: CaptureFields | ViewFields) -> bool:
+    """Whether it would make something in a foreign system: a view its tables, a capture its topics."""
+    if isinstance(part, ViewFields):
+        return True
+    return any(one is not None and one.is_topic for one in (part.arguments.into, part.arguments.remap))
+
+
+def _timer_argv(pipeline: Pipeline, timer: TimerFields) -> tuple[str, ...]:
+    if TIMER_COMMANDS[timer.command]:
+        words = [str(pipeline.path.absolute()), f"--view={timer.of}"]
     else:
-        words = ("materialize", str(pipeline.path.absolute()), f"--view={part.name}")
-        made = part.owned is None
-    if not made:
-        words = (*words, "--no-create")
-    events = JobFolder(folder_of(pipeline) / part.name).events
-    return (sys.executable, "-m", "cdcv2", *words, "--follow", f"--events={events}")
+        asked = pipeline.captures[timer.of].arguments
+        words = [str(asked.remap)]
+        if asked.remap.is_topic:
+            words += [f"--bootstrap={asked.bootstrap}"] if asked.bootstrap else []
+            words += [f"--kafka-config={asked.kafka_config}"] if asked.kafka_config else []
+    own = (*timer.arguments, _events(pipeline, timer.name))
+    return (sys.executable, "-m", "cdcv2", timer.command, *words, *own)
+
+
+def _events(pipeline: Pipeline, name: str) -> str:
+    return f"--events={JobFolder(folder_of(pipeline) / name).events}"
 
 
 def _settings(pipeline: Pipeline, part: CaptureFields | ViewFields) -> dict[str, str]:

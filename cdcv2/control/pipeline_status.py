@@ -28,7 +28,7 @@ from cdcv2.errors import UsageError
 class JobRow(NamedTuple):
     """A job, for people and programs.
 
-    - ``kind``: ``capture``, ``view``, or ``left`` for one that the file does not have any more.
+    - ``kind``: ``capture``, ``view``, ``timer``, or ``left`` for one that the file does not have any more.
     - ``state``, ``since``: see :class:`~cdcv2.control.supervision.JobStatus`; ``alive``: whether a process of it runs.
     - ``frontier``: how far it is, as its newest event states; None: it has not stated anything yet.
     - ``committed_at``: when the source committed what the frontier completes last, in seconds since 1970, if known.
@@ -112,8 +112,12 @@ class PipelineStatus(NamedTuple):
 
     @property
     def well(self) -> bool:
-        """Whether every job that should run does, or has finished, and a process keeps them running."""
-        states = {row.state for row in self.jobs if row.kind != "left"}
+        """Whether every job that should run does, or has finished, and a process keeps them running.
+
+        A timer that waits is well, too, unless its last run found something.
+        """
+        rests = {row.name for row in self.jobs if row.kind == "timer" and row.reason is None}
+        states = {row.state for row in self.jobs if row.kind != "left" and row.name not in rests}
         return self.owner is not None and states <= {JobState.RUNNING.value, JobState.FINISHED.value}
 
     def job(self, name: str) -> JobRow | None:
@@ -153,7 +157,10 @@ def job_rows(pipeline: Pipeline) -> list[JobRow]:
     """How its jobs stand, by their files alone. Raises MalformedError for damaged ones."""
     supervisor = Supervisor(folder_of(pipeline))
     reports = {report.name: report for report in supervisor.look()}
-    kinds = {**dict.fromkeys(pipeline.captures, "capture"), **dict.fromkeys(pipeline.views, "view")}
+    kinds = {
+        **dict.fromkeys(pipeline.captures, "capture"), **dict.fromkeys(pipeline.views, "view"),
+        **dict.fromkeys(pipeline.timers, "timer"),
+    }
     planned = [plan.name for plan in jobs_of(pipeline)]
     rows = []
     for name in [*planned, *(name for name in reports if name not in planned)]:

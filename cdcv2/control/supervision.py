@@ -10,7 +10,8 @@ how it ended                   what follows
 ``never``                      it is held: a retry can only fail again, or do damage
 ``mended``                     it is tried again, more and more seldom: somebody has to mend something first
 ``now``, or without a report   it is tried again soon; after :data:`DEATHS` such ends without progress it is held
-it had nothing left to do      it is finished; one that is due from time to time runs again when it is due
+it had nothing left to do      it is finished
+it is due from time to time    with a result, whatever that is, it runs again when it is due; else as above
 ============================== ====================================================================================
 
 A held job starts again when its command is another one, or when it is released by hand.
@@ -24,6 +25,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from cdcv2.errors import MalformedError
+from cdcv2.exits import Exit
 from cdcv2.retries import Retry
 
 #: So many ends in a row without progress, each of which may be tried again at once, and a job is held.
@@ -31,6 +33,8 @@ DEATHS = 5
 #: Seconds until the first retry, and the most: of what may be tried again now, and of what has to be mended first.
 SOON, SOON_AT_MOST = 1.0, 60.0
 MENDED, MENDED_AT_MOST = 5.0, 300.0
+#: Exit codes that are a result, of one that is due from time to time: it did its work, and this is what it found.
+RESULTS = (Exit.DONE, Exit.MISSING, Exit.WRONG)
 #: Seconds from the polite request to end until SIGKILL. A kill loses nothing, but working time.
 PATIENCE = 60.0
 
@@ -210,11 +214,13 @@ def _ended(request: JobRequest, status: JobStatus, sight: JobSight, now: float) 
     quiet = status._replace(progress=sight.progress, since=now, reason=None, remedy=None)
     if progressed:
         quiet = quiet._replace(deaths=0, attempts=0)
-    if end is not None and end.exit == 0:
-        if end.finished:
-            return quiet._replace(state=JobState.FINISHED, deaths=0, attempts=0)
-        if request.period is not None:
-            return quiet._replace(state=JobState.WAITING, deaths=0, attempts=0, due=now + request.period)
+    if request.period is not None and end is not None and end.exit in RESULTS:
+        found = (None, None) if end.exit == Exit.DONE else (_reason(end), end.remedy)
+        return quiet._replace(
+            state=JobState.WAITING, deaths=0, attempts=0, due=now + request.period, reason=found[0], remedy=found[1],
+        )
+    if end is not None and end.exit == Exit.DONE and end.finished:
+        return quiet._replace(state=JobState.FINISHED, deaths=0, attempts=0)
     quiet = quiet._replace(
         reason=_reason(end), remedy=None if end is None else end.remedy, attempts=quiet.attempts + 1
     )

@@ -9,12 +9,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import logging
 import os
 import re
 import signal
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -27,14 +29,13 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from cdcv2 import errors
 from cdcv2.cli.options.events import started_events
-from cdcv2.cli.options.parser import OptionParser
-from cdcv2.cli.options.words import declare, declare_follow
 from cdcv2.connectors.dump_files import LINE_WITHOUT_VALUE
 from cdcv2.errors import (
     Cdcv2Error,
     MalformedError,
     MissingLogError,
     OutputError,
+    RefusedError,
     SparkEndedError,
     UnavailableError,
     UnsafeTopicError,
@@ -43,6 +44,7 @@ from cdcv2.event_stream import place_in
 from cdcv2.events import JobEvents, ending_on_sigterm
 from cdcv2.exits import Exit, exit_of
 from cdcv2.spark.session import jvm
+from cdcv2.spark_files import DRIVER_LOCK
 
 #: A message of Spark, as a pattern, and which of our errors it is, with the remedy.
 _TRANSLATIONS: tuple[tuple[str, type[Cdcv2Error], str], ...] = (
@@ -59,22 +61,10 @@ _TRANSLATIONS: tuple[tuple[str, type[Cdcv2Error], str], ...] = (
 )
 
 
+#: How long a driver waits for the end of another one of its job, in seconds.
+_PATIENCE = 10.0
 #: How a job is started, in examples.
 SUBMIT = "spark-submit --jars $(python -m cdcv2.servers.jars spark) --py-files cdcv2.zip"
-
-
-def add_job_options(parser: OptionParser, *, interval: float | None, spark_log: str = "ERROR") -> None:
-    """Declare how a job runs; its default ``interval`` in seconds, None: as soon as there is something."""
-    declare_follow(parser, default=True)
-    declare(
-        parser, "--interval", default=interval,
-        more=f" (default: {'as soon as there is something' if interval is None else f'{interval:g}'})",
-    )
-    declare(parser, "--events")
-    declare(parser, "--app-name", default=f"cdcv2 {parser.prog.removesuffix('.py')}")
-    declare(parser, "--spark-log", default=spark_log)
-    for old, new in (("--available-now", "--no-follow"), ("--name", "--app-name")):
-        parser.formerly(old, new)
 
 
 class JobStop(Exception):
@@ -190,6 +180,7 @@ def run(name: str, arguments: Sequence[str] | None, body: Callable[[JobEvents], 
         if place is not None:
             events = started_events(f"{name}.py", place)
         with ending_on_sigterm(events):
+            _hold_driver_lock()
             code = int(body(events))
     except SystemExit as left:
         # Only --help leaves: an error raises UsageError.
@@ -212,6 +203,29 @@ def _print_line(text: str) -> None:
     """On standard error. That goes through Java, which may have been killed: then it is lost, and the end is not."""
     with suppress(OSError):
         print(text, file=sys.stderr, flush=True)
+
+
+def _hold_driver_lock() -> None:
+    """Under a supervisor, hold the lock of this job's drivers until the process ends.
+
+    The supervisor sees by it that the driver lives: Java, which started it, may have been killed before it. Raises
+    RefusedError where another driver holds it; who looks whether it is held holds it for a moment.
+    """
+    path = os.environ.get(DRIVER_LOCK)
+    if path is None:
+        return
+    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    until = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            # Never closed: the end of the process frees it.
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() > until:
+                os.close(lock)
+                raise RefusedError(f"another driver of this job is at work: it holds {path}; wait for it") from None
+            time.sleep(0.1)
 
 
 def exit_code(error: BaseException) -> Exit:

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Protocol
 
 from cdcv2.cli.options.parser import OptionParser
-from cdcv2.cli.options.words import declare
+from cdcv2.cli.options.spark_jobs import add_materialize_job_options
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import UsageError
 from cdcv2.events import JobEvents
@@ -44,7 +44,7 @@ from cdcv2.spark.job import SUBMIT, run
 from cdcv2.spark.materialization_target import MaterializationTarget
 from cdcv2.spark.progress import ProgressLines
 from cdcv2.spark.reader import Reader
-from cdcv2.spark.replay import ReplayPlan, add_reader_options, outcome, quarantine_of, replay
+from cdcv2.spark.replay import ReplayPlan, outcome, quarantine_of, replay
 from cdcv2.spark.schema import spark_type
 from cdcv2.spark.session import ended, session
 from cdcv2.spark.sources import LogPlace, LogSources
@@ -202,12 +202,5 @@ def planned(given: MaterializationSpec, options: argparse.Namespace) -> ReplayPl
 def parser() -> OptionParser:
     """The job's arguments."""
     made = OptionParser("materialize.py", __doc__, EXAMPLES)
-    declare(made, "file", more=": what to keep where")
-    declare(made, "--view")
-    declare(made, "--no-create", more=" (drivers postgres and kafka)")
-    add_reader_options(made)
-    made.add_argument(
-        "--merge-on-spark", action="store_true",
-        help="merge staged rows by Delta on Spark (with the driver delta), not in one process; see the example",
-    )
+    add_materialize_job_options(made)
     return made

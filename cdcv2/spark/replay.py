@@ -23,6 +23,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.rows import row_file
+from cdcv2.cli.options.spark_jobs import add_reader_options
 from cdcv2.cli.options.times import given_times
 from cdcv2.cli.options.words import declare
 from cdcv2.core.antichain import Antichain
@@ -39,7 +40,7 @@ from cdcv2.logs.quarantine import decisions_about, disputed_in, history_of
 from cdcv2.logs.stops import stops_of
 from cdcv2.rows.row_type import RowType
 from cdcv2.spark import checkpoint
-from cdcv2.spark.job import SUBMIT, Guard, add_job_options, every, follow, listen, run, translated
+from cdcv2.spark.job import SUBMIT, Guard, every, follow, listen, run, translated
 from cdcv2.spark.output import OutputFolder, Target
 from cdcv2.spark.paths import nameable, writable
 from cdcv2.spark.progress import ProgressLines, ReaderProgress, lacking
@@ -243,17 +244,6 @@ def parser() -> OptionParser:
     made.formerly("--log", "{}")
     made.formerly("--rows", "--row={}", lambda text: table_of(text)[0] is not None)
     return made
-
-
-def add_reader_options(made: OptionParser) -> None:
-    """Declare how a job reads logs."""
-    declare(made, "--state", required=True, more=": what is not finished; every machine must see it")
-    declare(made, "--checkpoint")
-    declare(made, "--quarantine", more="; cdcv2 verify --quarantine DIR keeps the evidence")
-    add_job_options(made, interval=1.0)
-    declare(made, "--max-records", more=" (of Kafka)")
-    declare(made, "--max-files")
-    made.formerly("--max-messages", "--max-records")
 
 
 def quarantine_of(options: argparse.Namespace) -> Path | None:

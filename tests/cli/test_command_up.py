@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as parquet
 import pytest
 
 from cdcv2.cli.main import main
@@ -73,14 +75,14 @@ def up(file: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
 
 @pytest.fixture
 def file(tmp_path: Path) -> Iterator[Path]:
-    """A pipeline with one view; its jobs end with the test."""
+    """A pipeline with one view; all of its jobs end with the test."""
     path = tmp_path / "shop.yaml"
     path.write_text(FILE.replace("{recovery}", "recovery"), "utf-8")
     yield path
-    job = JobFolder(tmp_path / "shop.state" / "jobs" / "copy")
-    if job.path.exists():
+    jobs = Supervisor(tmp_path / "shop.state" / "jobs")
+    for job in [jobs.job(name) for name in jobs.names()]:
         job.kill()
-        assert poll_until(lambda: not job.alive(), 30)
+        assert poll_until(lambda job=job: not job.alive(), 30)  # type: ignore[misc]
 
 
 def test_a_view_is_kept_through_kills_of_the_job_and_of_what_keeps_it(
@@ -193,3 +195,33 @@ def test_no_secret_is_in_what_is_kept_of_a_job(tmp_path: Path, monkeypatch: pyte
     assert {one.name for one in files} >= {"run.json", "status.json", "events.jsonl", "output.log"}
     assert not [one for one in files if b"open-sesame" in one.read_bytes()]
     assert os.environ["COPY_PASSWORD"] == "open-sesame"
+
+
+def test_a_timer_shows_what_it_found_and_runs_again(
+    tmp_path: Path, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A copy that is equal is well; a row that somebody changed in it is shown, and is no death of the timer."""
+    write(tmp_path, 1, 2)
+    text = FILE.replace("{recovery}", "recovery") + "timers: {equal: {compare: copy, every: 1s}}\n"
+    file.write_text(text, "utf-8")
+    assert main(["materialize", str(file), "--view", "copy"]) == Exit.DONE
+
+    def timer() -> dict[str, Any]:
+        return next(row for row in status(file, capsys)[1]["jobs"] if row["name"] == "equal")
+
+    with up(file):
+        assert poll_until(lambda: (timer()["state"], status(file, capsys)[0]) == ("waiting", Exit.DONE), 60)
+        well = timer()
+        (part,) = (tmp_path / "lake").rglob("*.parquet")
+        rows_there = parquet.read_table(part)
+        changed = rows_there.set_column(rows_there.schema.get_field_index("id"), "id", pa.array([1, 7], pa.int64()))
+        parquet.write_table(changed.cast(rows_there.schema), part)
+        assert poll_until(lambda: (row := timer())["state"] == "waiting" and row["reason"] is not None, 60)
+        found, code = timer(), status(file, capsys)[0]
+    capsys.readouterr()
+    main(["status", str(file)])
+    shown = capsys.readouterr().out
+
+    assert (well["kind"], well["reason"], code) == ("timer", None, Exit.MISSING)
+    assert found["reason"] is not None and found["run"] > well["run"]
+    assert found["reason"] in shown and "equal/output.log" in shown

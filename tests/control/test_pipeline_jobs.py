@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from cdcv2.cli.main import parser_of
 from cdcv2.control.pipeline_file import read_pipeline
 from cdcv2.control.pipeline_jobs import jobs_of
+from cdcv2.errors import UsageError
 
 FILE = """
 pipeline: shop
@@ -43,3 +45,61 @@ def test_a_change_of_a_part_is_another_job_and_one_of_the_environment_is_not(
     assert before == same
     assert changed["one"] == before["one"]
     assert changed["two"] != before["two"]
+
+
+TIMERS = FILE + """
+kafka: {bootstrap: "localhost:9092", config: kafka.properties}
+captures:
+  clicks: {remap: "kafka:timeline", plain: clicks=web.clicks}
+  files: {remap: timeline, plain: clicks=web.clicks, into: other}
+  apart: {stream: prices=market.prices, into: prices}
+timers:
+  equal: {compare: one, every: 1h, arguments: [--at, now]}
+  left-files: {orphans: two, every: 90m}
+  shorter: {compact-remap: clicks, every: 1d}
+  shorter-too: {compact-remap: files, every: 30s}
+"""
+
+
+def test_a_timer_is_a_job_that_is_due_from_time_to_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its command is one of cdcv2's, about a part of the file, with events beside its lock."""
+    monkeypatch.setenv("COPY_PASSWORD", "first")
+    (tmp_path / "shop.yaml").write_text(TIMERS, "utf-8")
+    plans = {plan.name: plan for plan in jobs_of(read_pipeline(str(tmp_path / "shop.yaml")))}
+    words = {name: plans[name].argv[3:] for name in ("equal", "left-files", "shorter", "shorter-too")}
+    file, of = str(tmp_path / "shop.yaml"), f"--events={tmp_path / 'shop.state' / 'jobs'}"
+
+    assert {"one": None, "clicks": None, "equal": 3600.0, "left-files": 5400.0, "shorter": 86400.0} == {
+        name: plans[name].period for name in ("one", "clicks", "equal", "left-files", "shorter")
+    }
+    assert ("compare", file, "--view=one", "--at", "now", f"{of}/equal/events.jsonl") == words["equal"]
+    assert ("orphans", file, "--view=two", f"{of}/left-files/events.jsonl") == words["left-files"]
+    assert ("compact-remap", "kafka:timeline", "--bootstrap=localhost:9092",
+            f"--kafka-config={tmp_path / 'kafka.properties'}") == words["shorter"][:-1]  # fmt: skip
+    assert ("compact-remap", str(tmp_path / "timeline")) == words["shorter-too"][:-1]
+    for name, given in words.items():
+        parser_of(given[0]).parse_args(given[1:])
+
+
+@pytest.mark.parametrize(("old", "new", "text"), [
+    ("compare: one", "compare: three", "there is no view 'three'; there are one, two"),
+    ("compact-remap: clicks", "compact-remap: apart", "the capture apart is on no remap"),
+    ("compact-remap: clicks", "compact-remap: one", "there is no capture 'one'"),
+    ("every: 1h", "every: hourly", "'hourly' is no span of time"),
+    ("every: 1h", "every: 0h", "'0h' is no span of time"),
+    ("compare: one, ", "", "what is due. Name one of compare, orphans, compact-remap"),
+    ("compare: one", "compare: one, orphans: one", "what is due"),
+    ("compare: one", "verify: one", "'verify' is not known here"),
+    ("every: 90m", "every: 90m, arguments: [--remove]", "--remove takes the view over"),
+    ("  left-files:", "  one:", "'one' is a capture or a view, too"),
+])  # fmt: skip
+def test_a_timer_that_is_none_is_refused_with_its_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: str, new: str, text: str
+) -> None:
+    """Before anything starts."""
+    monkeypatch.setenv("COPY_PASSWORD", "first")
+    assert old in TIMERS
+    (tmp_path / "shop.yaml").write_text(TIMERS.replace(old, new), "utf-8")
+
+    with pytest.raises(UsageError, match=f"line 2[0-3]: .*{text}"):
+        jobs_of(read_pipeline(str(tmp_path / "shop.yaml")))

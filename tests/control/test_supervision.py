@@ -130,6 +130,29 @@ def test_one_that_is_due_from_time_to_time_rests_until_then() -> None:
     assert decide(request, rests, due, 3610.0)[0] is JobAct.START
 
 
+@pytest.mark.parametrize(("end", "state", "due", "reason"), [
+    (JobEnd(0, Retry.NOW, finished=True), JobState.WAITING, 3610.0, None),
+    (JobEnd(1, Retry.MENDED, "the target is behind"), JobState.WAITING, 3610.0, "the target is behind"),
+    (JobEnd(3, Retry.MENDED, "2 rows differ", "look"), JobState.WAITING, 3610.0, "2 rows differ"),
+    (JobEnd(4, Retry.MENDED, "no answer"), JobState.WAITING, 15.0, "no answer"),
+    (JobEnd(2, Retry.NEVER, "no such option"), JobState.HELD, 0.0, "no such option"),
+    (None, JobState.WAITING, 11.0, "it was killed, or could not report how it ended"),
+])  # fmt: skip
+def test_a_result_of_one_that_is_due_again_is_shown_and_is_no_death(
+    end: JobEnd | None, state: JobState, due: float, reason: str | None
+) -> None:
+    """A difference that compare has found stays one when it is asked again at once; what hindered it may not."""
+    request = JobRequest("one", period=3600.0)
+    running = JobStatus(JobState.RUNNING, 5.0, 1, "one", deaths=3)
+    act, status = decide(request, running, JobSight(False, 1, "one", end), 10.0)
+
+    assert (JobAct.NOTHING, state, due, reason) == (act, status.state, status.due, status.reason)
+    assert status.deaths == (0 if due == 3610.0 else 4 if end is None else 3)
+    if due == 3610.0:
+        again = decide(request, status, JobSight(False, 1, "one", end), 3610.0)[1]
+        assert (JobState.RUNNING, 2) == (again.state, again.run)
+
+
 def test_a_job_that_has_nothing_left_to_do_is_finished() -> None:
     """Its logs are closed: another run would end at once, and do so for ever."""
     status = done(JobStatus(), JobEnd(0, Retry.NOW, finished=True))

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import io
+import os
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +28,7 @@ from cdcv2.spark.job import Guard, follow, run
 from cdcv2.spark.progress import ProgressLines
 from cdcv2.spark.replay import replay
 from cdcv2.spark.turn_report import TurnReport, far_text
+from cdcv2.spark_files import DRIVER_LOCK
 from tests.spark.replaying import PLAIN, plan, put
 from tests.test_events import Job
 
@@ -222,3 +226,27 @@ def test_a_driver_whose_java_was_killed_states_its_end(tmp_path: Path, monkeypat
     end = ended(tmp_path, of_query(lambda _: Py4JNetworkError("Answer from Java side is empty")))
 
     assert ("SparkEndedError", 4, "now") == (end["error"], end["exit"], end["retry"])
+
+
+def test_a_driver_waits_for_another_of_its_job_and_refuses_to_work_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another one has the lock: nothing is done; without it, the job holds it until its process ends."""
+    lock = tmp_path / "driver.lock"
+    monkeypatch.setenv(DRIVER_LOCK, str(lock))
+    monkeypatch.setattr("cdcv2.spark.job._PATIENCE", 0.0)
+    worked: list[JobEvents] = []
+    with open(lock, "w", encoding="utf-8") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        refused = ended(tmp_path, lambda events: worked.append(events) or Exit.DONE)
+    there = set(os.listdir("/proc/self/fd"))
+    done = ended(tmp_path, lambda events: worked.append(events) or Exit.DONE)
+    with open(lock, "w", encoding="utf-8") as other, pytest.raises(BlockingIOError):
+        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    for number in set(os.listdir("/proc/self/fd")) - there:
+        with suppress(OSError):
+            os.close(int(number))
+
+    assert ("RefusedError", 4, "mended", 0, 1) == (
+        refused["error"], refused["exit"], refused["retry"], done["exit"], len(worked),
+    )

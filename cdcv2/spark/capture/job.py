@@ -46,11 +46,9 @@ from cdcv2.capture.connector import FROM_STATE, DatabaseConnector
 from cdcv2.capture.run.folder_lock import FolderInUse
 from cdcv2.capture.run.manifest import write_manifest
 from cdcv2.capture.run.request import together
-from cdcv2.cli.options.capture import add_capture_options, broker, dump_directory, from_kafka, left_out, recipe_of
+from cdcv2.cli.options.capture import broker, dump_directory, from_kafka, left_out, recipe_of
 from cdcv2.cli.options.parser import OptionParser
-from cdcv2.cli.options.remap_capture import add_remap_options
-from cdcv2.cli.options.stream_capture import add_stream_options
-from cdcv2.cli.options.words import declare
+from cdcv2.cli.options.spark_jobs import add_capture_job_options
 from cdcv2.errors import SourceStop, UsageError
 from cdcv2.events import JobEvents
 from cdcv2.exits import Exit
@@ -64,7 +62,7 @@ from cdcv2.spark.capture.query import CaptureQuery
 from cdcv2.spark.capture.report import CaptureReport
 from cdcv2.spark.capture.tails import LogSpec
 from cdcv2.spark.capture.topics import FileTopics, SparkKafkaTopics, SparkTopics
-from cdcv2.spark.job import SUBMIT, Guard, add_job_options, every, follow, listen, run
+from cdcv2.spark.job import SUBMIT, Guard, every, follow, listen, run
 from cdcv2.spark.remap_capture import job as bound_job
 from cdcv2.spark.session import KAFKA, ended, require, session
 from cdcv2.store.numbered import local_path
@@ -243,19 +241,5 @@ def planned(options: argparse.Namespace) -> CaptureJobPlan:
 def parser() -> OptionParser:
     """The job's arguments."""
     made = OptionParser("capture.py", __doc__, EXAMPLES)
-    add_capture_options(made)
-    declare(made, "--state", more=", small, and Spark's checkpoint; not with --remap")
-    declare(made, "--bootstrap")
-    made.add_argument("--log-bootstrap", metavar="HOST:PORT", help="the Kafka of the logs, if it is another one")
-    declare(made, "--partitions")
-    declare(made, "--kafka-config", more="; all machines must see it")
-    add_job_options(made, interval=None, spark_log="OFF")
-    declare(made, "--max-records", default=200_000,
-            more=" (default: 200000); with --remap about so many, and whole bindings")
-    declare(made, "--max-files", more="; without --remap")
-    add_remap_options(made)
-    add_stream_options(made.add_argument_group("records with times of their own"))
-    for old, new in (("--logs", "--into"), ("--files", "{}"), ("--log-partitions", "--partitions"),
-                     ("--max-offsets-per-trigger", "--max-records")):  # fmt: skip
-        made.formerly(old, new)
+    add_capture_job_options(made)
     return made

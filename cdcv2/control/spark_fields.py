@@ -1,0 +1,147 @@
+"""``spark:`` of a capture or a view in a pipeline's file: it runs as a job on Spark, started by spark-submit.
+
+::
+
+    spark:
+      state: /data/shop-state                the job's state; all machines of Spark see this folder
+      arguments: [--master, "spark://HOST:7077", --jars, "${JARS}"]
+      conf: {spark.executor.memory: 2g}
+      max-files: 100                         options of the job that the command does not have
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from argparse import Action
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cdcv2.cli.options.capture_command import add_command_options
+from cdcv2.cli.options.parser import OptionParser
+from cdcv2.cli.options.spark_jobs import add_capture_job_options, add_materialize_job_options
+from cdcv2.control.yaml_lines import LineError, YamlNode
+from cdcv2.errors import MissingExtraError, UsageError
+from cdcv2.spark_files import job_file, spark_submit_program
+
+#: What spark-submit is given, and not the job.
+_SUBMIT = "submit arguments conf state"
+#: Options of the jobs that a pipeline gives itself.
+_GIVEN = {"help", "events", "follow", "no-follow", "state", "view"}
+#: Those whose value is a path.
+_PATHS = {"checkpoint", "quarantine"}
+#: What chooses where the driver runs.
+_MODE = "spark.submit.deployMode"
+_SECRET = re.compile(r"(?i)password|passwd|secret|token|credential|access\.?key|jaas")
+
+
+@dataclass(frozen=True)
+class SparkFields:
+    """How a part of a pipeline runs on Spark.
+
+    ``submit``: the program; None: that of the installed pyspark, or else the one in PATH. ``before``: its own words,
+    ``words``: those of the job.
+    """
+
+    job: str
+    submit: str | None
+    before: tuple[str, ...]
+    words: tuple[str, ...]
+    node: YamlNode = field(repr=False)
+
+    def argv(self, words: Iterable[str]) -> tuple[str, ...]:
+        """The command line of the job with these words before its own."""
+        # Where the driver runs is stated whatever a file of properties has; so is which Python it is.
+        own = ("--deploy-mode", "client", "--conf", f"spark.pyspark.python={sys.executable}")
+        return (self.submit or _found(), *own, *self.before, str(job_file(self.job)), *words, *self.words)
+
+
+def capture_on_spark(part: YamlNode, words: Sequence[str], under: Callable[[YamlNode], Path]) -> SparkFields:
+    """How a capture with these words of ``cdcv2 capture`` runs on Spark. Raises UsageError with the line.
+
+    ``under`` makes a path of a text.
+    """
+    known, command = OptionParser("capture.py", None), OptionParser("cdcv2 capture", None)
+    add_capture_job_options(known)
+    add_command_options(command)
+    stateless = any(word.partition("=")[0] == "--remap" for word in words)
+    return _fields("capture", known, part, words, under, stateless=stateless, less=_words(command))
+
+
+def view_on_spark(part: YamlNode, words: Sequence[str], under: Callable[[YamlNode], Path]) -> SparkFields:
+    """How a view runs on Spark, whose words are the file and its name in it. Raises UsageError with the line."""
+    known = OptionParser("materialize.py", None)
+    add_materialize_job_options(known)
+    return _fields("materialize", known, part, words, under)
+
+
+def _fields(
+    job: str, known: OptionParser, part: YamlNode, given: Sequence[str], under: Callable[[YamlNode], Path], *,
+    stateless: bool = False, less: Iterable[str] = (),
+) -> SparkFields:
+    actions = _words(known)
+    own = [word for word in actions if word not in _GIVEN and word not in less]
+    fields = part.fields("" if stateless else "state", " ".join([_SUBMIT, *own]))
+    if stateless and "state" in fields:
+        fields["state"].fail("a capture on a remap keeps no state beside its logs: leave it out")
+    words = [] if stateless else [f"--state={under(fields['state'])}"]
+    for name in own:
+        if name in fields:
+            words += _option(name, actions[name], fields[name], under)
+    try:
+        known.parse_args([*given, *words])
+    except UsageError as error:
+        if isinstance(error, LineError):
+            raise
+        named = [node for name, node in fields.items() if f"--{name}" in str(error)]
+        (named[0] if named else part).fail(error)
+    submit = fields["submit"].text() if "submit" in fields else None
+    return SparkFields(job, submit, _before(fields), tuple(words), part)
+
+
+def _words(parser: OptionParser) -> dict[str, Action]:
+    return {
+        word.removeprefix("--"): one for one in parser._actions for word in one.option_strings if word.startswith("--")
+    }
+
+
+def _option(name: str, action: Action, value: YamlNode, under: Callable[[YamlNode], Path]) -> list[str]:
+    if action.nargs == 0:
+        return [f"--{name}"] if value.one_of("yes", "no", "true", "false") in ("yes", "true") else []
+    return [f"--{name}={under(value) if name in _PATHS else value.text()}"]
+
+
+def _before(fields: dict[str, YamlNode]) -> tuple[str, ...]:
+    """The words of spark-submit. Every user of the machine can read them: what looks like a secret is refused."""
+    words: list[str] = []
+    for name, value in fields["conf"].entries() if "conf" in fields else []:
+        _demand_client(value, f"{name}={value.text()}")
+        words += ["--conf", f"{name}={value.text()}"]
+    items = fields["arguments"].items() if "arguments" in fields else []
+    for before, item in zip([None, *items], items):
+        word = item.text()
+        _demand_client(item, f"{_MODE}={word}" if before is not None and before.text() == "--deploy-mode" else word)
+        words.append(word)
+    return tuple(words)
+
+
+def _demand_client(part: YamlNode, word: str) -> None:
+    name, _, value = word.removeprefix("--conf=").partition("=")
+    if name in (_MODE, "--deploy-mode") and value != "client":
+        part.fail(
+            f"the driver of a job must run on this machine, where cdcv2 up can see and end it (--deploy-mode client), "
+            f"and here it is {value!r}: leave it out; the executors run where --master has them"
+        )
+    if value and _SECRET.search(name):
+        part.fail(
+            f"{name} looks like a secret, and every user of the machine can read a command line: put it into a file, "
+            "and give [--properties-file, FILE]"
+        )
+
+
+def _found() -> str:
+    try:
+        return str(spark_submit_program())
+    except MissingExtraError:
+        return "spark-submit"

@@ -1,0 +1,69 @@
+"""``timers:`` of a pipeline's file: commands that run from time to time, each as a job that is due again.
+
+::
+
+    timers:
+      copies-are-equal: {compare: copy, every: 1h}
+      shorter: {compact-remap: shop, every: 1d, arguments: [--keep, "48"]}
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from cdcv2.control.yaml_lines import YamlNode
+from cdcv2.suggestions import meant
+
+#: The commands, and whether each is of a view; else it is of a capture.
+TIMER_COMMANDS = {"compare": True, "orphans": True, "compact-remap": False}
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_PERIOD = re.compile(r"([1-9]\d{0,5})\s*([smhd])")
+
+
+@dataclass(frozen=True)
+class TimerFields:
+    """A command that runs from time to time: of which view or capture, and how many seconds after its last end."""
+
+    name: str
+    command: str
+    of: str
+    every: float
+    arguments: tuple[str, ...]
+    node: YamlNode = field(repr=False)
+
+
+def timer_fields(
+    name: str, part: YamlNode, captures: Mapping[str, bool], views: Mapping[str, object]
+) -> TimerFields:
+    """The timer in a part of the file. Raises UsageError with the line.
+
+    ``captures`` are those of the file, and whether each is on a remap; ``views`` are its views.
+    """
+    fields = part.fields("every", " ".join([*TIMER_COMMANDS, "arguments"]))
+    named = [command for command in TIMER_COMMANDS if command in fields]
+    if len(named) != 1:
+        part.fail(f"what is due? Name one of {', '.join(TIMER_COMMANDS)}, and of which part: compare: NAME")
+    (command,) = named
+    of, there = fields[command].text(), views if TIMER_COMMANDS[command] else captures
+    kind = "view" if TIMER_COMMANDS[command] else "capture"
+    if of not in there:
+        fields[command].fail(f"there is no {kind} {of!r}; there are {', '.join(there) or 'none'}{meant(of, there)}")
+    if kind == "capture" and not captures[of]:
+        fields[command].fail(f"the capture {of} is on no remap: there is nothing to shorten; leave this timer out")
+    arguments = tuple(fields["arguments"].texts()) if "arguments" in fields else ()
+    if "--remove" in arguments:
+        fields["arguments"].fail(
+            "--remove takes the view over from the job that keeps it, which ends for good: run cdcv2 down, "
+            "cdcv2 orphans --remove, and cdcv2 up, one after the other"
+        )
+    return TimerFields(name, command, of, _seconds(fields["every"]), arguments, part)
+
+
+def _seconds(part: YamlNode) -> float:
+    text = part.text()
+    found = _PERIOD.fullmatch(text.strip())
+    if found is None:
+        part.fail(f"{text!r} is no span of time: write a number and s, m, h or d, as 30m")
+    return float(int(found[1]) * _UNITS[found[2]])
