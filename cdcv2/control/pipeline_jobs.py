@@ -11,6 +11,7 @@ from cdcv2.control.job_folder import JobFolder
 from cdcv2.control.pipeline_file import CaptureFields, Pipeline, ViewFields
 from cdcv2.control.timer_fields import TIMER_COMMANDS, TimerFields
 from cdcv2.control.supervisor import JobPlan
+from cdcv2.control.yaml_lines import YamlNode
 
 #: The folder of the jobs, in a pipeline's state folder.
 JOBS = "jobs"
@@ -26,7 +27,7 @@ def jobs_of(pipeline: Pipeline) -> list[JobPlan]:
     return [
         *(JobPlan(part.name, _argv(pipeline, part), settings=_settings(pipeline, part)) for part in parts),
         *(
-            JobPlan(timer.name, _timer_argv(pipeline, timer), timer.every, timer.node.written())
+            JobPlan(timer.name, _timer_argv(pipeline, timer), timer.every, _written(timer.node))
             for timer in pipeline.timers.values()
         ),
     ]
@@ -92,9 +93,13 @@ def _events(pipeline: Pipeline, name: str) -> str:
 
 def _settings(pipeline: Pipeline, part: CaptureFields | ViewFields) -> dict[str, str]:
     """All that the file has about a part, as it is written there, by its keys: its variables are not filled in."""
-    found = {name: node.written() for name, node in part.node.entries()}
+    found = _written(part.node)
     if isinstance(part, CaptureFields) and part.source is not None:
         found[f"source {part.source.name}"] = part.source.node.written()
     if isinstance(part, ViewFields) and part.capture is not None:
         found[f"into of capture {part.capture}"] = pipeline.captures[part.capture].into.written()
     return found | {f"{name}:": node.written() for name, node in pipeline.node.entries() if name in ("kafka", "rows")}
+
+
+def _written(node: YamlNode) -> dict[str, str]:
+    return {name: part.written() for name, part in node.entries()}
