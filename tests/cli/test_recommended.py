@@ -27,7 +27,8 @@ OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z]")
 INSTALL = re.compile(r"pip install (?!--)('[^']*'|[^\s`]+)")
 #: Options of the programs of others, as messages and examples name them.
 OTHERS = {
-    "--jars", "--py-files", "--packages", "--conf", "--master", "--help", "--version",
+    "--jars", "--py-files", "--packages", "--conf", "--master", "--help", "--version", "--deploy-mode",
+    "--properties-file",
     # kafka-configs.sh
     "--alter", "--entity-type", "--entity-name", "--add-config",
 }
