@@ -5,7 +5,7 @@
     Cdcv2Error                  anything below
     ├── MalformedError          a value that can never be right; mend the value (also a ValueError)
     │   └── DecodeError         bytes that are no message of this log; mend or park them
-    ├── ContradictionError      the log states two facts about one thing; do not retry
+    ├── ContradictionError      the log states two facts about one thing; decide which is right
     ├── IncompleteError         the input ended before everything stated had arrived; fetch the rest
     ├── RefusedError            going on would break a promise; the text names what to do instead
     │   ├── LogFinishedError    the log's history is complete; nothing can be added to it
@@ -40,7 +40,7 @@ class Cdcv2Error(Exception):
 
 
 class MalformedError(Cdcv2Error, ValueError):
-    """A value that can never be right, from any sender. Retrying cannot help; mend the value."""
+    """A value that can never be right, from any sender: the same value fails again; mend it."""
 
 
 class DecodeError(MalformedError):
@@ -84,7 +84,8 @@ def _decode_error(
 
 
 class ContradictionError(Cdcv2Error):
-    """The log states two facts about one thing, so no reader can be right. Retrying cannot help.
+    """The log states two facts about one thing, so no reader can be right: the same log fails again until
+    it is decided which fact is.
 
     Attributes:
         time: the time that is in dispute.
