@@ -87,7 +87,7 @@ KINDS: Mapping[Kind, KindRules] = {
         "the publication", True, False, False, True, False,
         "the changes that the slot passes by while there is no publication",
     ),
-    Kind.SLOT: KindRules("the replication slot", False, True, False, False, False, "the changes since its position"),
+    Kind.SLOT: KindRules("the replication slot", False, False, False, False, False, "the changes since its position"),
     Kind.CONNECTOR: KindRules("the connector", True, False, True, True, True, "nothing: Connect keeps its positions"),
     Kind.TARGET_TABLE: KindRules("the table", True, False, False, False, False, "the rows in it"),
     Kind.STAGING: KindRules("the staging schema", True, False, True, False, False, "nothing that is committed"),

@@ -94,7 +94,7 @@ def condition_of(entry: CatalogueEntry, look: Look) -> Condition:
 
 
 def _is_ours(entry: CatalogueEntry, thing: ExternalObject) -> bool:
-    """Whether it is what the entry means: by its mark, or its identity, or the nonce in its name."""
+    """Whether it is what the entry means: by its mark, its identity, the nonce in its name, or as it was absent."""
     if not entry.owned:
         return entry.identity in (None, thing.identity)
     if thing.mark is not None:
@@ -103,7 +103,10 @@ def _is_ours(entry: CatalogueEntry, thing: ExternalObject) -> bool:
         return entry.identity == thing.identity
     if entry.attempted is None or entry.rules.marked:
         return False
-    return entry.maker is not None or entry.nonce in entry.name
+    if entry.maker is not None or entry.nonce in entry.name:
+        return True
+    # Of what is never taken over, making is allowed only after it was seen to be absent.
+    return not entry.rules.takes_empty and _fits(entry, thing)
 
 
 def _too_early(entry: CatalogueEntry) -> bool:

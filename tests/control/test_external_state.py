@@ -160,7 +160,7 @@ def test_what_cannot_be_known_is_taken_over_only_if_it_is_empty_and_fits(kind: K
     assert ["nothing wanted refused"] * 3 == [outcome(decide(entry, Answer("s1", one), NOW)) for one in others]
 
 
-@pytest.mark.parametrize("kind", [kind for kind, rules in KINDS.items() if not rules.takes_empty])
+@pytest.mark.parametrize("kind", [kind for kind, rules in KINDS.items() if rules.marked and not rules.takes_empty])
 def test_what_can_carry_a_mark_and_has_none_is_of_others(kind: Kind) -> None:
     """Empty and fitting or not: one of ours would have the mark, as it is made with it."""
     entry = replace(entry_of(kind, EntryState.WANTED), name="shop")
@@ -210,12 +210,29 @@ def test_a_slot_from_before_the_first_start_is_refused() -> None:
     assert "before the first start of its connector" in step.shown
 
 
-def test_a_slot_for_a_connector_without_a_snapshot_may_be_there() -> None:
-    """Then it is an ordinary one: taken over if no one reads it and it fits."""
-    unread = Answer("730", ExternalObject("shop", settings={"plugin": "pgoutput"}, empty=True))
+@pytest.mark.parametrize("empty", [True, False, None])
+def test_a_slot_that_is_there_before_ours_is_refused_and_never_removed(empty: bool | None) -> None:
+    """Also one that no session reads: its reader is perhaps down for a moment, and it holds that reader's changes."""
+    there = Answer("730", ExternalObject("shop", settings={"plugin": "pgoutput"}, empty=empty))
+    entry = slot(maker=None)
+    refused = decide(entry, there, NOW)
+    assert ("nothing wanted refused", None) == (outcome(refused), refused.entry.attempted)
 
-    assert "nothing made -" == outcome(decide(slot(maker=None), unread, NOW))
-    assert "nothing wanted refused" == outcome(decide(slot(maker=None), THERE, NOW))
+    unwanted = replace(refused.entry, state=EntryState.UNWANTED, users=())
+    assert "nothing gone -" == outcome(decide(unwanted, there, NOW))
+
+
+def test_a_slot_that_we_make_is_ours_because_it_was_absent() -> None:
+    """So it is after a crash before it was recorded; one of another plugin was made by others meanwhile."""
+    step = decide(slot(maker=None), Answer("730", None), NOW)
+    assert "make wanted -" == outcome(step)
+    theirs = Answer("730", ExternalObject("shop", settings={"plugin": "test_decoding"}))
+
+    assert "nothing made -" == outcome(decide(step.entry, THERE, NOW + 1))
+    assert "nothing wanted refused" == outcome(decide(step.entry, theirs, NOW + 1))
+    unwanted = replace(step.entry, state=EntryState.UNWANTED, users=())
+    assert "destroy unwanted -" == outcome(decide(unwanted, THERE, NOW + 1))
+    assert "nothing gone -" == outcome(decide(unwanted, theirs, NOW + DOUBT + 1))
 
 
 def test_a_slot_that_is_missing_later_is_lost() -> None:

@@ -218,6 +218,17 @@ def test_a_slot_that_others_read_is_owed_and_its_own_reader_is_ended(postgres: P
         assert (EntryState.GONE, False) == (case.down().state, case.exists())
 
 
+def test_a_slot_of_others_that_no_session_reads_is_left_alone(postgres: Postgres) -> None:
+    """With the plugin and the database that ours would have: its reader may be down, and needs what it holds."""
+    case = case_of(postgres, Kind.SLOT)
+    with postgres.connect(autocommit=True) as session:
+        session.execute("SELECT pg_create_logical_replication_slot('shop', 'pgoutput')")
+    entry = case.up()
+    assert entry.debt is not None and (EntryState.WANTED, Reason.REFUSED) == (entry.state, entry.debt.reason)
+    assert (EntryState.GONE, True) == (case.down().state, case.exists())
+    case.drop()
+
+
 def test_a_slot_that_its_server_invalidated_is_lost_and_can_be_removed() -> None:
     """Its WAL is removed: no try can help, and nothing is tried."""
     limits = {"max_slot_wal_keep_size": "1MB", "min_wal_size": "32MB", "max_wal_size": "32MB", "wal_keep_size": "0"}

@@ -197,7 +197,7 @@ class SlotKind(PostgresKind):
         reader = f"process {slot['active_pid']} of {user or 'unknown'} ({application or 'no application name'})"
         invalid = slot.get("invalidation_reason") or ("wal_removed" if slot.get("wal_status") == "lost" else "")
         return ExternalObject(
-            f"{slot['database']}/{entry.name}/{slot['plugin']}", empty=not active,
+            f"{slot['database']}/{entry.name}/{slot['plugin']}",
             settings={"plugin": slot["plugin"], "database": slot["database"]},
             holder=reader if active and application not in self._readers else "", invalid=invalid,
             place=f"read by {reader}" if active else "read by no session",
