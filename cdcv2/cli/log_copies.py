@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,13 +24,45 @@ def capture_folder(address: LogAddress) -> Path | None:
     return None if address.is_topic or is_there(folder / LOG_FILE) else folder
 
 
-def target_of(to: LogAddress, table: str, *, within: bool, several: bool) -> LogAddress:
-    """Where the copy of a log goes: one of several, or one in a directory of several (``within``), has its name."""
+def targets_of(
+    to: LogAddress, tables: Iterable[str], sources: Sequence[LogAddress], *, within: bool
+) -> dict[str, LogAddress]:
+    """Where the copy of each table's log goes: one of several, or one in a directory of several (``within``), has the
+    table's name. ``sources`` is what is copied.
+
+    Raises UsageError where two copies would go to one place, and for a place within a source or around one.
+    """
+    names = list(tables)
+    several = len(names) > 1
     if several:
         to.demand_several()
-    if within or to.is_template:
+    if within or several or to.is_template:
         demand_room(to)
-    return to.of(table) if to.is_template or (within and not to.is_topic) else to
+    inside = to.is_template or ((within or several) and not to.is_topic)
+    targets = {table: to.of(table) if inside else to for table in names}
+    first: dict[str, str] = {}
+    for table, target in targets.items():
+        other = first.setdefault(str(target) if target.is_topic else str(Path(target.name).resolve()), table)
+        if other != table:
+            raise UsageError(f"{target}: the copies of {other} and {table} would both go there; give another target")
+        _demand_apart(target, sources)
+    return targets
+
+
+def _demand_apart(target: LogAddress, sources: Sequence[LogAddress]) -> None:
+    """Raise UsageError unless a directory is outside of all that is copied, and has none of that in it."""
+    if target.is_topic:
+        return
+    place = Path(target.name).resolve()
+    for source in sources:
+        if source.is_topic:
+            continue
+        read = Path(source.name).resolve()
+        if place != read and (place in read.parents or read in place.parents):
+            raise UsageError(
+                f"{target} cannot be the place of a copy: one of it and {source}, which is copied, is within the "
+                f"other; give a directory outside"
+            )
 
 
 def demand_free(target: LogAddress) -> None:

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 
 from cdcv2.cli.console import ResultOutput
 from cdcv2.cli.display import json_line
-from cdcv2.cli.log_copies import capture_folder, copy_manifest, demand_free, open_copy, target_of
+from cdcv2.cli.log_copies import capture_folder, copy_manifest, demand_free, open_copy, targets_of
 from cdcv2.cli.logs import KAFKA_WORDS, ROW_WORDS, addresses, entries, open_logs
 from cdcv2.cli.options.words import declare, places
 from cdcv2.errors import DecodeError
@@ -63,13 +63,14 @@ def run(args: argparse.Namespace) -> Exit:
     logs = open_logs(args, as_one=False)
     demand_whole(addresses(args), logs)
     folder = capture_folder(args.log)
-    targets = [target_of(args.to, named.table, within=folder is not None, several=len(logs) > 1) for named in logs]
+    targets = targets_of(args.to, [named.table for named in logs], [args.log], within=folder is not None)
     with ResultOutput(None) as output:
-        for named, target in zip(logs, targets):
+        for target in targets.values():
             demand_free(target)
         if folder is not None and not args.to.is_topic:
             copy_manifest(folder, args.to)
-        for named, target in zip(logs, targets):
+        for named in logs:
+            target = targets[named.table]
             written = _copied(named, target, args)
             plain = {"table": named.table, "messages": written, "to": str(target)}
             output.line(json_line(plain) if args.json else f"{named.table}: {written} messages in {target}")

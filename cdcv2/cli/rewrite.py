@@ -14,6 +14,9 @@ A directory that a capture wrote is written again log by log, with the
 manifest of the capture. A capture by commit times continues in it, with the
 same arguments and another --into, as long as its topics have everything.
 
+The logs of several tables go into DST each under its table's name: DST/TABLE.
+DST must not be within what is read, nor around it.
+
 DST must not hold messages. If this command is killed, remove DST and run it
 again.
 
@@ -36,7 +39,7 @@ from cdcv2.cli.console import ResultOutput, remark
 from cdcv2.cli.coverage import remark_logs
 from cdcv2.cli.disputes import add_quarantine_argument, quarantine_of, remark_disputes
 from cdcv2.cli.display import json_line
-from cdcv2.cli.log_copies import capture_folder, copy_manifest, demand_free, open_copy, target_of
+from cdcv2.cli.log_copies import capture_folder, copy_manifest, demand_free, open_copy, targets_of
 from cdcv2.cli.logs import KAFKA_WORDS, ROW_WORDS, addresses, bar_of, open_logs
 from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.times import start_of
@@ -86,7 +89,7 @@ def run(args: argparse.Namespace) -> Exit:
     _demand_no_stop(logs, at)
     folder = capture_folder(args.log[0]) if len(args.log) == 1 else None
     named = {one.table: one for one in logs}
-    targets = {table: target_of(args.to, table, within=folder is not None, several=len(named) > 1) for table in named}
+    targets = targets_of(args.to, named, args.log, within=folder is not None)
     for target in targets.values():
         demand_free(target)
     found = some_covered(logs)

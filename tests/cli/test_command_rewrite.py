@@ -115,3 +115,33 @@ def test_more_updates_than_become_durable_together(
                   if entry is not None and isinstance(one := entry.message, Progress)]  # fmt: skip
     assert [[5], [8], [10]] == [one.upper.to_plain() for one in statements]
     assert 2 == run("rewrite", prices, tmp_path / "other", "--at", "3,4").code
+
+
+def test_several_logs_go_into_a_directory_each_under_its_name(run: Run, tmp_path: Path) -> None:
+    """They are never mixed: no two of them have one place, not even by a link."""
+    one, two = write(tmp_path / "a", *HISTORY), write(tmp_path / "b", Progress([0], [10], {}))
+    done = run("rewrite", f"first={one}", f"second={two}", tmp_path / "new")
+    (tmp_path / "linked" / "first").mkdir(parents=True)
+    (tmp_path / "linked" / "second").symlink_to(tmp_path / "linked" / "first")
+    mixed = run("rewrite", f"first={one}", f"second={two}", tmp_path / "linked")
+
+    assert 0 == done.code, done
+    assert (history(run, one), history(run, two)) == tuple(
+        history(run, tmp_path / "new" / name) for name in ("first", "second")
+    )
+    assert not list((tmp_path / "new").glob("_*"))
+    assert (2, True) == (mixed.code, "the copies of first and second would both go there" in mixed.err), mixed
+    assert not list((tmp_path / "linked" / "first").iterdir())
+
+
+def test_a_copy_is_neither_within_what_is_copied_nor_around_it(run: Run, tmp_path: Path) -> None:
+    """A folder within a log, one within the directory of a capture, and one that has the log in it: also by a link."""
+    log = write(tmp_path / "logs" / "orders", *HISTORY)
+    (tmp_path / "link").symlink_to(log)
+    for command in ("rewrite", "mangle"):
+        for source, target in (
+            (log, log / "new"), (log, tmp_path / "link" / "new"), (log.parent, log.parent / "new"), (log, log.parent),
+        ):
+            refused = run(command, source, target)
+            assert (2, True) == (refused.code, "is within the other" in refused.err), (command, target, refused)
+    assert not [path for path in tmp_path.rglob("new")]
