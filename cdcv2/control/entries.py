@@ -242,10 +242,14 @@ class ExternalObject:
 
 @dataclass(frozen=True)
 class Answer:
-    """The server answered: its identity, and what is there under the entry's name; None: nothing."""
+    """The server answered: its identity, and what is there under the entry's name; None: nothing.
+
+    ``remains``: whether, of something unwanted that is missing, a part is left that removing it takes along.
+    """
 
     server: str
     thing: ExternalObject | None
+    remains: bool = False
 
 
 @dataclass(frozen=True)

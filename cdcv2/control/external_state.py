@@ -255,6 +255,8 @@ def _removal(entry: CatalogueEntry, look: Look, found: Condition, now: float) ->
     if found in (Condition.ABSENT, Condition.FOREIGN):
         if _in_doubt(entry, now):
             return _owed(entry, Reason.AWAITED, _doubt(entry), found, now)
+        if found is Condition.ABSENT and isinstance(look, Answer) and look.remains:
+            return Step(entry, Act.DESTROY, found)
         return _ended(entry, found, now)
     thing = look.thing if isinstance(look, Answer) else None
     identity = entry.identity if thing is None or thing.identity is None else thing.identity

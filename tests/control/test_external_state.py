@@ -251,6 +251,17 @@ def test_what_was_requested_a_moment_ago_may_still_come() -> None:
     assert "nothing gone -" == outcome(decide(entry, Answer("s1", None), NOW + DOUBT))
 
 
+def test_what_is_left_beside_a_missing_thing_is_removed_before_it_is_gone() -> None:
+    """As the checkpoint of a view whose table was dropped by hand: while a look finds it, removing goes on."""
+    entry = entry_of(Kind.TARGET_TABLE, EntryState.UNWANTED)
+    step = decide(entry, Answer("s1", None, remains=True), NOW)
+
+    assert ("destroy unwanted -", Condition.ABSENT) == (outcome(step), step.condition)
+    assert "nothing gone -" == outcome(decide(step.entry, Answer("s1", None), NOW))
+    theirs = replace(entry, owned=False)
+    assert "nothing gone -" == outcome(decide(theirs, Answer("s1", None, remains=True), NOW))
+
+
 def test_what_was_never_tried_needs_no_server_to_be_removed() -> None:
     """Nothing of ours can be there, so `down` does not wait for a server that is away, and touches nothing."""
     entry = replace(entry_of(Kind.TOPIC, EntryState.UNWANTED), identity=None, applied=None, attempted=None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -20,8 +21,10 @@ from cdcv2.control.kinds.postgres import (
     StagingKind,
     TargetTableKind,
 )
+from cdcv2.core.antichain import Antichain
 from cdcv2.errors import MissingLogError
-from cdcv2.materialize.protocol.messages import Field, Open, Table
+from cdcv2.materialize.protocol.messages import Checkpoint, Field, Open, Table
+from cdcv2.materialize.targets.postgres import fence
 from cdcv2.materialize.targets.postgres.driver import PostgresDriver
 from cdcv2.materialize.targets.postgres.tables import TYPES, made_columns
 from cdcv2.rows.source_types import SourceType
@@ -283,6 +286,33 @@ WIDE = Table("wide", (Field("id", "long"),), (
 ))  # fmt: skip
 
 
+def committed(table: str) -> str:
+    """The checkpoint of a view with this table, which has begun."""
+    return json.dumps(Checkpoint(Antichain([7]), None, {table: "mark"}).to_plain())
+
+
+def test_a_table_that_was_dropped_by_hand_takes_its_checkpoint_along_and_no_other(postgres: Postgres) -> None:
+    """A table beside a view that has begun is not made; when what ours has committed is removed, it is."""
+    settings = {"columns": COLUMNS, "key": ["id"], "materialization": "copy", "tables": ["public.Shop"]}
+    case = replace(case_of(postgres, Kind.TARGET_TABLE), settings=settings)
+    case.up()
+    with postgres.connect(autocommit=True) as session:
+        session.execute(fence.CREATE)
+        for begin, table in enumerate(("public.Shop", "lab")):
+            session.execute("INSERT INTO cdcv2_checkpoints VALUES ('copy', %s, 9, 1, %s)", [begin, committed(table)])
+        case.drop()
+        assert EntryState.GONE is case.down().state
+        kept = session.execute("SELECT key_begin, checkpoint FROM cdcv2_checkpoints").fetchall()
+        assert [(1, committed("lab"))] == kept
+
+        entry = case.up()
+        assert entry.debt is not None and (EntryState.WANTED, Reason.DENIED) == (entry.state, entry.debt.reason)
+        assert "a new table would lack what came before" in entry.debt.text and not case.exists()
+        session.execute("DROP TABLE cdcv2_checkpoints")
+    assert EntryState.MADE is case.go_on().state
+    assert (EntryState.GONE, False) == (case.down().state, case.exists())
+
+
 def test_a_table_that_is_made_is_the_one_that_the_driver_would_make(postgres: Postgres) -> None:
     """So a job with --no-create fits it, whatever its columns; and with the last table goes what was committed."""
     settings = {
@@ -299,9 +329,11 @@ def test_a_table_that_is_made_is_the_one_that_the_driver_would_make(postgres: Po
         driver.open(message)
     with postgres.connect(autocommit=True) as session:
         assert [("copy",)] == session.execute("SELECT materialization FROM cdcv2_checkpoints").fetchall()
+        session.execute("UPDATE cdcv2_checkpoints SET checkpoint = %s", [committed("wide")])
         session.execute("INSERT INTO cdcv2_checkpoints VALUES ('another', 0, 1, 1, '{}')")
         assert EntryState.GONE is case.down().state
         assert [("another",)] == session.execute("SELECT materialization FROM cdcv2_checkpoints").fetchall()
+        session.execute("DELETE FROM cdcv2_checkpoints")
 
         with closing(PostgresDriver(conninfo(postgres))) as driver:
             driver.open(message)

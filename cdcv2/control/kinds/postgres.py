@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, LiteralString
 
 from cdcv2 import failpoints
-from cdcv2.control.entries import Answer, CatalogueEntry, ExternalObject, Look, NoAnswer, Reason
+from cdcv2.control.entries import Answer, CatalogueEntry, EntryState, ExternalObject, Look, NoAnswer, Reason
 from cdcv2.control.kinds.marks import mark_of, read_mark
+from cdcv2.control.kinds.table_checkpoints import demand_not_started, own_checkpoints
 from cdcv2.errors import Cdcv2Error
 from cdcv2.store.postgres_session import connect
 
@@ -44,7 +45,9 @@ class PostgresKind(ABC):
 
         def ask(session: Connection[Any]) -> None:
             (system,) = session.execute(_SYSTEM).fetchone() or ("",)
-            found.append(Answer(system, self._found(session, entry)))
+            thing = self._found(session, entry)
+            remains = thing is None and entry.state is EntryState.UNWANTED and self._remains(session, entry)
+            found.append(Answer(system, thing, remains))
 
         failed = self._do(entry, ask)
         return failed or found[0]
@@ -69,6 +72,9 @@ class PostgresKind(ABC):
             there = self._found(session, entry)
             if there is not None and there.identity == entry.identity:
                 self._destroy(session, entry)
+                there = None
+            if there is None:
+                self._clear(session, entry)
             failpoints.reach(WITHIN_DESTROY)
 
         return self._do(entry, destroy)
@@ -85,6 +91,13 @@ class PostgresKind(ABC):
 
     def _alter(self, session: Connection[Any], entry: CatalogueEntry) -> None:
         """Nothing: kinds that cannot be altered are not asked to be."""
+
+    def _remains(self, session: Connection[Any], entry: CatalogueEntry) -> bool:
+        """Whether something is left beside what is missing, and goes with it."""
+        return False
+
+    def _clear(self, session: Connection[Any], entry: CatalogueEntry) -> None:
+        """Remove what :meth:`_remains` asks for."""
 
     def _do(self, entry: CatalogueEntry, work: Callable[[Connection[Any]], None]) -> NoAnswer | None:
         """Do it in one transaction; what hindered it, or None."""
@@ -104,6 +117,8 @@ class PostgresKind(ABC):
                 work(session)
         except psycopg.Error as error:
             return hindrance(error, entry)
+        except Cdcv2Error as error:
+            return NoAnswer(Reason.DENIED, str(error))
         return None
 
 
@@ -252,6 +267,7 @@ class TargetTableKind(PostgresKind):
     def _make(self, session: Connection[Any], entry: CatalogueEntry) -> None:
         from psycopg import sql
 
+        demand_not_started(session, entry)
         columns = [
             sql.SQL("{} " + type_ + ("" if nullable else " NOT NULL")).format(sql.Identifier(name))
             for name, type_, nullable in entry.settings["columns"]
@@ -264,18 +280,21 @@ class TargetTableKind(PostgresKind):
     def _destroy(self, session: Connection[Any], entry: CatalogueEntry) -> None:
         # Not CASCADE: what others have built on it is theirs.
         session.execute(_named("DROP TABLE {name}", entry))
-        if "materialization" in entry.settings:
-            self._forget(session, entry.settings["materialization"], entry.settings["tables"])
 
-    @staticmethod
-    def _forget(session: Connection[Any], materialization: str, tables: list[str]) -> None:
-        """Remove what a materialization has committed, when none of its tables is left."""
-        asked = [_quoted(name).as_string(session) for name in ("cdcv2_checkpoints", *tables)]
-        there = session.execute(
-            "SELECT p FROM unnest(%s::text[]) p WHERE to_regclass(p) IS NOT NULL", [asked]
-        ).fetchall()
-        if [(asked[0],)] == there:
-            session.execute("DELETE FROM cdcv2_checkpoints WHERE materialization = %s", [materialization])
+    def _remains(self, session: Connection[Any], entry: CatalogueEntry) -> bool:
+        """What the view has committed, when none of its tables is left."""
+        if "materialization" not in entry.settings:
+            return False
+        asked = [_quoted(name).as_string(session) for name in entry.settings["tables"]]
+        there = session.execute("SELECT FROM unnest(%s::text[]) p WHERE to_regclass(p) IS NOT NULL", [asked]).fetchone()
+        return there is None and bool(own_checkpoints(session, entry))
+
+    def _clear(self, session: Connection[Any], entry: CatalogueEntry) -> None:
+        if self._remains(session, entry):
+            session.execute(
+                "DELETE FROM cdcv2_checkpoints WHERE materialization = %s AND checkpoint = ANY (%s)",
+                [entry.settings["materialization"], own_checkpoints(session, entry)],
+            )
 
 
 class StagingKind(PostgresKind):
