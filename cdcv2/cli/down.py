@@ -6,9 +6,11 @@ states of the jobs stay as they are, so cdcv2 up continues where they were.
 So does what was made in other systems: topics, slots, connectors, tables.
 
 With --remove-external that is removed too, when the jobs have ended: all that
-cdcv2 up made for the pipeline, with the data in it, and nothing of others.
-cdcv2 external lists it before. Where a server is away, it is written down, and
-removed by the next cdcv2 down --remove-external.
+cdcv2 up made for the pipeline, with the data in it, and nothing of others. What
+the file does not state as owned: yes now stays. A file that cannot be judged is
+refused, and nothing is removed. cdcv2 external lists it before. Where a server
+is away, it is written down, and removed by the next cdcv2 down
+--remove-external.
 
 End cdcv2 up first: as long as it runs, it would start the jobs again, and this
 command refuses.
@@ -22,9 +24,8 @@ import time
 from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.words import declare
 from cdcv2.cli.up import PAUSE, end_jobs, owed, owned, patience_of, show_entries
-from cdcv2.control.pipeline_external import new_nonce
+from cdcv2.control.pipeline_external import PipelineExternal, external_needs, new_nonce
 from cdcv2.control.pipeline_file import read_pipeline
-from cdcv2.control.pipeline_servers import servers_of
 from cdcv2.control.reconcile import Reconciliation
 from cdcv2.exits import Exit
 
@@ -47,17 +48,18 @@ def run(args: argparse.Namespace) -> Exit:
     """End all jobs, and remove what is ours in other systems if that is asked for."""
     patience, pipeline = patience_of(args.timeout), read_pipeline(args.file)
     deadline = time.monotonic() + patience
-    servers = servers_of(pipeline) if args.remove_external else None
+    external = external_needs(pipeline) if args.remove_external else None
     with owned(pipeline, "down") as catalogue:
         ended = end_jobs(pipeline, "down", {}, patience=patience)
-        if servers is None or ended is not Exit.DONE:
+        if external is None or ended is not Exit.DONE:
             return ended
-        control = Reconciliation(catalogue, servers.kinds(), time.time)
-        return remove_all(control, deadline)
+        return remove_all(Reconciliation(catalogue, external.servers.kinds(), time.time), external, deadline)
 
 
-def remove_all(control: Reconciliation, deadline: float) -> Exit:
+def remove_all(control: Reconciliation, external: PipelineExternal, deadline: float) -> Exit:
     """Remove what is ours, now that no job uses it; at the deadline (of the monotonic clock) report what is left."""
+    # What the file let go since the last cdcv2 up is not ours any more.
+    control.desire(external.needs.desired(control.catalogue.entries()), new_nonce)
     control.desire([], new_nonce)
     shown = dict[str, str]()
     while True:

@@ -87,3 +87,31 @@ def test_a_time_out_that_means_nothing_is_refused(run: Run, file: Path, words: l
     """Before anything is made."""
     assert Exit.USAGE == run("up", file, *words).code
     assert not (file.parent / "shop.state").exists()
+
+
+@pytest.mark.parametrize("owned", [", owned: no", ""])
+def test_what_the_file_let_go_is_not_removed(run: Run, file: Path, tmp_path: Path, owned: str) -> None:
+    """Also where no ``cdcv2 up`` ran since: the catalogue still has it as ours."""
+    (tmp_path / "there").mkdir()
+    run("up", file, "--once", "--timeout", "60")
+    main(["down", str(file)])
+    file.write_text(FILE.replace(", owned: yes", owned), "utf-8")
+    ended = run("down", file, "--remove-external")
+
+    assert (Exit.DONE, ["gone"]) == (ended.code, states(run, file)), ended.err
+    assert (tmp_path / "there" / "logs" / "_external.json").exists()
+
+
+def test_a_file_that_cannot_be_judged_removes_nothing(run: Run, file: Path, tmp_path: Path) -> None:
+    """What it states as ours is not known: the settings of its connector are missing."""
+    (tmp_path / "there").mkdir()
+    run("up", file, "--once", "--timeout", "60")
+    connector = "{connector: {name: c, url: 'http://127.0.0.1:1', config: none.json, owned: yes}}"
+    file.write_text(FILE.replace("shop: {}", f"shop: {connector}"), "utf-8")
+    refused = run("down", file, "--remove-external")
+    file.write_text(FILE, "utf-8")
+    main(["down", str(file)])
+
+    assert (Exit.USAGE, ["in use"]) == (refused.code, states(run, file)), refused.err
+    assert "none.json" in refused.err
+    assert (tmp_path / "there" / "logs").exists()
