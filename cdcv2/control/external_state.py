@@ -195,6 +195,9 @@ def _keeping(entry: CatalogueEntry, look: Look, found: Condition, now: float) ->
     thing = look.thing if isinstance(look, Answer) else None
     holds = entry.state is EntryState.IN_USE and not entry.rules.remade
     if found in (Condition.ABSENT, Condition.FOREIGN):
+        if not entry.owned:
+            # It was let go. What is made under its name from here on is of others.
+            entry = replace(entry, attempted=None)
         if holds or (entry.maker is not None and entry.owned):
             text = _replaced(entry, thing) if thing is not None else _dropped(entry)
             return _lost(entry, text, found, now)
@@ -282,7 +285,9 @@ def _doubt(entry: CatalogueEntry) -> str:
 def _recorded(entry: CatalogueEntry, thing: ExternalObject) -> CatalogueEntry:
     """The entry, with what is known of the thing now; settings that were never applied are as they are found."""
     applied = entry.applied if entry.applied is not None or not entry.owned else dict(thing.settings)
-    return replace(entry, identity=thing.identity or entry.identity, applied=applied)
+    # What was found while it is not ours was made by others: only an identity that was recorded before states more.
+    attempted = entry.attempted if entry.owned or entry.identity is not None else None
+    return replace(entry, identity=thing.identity or entry.identity, applied=applied, attempted=attempted)
 
 
 def _became(entry: CatalogueEntry, state: EntryState, now: float) -> CatalogueEntry:
