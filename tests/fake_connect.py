@@ -17,6 +17,8 @@ class FakeConnect:
         self.configs: dict[str, dict[str, str]] = {}
         self.cluster = "cluster-1"
         self.refusal: tuple[int, str] | None = None
+        #: with what every request is answered, whatever it asks for; None: as Connect does
+        self.always: tuple[object] | None = None
         #: connectors whose positions were removed
         self.forgotten: list[str] = []
         #: whether a connector that was stopped still has tasks
@@ -30,6 +32,8 @@ class FakeConnect:
         self.asked.append((method, path))
         if self.refusal is not None:
             return self.refusal[0], {"error_code": self.refusal[0], "message": self.refusal[1]}
+        if self.always is not None:
+            return 200, self.always[0]
         if path == "/":
             return 200, {"version": "4.3.1", "kafka_cluster_id": self.cluster}
         if path == "/connectors":

@@ -7,13 +7,16 @@ after a second, then two, four, and so on, up to a minute.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from cdcv2 import failpoints
 from cdcv2.control.catalogue import Catalogue
 from cdcv2.control.entries import CatalogueEntry, EntryState, Kind, Look, NoAnswer, Reason
 from cdcv2.control.external_state import Act, Step, altered, decide, hindered
 from cdcv2.control.intents import DesiredState, after_removal, blocked_by, planned
+from cdcv2.errors import Cdcv2Error, FencedError, OutputError, RefusedError, UnavailableError
+
+T = TypeVar("T")
 
 INTENT_WRITTEN = failpoints.declare("external.intent-written", "an intent is written, and its act not begun")
 ACT_DONE = failpoints.declare("external.act-done", "an act in another system is done, and not recorded")
@@ -111,7 +114,7 @@ class Reconciliation:
         answer, until = self._away.get((entry.address, entry.kind), (None, 0.0))
         if answer is not None and self._clock() < until:
             return answer
-        look = self._kinds[entry.kind].look(entry)
+        look = _answered(lambda: self._kinds[entry.kind].look(entry))
         if isinstance(look, NoAnswer) and look.reason is Reason.UNREACHABLE:
             self._away[entry.address, entry.kind] = look, self._clock() + _AWAY
         return look
@@ -133,9 +136,26 @@ class Reconciliation:
         failpoints.reach(INTENT_WRITTEN)
         kind = self._kinds[step.entry.kind]
         act = {Act.MAKE: kind.make, Act.ALTER: kind.alter, Act.DESTROY: kind.destroy}[step.act]
-        failed = act(step.entry)
+        failed = _answered(lambda: act(step.entry))
         failpoints.reach(ACT_DONE)
         return failed
+
+
+def _answered(ask: Callable[[], T]) -> T | NoAnswer:
+    """What was asked for; an error of ours about one entry is no answer for it, and stops no other entry.
+
+    Raises FencedError and OutputError: after these, nothing may go on.
+    """
+    try:
+        return ask()
+    except (FencedError, OutputError):
+        raise
+    except UnavailableError as error:
+        return NoAnswer(Reason.DENIED if error.forbidden else Reason.UNREACHABLE, str(error))
+    except RefusedError as error:
+        return NoAnswer(Reason.BUSY, str(error))
+    except Cdcv2Error as error:
+        return NoAnswer(Reason.DENIED, str(error))
 
 
 def _pause(entry: CatalogueEntry) -> float:

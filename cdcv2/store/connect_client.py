@@ -40,21 +40,34 @@ class ConnectClient:
 
     def cluster_id(self) -> str:
         """The identity of the Kafka cluster that it works for."""
-        return str(self._ask("GET", "/")["kafka_cluster_id"])
+        found = self._object("/")
+        named = None if found is None else found.get("kafka_cluster_id")
+        if not isinstance(named, str):
+            raise self._unlike("/", "it names no Kafka cluster")
+        return named
 
     def config(self, name: str) -> dict[str, str] | None:
         """The configuration of a connector; None: there is no connector of that name."""
-        found = self._ask("GET", f"/connectors/{quote(name, safe='')}/config", missing=None)
+        found = self._object(f"/connectors/{quote(name, safe='')}/config", missing=None)
         return None if found is None else {str(key): str(value) for key, value in found.items()}
 
     def status(self, name: str) -> dict[str, Any] | None:
         """The state of a connector and of its tasks, as Connect has it; None: there is none of that name."""
-        found: dict[str, Any] | None = self._ask("GET", f"/connectors/{quote(name, safe='')}/status", missing=None)
+        path = f"/connectors/{quote(name, safe='')}/status"
+        found = self._object(path, missing=None)
+        if found is None:
+            return None
+        tasks = found.get("tasks", [])
+        parts = [found.get("connector", {}), *(tasks if isinstance(tasks, list) else [tasks])]
+        if not isinstance(tasks, list) or not all(isinstance(one, dict) for one in parts):
+            raise self._unlike(path, "it is no state of a connector and its tasks")
         return found
 
     def plugins(self) -> list[dict[str, Any]]:
         """The connectors that it can run, each with ``class`` and ``version``."""
-        found: list[dict[str, Any]] = self._ask("GET", "/connector-plugins")
+        found = self._ask("GET", "/connector-plugins")
+        if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+            raise self._unlike("/connector-plugins", "it is no list of plugins")
         return found
 
     def create(self, name: str, config: Mapping[str, str]) -> bool:
@@ -89,6 +102,21 @@ class ConnectClient:
     def delete(self, name: str) -> None:
         """Remove it, if it is there; Connect keeps its positions. Raises RefusedError while workers rebalance."""
         self._ask("DELETE", f"/connectors/{quote(name, safe='')}", missing=None)
+
+    def _object(self, path: str, *, missing: object = ...) -> dict[str, Any] | None:
+        """The JSON object at a path; None only where nothing is there and ``missing`` is None."""
+        found = self._ask("GET", path, missing=missing)
+        if found is None and missing is None:
+            return None
+        if not isinstance(found, dict):
+            raise self._unlike(path, f"it is no JSON object but {type(found).__name__}")
+        return found
+
+    def _unlike(self, path: str, why: str) -> UnavailableError:
+        """The error for an answer of something else; the answer is not shown, as a password may be in it."""
+        return UnavailableError(
+            f"{self.url} does not answer GET {path} as Kafka Connect does ({why}): correct its address, or see its log"
+        )
 
     def _ask(self, method: str, path: str, body: object = None, *, missing: object = ...) -> Any:
         """The answer; ``missing`` where there is nothing at the path."""

@@ -11,7 +11,7 @@ from cdcv2.control.entries import CatalogueEntry, EntryState, Kind, Look, Reason
 from cdcv2.control.external_work import ExternalWork
 from cdcv2.control.intents import DesiredState
 from cdcv2.control.reconcile import Reconciliation
-from cdcv2.errors import FencedError
+from cdcv2.errors import FencedError, MalformedError, OutputError, RefusedError, UnavailableError, UsageError
 from cdcv2.servers.processes import poll_until
 from tests.external_world import MemoryCatalogue, World, WorldKind
 
@@ -109,6 +109,47 @@ def test_a_server_that_is_away_is_asked_once_a_round(monkeypatch: pytest.MonkeyP
 
     assert ["t0"] == asked
     assert [Reason.UNREACHABLE] * 5 == [one.debt.reason for one in setting.catalogue.kept.values() if one.debt]
+
+
+@pytest.mark.parametrize("error, reason", [
+    (UnavailableError("db answers nonsense"), Reason.UNREACHABLE), (RefusedError("db is locked"), Reason.BUSY),
+    (UsageError("db has another form"), Reason.DENIED), (MalformedError("db has another form"), Reason.DENIED),
+])
+@pytest.mark.parametrize("act", ["look", "make"])
+def test_an_error_about_one_thing_delays_no_other(
+    monkeypatch: pytest.MonkeyPatch, act: str, error: Exception, reason: Reason
+) -> None:
+    """It is owed by that entry; and it is made when the error is over."""
+    usual = getattr(WorldKind, act)
+
+    def failing(self: WorldKind, entry: CatalogueEntry) -> Any:
+        if entry.kind is Kind.SLOT:
+            raise error
+        return usual(self, entry)
+
+    setting = Setting(SLOT, TABLE)
+    with monkeypatch.context() as wrong:
+        wrong.setattr(WorldKind, act, failing)
+        setting.turn()
+    debt = setting.entry(Kind.SLOT).debt
+    assert debt is not None and (reason, str(error)) == (debt.reason, debt.text)
+    assert EntryState.IN_USE is setting.entry(Kind.TARGET_TABLE).state
+
+    setting.turn()
+    assert EntryState.IN_USE is setting.entry(Kind.SLOT).state
+
+
+@pytest.mark.parametrize("error", [FencedError("taken over"), OutputError("the disk is full")])
+def test_what_ends_the_owner_is_no_answer_of_a_server(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    """After these, nothing may go on."""
+
+    def failing(self: WorldKind, entry: CatalogueEntry) -> Look:
+        raise error
+
+    setting = Setting(SLOT)
+    monkeypatch.setattr(WorldKind, "look", failing)
+    with pytest.raises(type(error)):
+        setting.turn()
 
 
 def test_in_a_thread_it_works_until_it_is_taken_over_from() -> None:

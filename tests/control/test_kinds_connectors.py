@@ -179,3 +179,28 @@ def test_what_answers_otherwise_is_named(connect: FakeConnect) -> None:
 
     assert [("DELETE", "/connectors/shop")] * 3 == [one for one in connect.asked if one[0] == "DELETE"]
     assert entry.is_there
+
+
+@pytest.mark.parametrize("answer", [{"error": "x"}, [], [1], "hello", 7, {"kafka_cluster_id": None}])
+def test_an_answer_of_something_else_is_no_answer(connect: FakeConnect, answer: object) -> None:
+    """A proxy, or another program at this address: the entry waits, and names the address."""
+    case = case_at(connect)
+    connect.always = (answer,)
+    entry = case.up()
+
+    assert entry.debt is not None and Reason.UNREACHABLE is entry.debt.reason
+    assert connect.url in entry.debt.text and "as Kafka Connect does" in entry.debt.text
+
+
+@pytest.mark.parametrize("answer", [[], "x", 7, {"tasks": 7}, {"tasks": [7]}, {"connector": 7}])
+def test_every_answer_has_the_form_of_connect(connect: FakeConnect, answer: object) -> None:
+    """What is read of it later is there to be read."""
+    client = ConnectClient(connect.url)
+    connect.always = (answer,)
+    for ask in (client.cluster_id, client.plugins, lambda: client.status("shop"), lambda: client.config("shop")):
+        try:
+            ask()
+        except UnavailableError as error:
+            assert connect.url in str(error)
+    with pytest.raises(UnavailableError, match="as Kafka Connect does"):
+        client.status("shop")
