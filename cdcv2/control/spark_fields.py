@@ -11,7 +11,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from argparse import Action
 from collections.abc import Callable, Iterable, Sequence
@@ -21,6 +20,7 @@ from pathlib import Path
 from cdcv2.cli.options.capture_command import add_command_options
 from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.spark_jobs import add_capture_job_options, add_materialize_job_options
+from cdcv2.control.argument_secrets import demand_no_secret
 from cdcv2.control.yaml_lines import LineError, YamlNode
 from cdcv2.errors import MissingExtraError, UsageError
 from cdcv2.spark_files import job_file, spark_submit_program
@@ -33,7 +33,6 @@ _GIVEN = {"help", "events", "follow", "no-follow", "state", "view"}
 _PATHS = {"checkpoint", "quarantine"}
 #: What chooses where the driver runs.
 _MODE = "spark.submit.deployMode"
-_SECRET = re.compile(r"(?i)password|passwd|secret|token|credential|access\.?key|jaas")
 
 
 @dataclass(frozen=True)
@@ -116,28 +115,24 @@ def _before(fields: dict[str, YamlNode]) -> tuple[str, ...]:
     """The words of spark-submit. Every user of the machine can read them: what looks like a secret is refused."""
     words: list[str] = []
     for name, value in fields["conf"].entries() if "conf" in fields else []:
-        _demand_client(value, f"{name}={value.text()}")
+        _demand_allowed(value, f"{name}={value.text()}")
         words += ["--conf", f"{name}={value.text()}"]
     items = fields["arguments"].items() if "arguments" in fields else []
     for before, item in zip([None, *items], items):
         word = item.text()
-        _demand_client(item, f"{_MODE}={word}" if before is not None and before.text() == "--deploy-mode" else word)
+        _demand_allowed(item, f"{_MODE}={word}" if before is not None and before.text() == "--deploy-mode" else word)
         words.append(word)
     return tuple(words)
 
 
-def _demand_client(part: YamlNode, word: str) -> None:
+def _demand_allowed(part: YamlNode, word: str) -> None:
     name, _, value = word.removeprefix("--conf=").partition("=")
     if name in (_MODE, "--deploy-mode") and value != "client":
         part.fail(
             f"the driver of a job must run on this machine, where cdcv2 up can see and end it (--deploy-mode client), "
             f"and here it is {value!r}: leave it out; the executors run where --master has them"
         )
-    if value and _SECRET.search(name):
-        part.fail(
-            f"{name} looks like a secret, and every user of the machine can read a command line: put it into a file, "
-            "and give [--properties-file, FILE]"
-        )
+    demand_no_secret(part, word, "put it into a file, and give [--properties-file, FILE]")
 
 
 def _found() -> str:

@@ -13,11 +13,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from cdcv2.control.argument_secrets import demand_no_secret
 from cdcv2.control.yaml_lines import YamlNode
 from cdcv2.suggestions import meant
 
 #: The commands, and whether each is of a view; else it is of a capture.
 TIMER_COMMANDS = {"compare": True, "orphans": True, "compact-remap": False}
+#: Options that a timer gives its command itself.
+_GIVEN = ("--view", "--events")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _PERIOD = re.compile(r"([1-9]\d{0,5})\s*([smhd])")
 
@@ -52,13 +55,25 @@ def timer_fields(
         fields[command].fail(f"there is no {kind} {of!r}; there are {', '.join(there) or 'none'}{meant(of, there)}")
     if kind == "capture" and not captures[of]:
         fields[command].fail(f"the capture {of} is on no remap: there is nothing to shorten; leave this timer out")
-    arguments = tuple(fields["arguments"].texts()) if "arguments" in fields else ()
-    if "--remove" in arguments:
-        fields["arguments"].fail(
-            "--remove takes the view over from the job that keeps it, which ends for good: run cdcv2 down, "
-            "cdcv2 orphans --remove, and cdcv2 up, one after the other"
-        )
+    arguments = _arguments(fields["arguments"]) if "arguments" in fields else ()
     return TimerFields(name, command, of, _seconds(fields["every"]), arguments, part)
+
+
+def _arguments(part: YamlNode) -> tuple[str, ...]:
+    words = []
+    for item in part.items():
+        word = item.text()
+        option = word.partition("=")[0]
+        if option == "--remove":
+            item.fail(
+                "--remove takes the view over from the job that keeps it, which ends for good: run cdcv2 down, "
+                "cdcv2 orphans --remove, and cdcv2 up, one after the other"
+            )
+        if option in _GIVEN:
+            item.fail(f"{option} is given by the pipeline: leave it out, and name the view by its command")
+        demand_no_secret(item, word, "put it into the environment of cdcv2 up, or into a file that the command reads")
+        words.append(word)
+    return tuple(words)
 
 
 def _seconds(part: YamlNode) -> float:

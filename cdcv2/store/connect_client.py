@@ -18,7 +18,12 @@ from cdcv2.core.json_text import parse_json
 from cdcv2.errors import MissingLogError, RefusedError, UnavailableError, UsageError
 
 #: Names of settings whose values are not shown, unless they only refer to a place outside.
-SECRET = re.compile(r"password|secret|token|credential|passphrase|jaas|private[._]?key|api[._]?key", re.IGNORECASE)
+SECRET = re.compile(
+    r"password|passwd|pwd|secret|token|credential|passphrase|jaas|user[._]?info|(private|api|access|keystore)[._]?key",
+    re.IGNORECASE,
+)
+#: An address with a user and a password in it.
+_LOGIN = re.compile(r"//[^/\s:@]*:[^/\s@]+@")
 _REFERENCE = re.compile(r"\$\{[^${}:]+:[^${}]+\}")
 #: The longest answer that is read, in bytes.
 _LONGEST = 10_000_000
@@ -36,6 +41,8 @@ class ConnectClient:
             raise UsageError(f"{url!r} is no address of Kafka Connect: write http://HOST:PORT")
         if parts.username or parts.password:
             raise UsageError("the address of Kafka Connect holds a user or password, which is shown: leave it out")
+        if parts.query or parts.fragment:
+            raise UsageError("the address of Kafka Connect has a '?' or '#', which may be a secret: leave it out")
         self.url, self._patience = url.rstrip("/"), patience
 
     def cluster_id(self) -> str:
@@ -168,6 +175,9 @@ def without_secrets(config: Mapping[str, str]) -> dict[str, str]:
     >>> without_secrets({"database.user": "cdc", "database.password": "x", "ssl.password": "${file:/etc/s:ssl}"})
     {'database.user': 'cdc', 'ssl.password': '${file:/etc/s:ssl}'}
     """
-    return {
-        name: value for name, value in config.items() if not SECRET.search(name) or _REFERENCE.fullmatch(str(value))
-    }
+    return {name: value for name, value in config.items() if not _is_secret(name, str(value))}
+
+
+def _is_secret(name: str, value: str) -> bool:
+    named = SECRET.search(name) is not None and not _REFERENCE.fullmatch(value)
+    return named or _LOGIN.search(_REFERENCE.sub("", value)) is not None

@@ -11,7 +11,7 @@ from cdcv2.control.entries import EntryState, Kind, Reason
 from cdcv2.control.intents import used
 from cdcv2.control.kinds.connectors import BEFORE_DELETE, MARK, STOPPED, ConnectorKind
 from cdcv2.errors import RefusedError, UnavailableError, UsageError
-from cdcv2.store.connect_client import ConnectClient
+from cdcv2.store.connect_client import ConnectClient, without_secrets
 from tests.fake_connect import FakeConnect, fake_connect
 from tests.kinds_of_state import STORIES, KindCase
 
@@ -157,9 +157,27 @@ def test_a_connector_that_others_replaced_is_not_touched(connect: FakeConnect) -
     assert "x" not in theirs
 
 
+def test_settings_that_may_be_secrets_are_left_out() -> None:
+    """By the name, or by an address with a password as the value; a reference to a place outside is kept."""
+    kept = {
+        "database.user": "cdc", "database.pwd": "${env:PW}", "registry.url": "http://u:${env:PW}@host/",
+        "message.key.columns": "a:id", "topic.prefix": "shop", "ssl.keystore.location": "/etc/keys",
+        "bootstrap.servers": "a:9092,b:9092",
+    }  # fmt: skip
+    secret = {
+        "database.pwd": "x", "database.passwd": "x", "basic.auth.user.info": "u:x", "ssl.keystore.key": "x",
+        "aws.access.key.id": "x", "registry.url": "http://u:x@host/", "store": "redis://:x@host", "a.password": "",
+    }  # fmt: skip
+    assert kept == without_secrets(kept)
+    assert {} == without_secrets(secret)
+
+
 def test_what_answers_otherwise_is_named(connect: FakeConnect) -> None:
     """No address, one with a password in it, no server, and a server that is not Connect."""
-    for address, why in (("localhost:8083", "is no address"), ("http://u:p@localhost:8083", "user or password")):
+    for address, why in (
+        ("localhost:8083", "is no address"), ("http://u:p@localhost:8083", "user or password"),
+        ("http://localhost:8083/?api_key=p", "may be a secret"), ("http://localhost:8083#p", "may be a secret"),
+    ):  # fmt: skip
         with pytest.raises(UsageError, match=why):
             ConnectClient(address)
     with pytest.raises(UnavailableError, match="does not answer"):

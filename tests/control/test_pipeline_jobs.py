@@ -91,6 +91,10 @@ def test_a_timer_is_a_job_that_is_due_from_time_to_time(tmp_path: Path, monkeypa
     ("compare: one", "compare: one, orphans: one", "what is due"),
     ("compare: one", "verify: one", "'verify' is not known here"),
     ("every: 90m", "every: 90m, arguments: [--remove]", "--remove takes the view over"),
+    ("every: 90m", 'every: 90m, arguments: ["--source=postgresql://u:hunter2@h/d"]', "user and password in an address"),
+    ("every: 90m", 'every: 90m, arguments: [--source, "host=h password=hunter2"]', "password looks like a secret"),
+    ("every: 90m", "every: 90m, arguments: [--view=two]", "--view is given by the pipeline"),
+    ("every: 90m", "every: 90m, arguments: [--events, there]", "--events is given by the pipeline"),
     ("  left-files:", "  one:", "'one' is a capture or a view, too"),
 ])  # fmt: skip
 def test_a_timer_that_is_none_is_refused_with_its_line(
@@ -101,5 +105,6 @@ def test_a_timer_that_is_none_is_refused_with_its_line(
     assert old in TIMERS
     (tmp_path / "shop.yaml").write_text(TIMERS.replace(old, new), "utf-8")
 
-    with pytest.raises(UsageError, match=f"line 2[0-3]: .*{text}"):
+    with pytest.raises(UsageError, match=f"line 2[0-3]: .*{text}") as caught:
         jobs_of(read_pipeline(str(tmp_path / "shop.yaml")))
+    assert "hunter2" not in str(caught.value)

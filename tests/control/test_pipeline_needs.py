@@ -177,6 +177,7 @@ REFUSED: list[tuple[list[tuple[str, str]], Mapping[str, Any], str]] = [
     ([(", owned: yes, config: connector.json", ""), ("connector:", "slot: {owned: yes}\n    connector:")], {},
      "line 8: a connector makes the slot of its first snapshot itself"),
     ([], {"database.password": "hidden"}, "line 8: .*connector.json has database.password in clear text"),
+    ([], {"registry.url": "http://u:hidden@h"}, "line 8: .*connector.json has registry.url in clear text"),
     ([], {"slot.name": "x", "topic.prefix": "other"}, "line 8: .*has topic.prefix=other, and the pipeline needs shop"),
     ([], {"publication.autocreate.mode": "filtered"}, "autocreate.mode=filtered, and the pipeline needs disabled"),
     ([("{driver: postgres", "{driver: lake, folder: lake} #")], {}, "line 13: 'owned' goes with a view of a capture"),

@@ -123,6 +123,10 @@ def test_without_a_program_it_is_that_of_the_installed_spark_or_the_one_in_path(
     ("spark.executor.memory: 2g", "spark.submit.deployMode: cluster", 13, "driver of a job must run"),
     ("spark.executor.memory: 2g", "spark.ssl.keyPassword: hunter2", 13, "spark.ssl.keyPassword looks like a secret"),
     ('--jars, "a.jar', '--conf, spark.x.token=hunter2, "a.jar', 12, "spark.x.token looks like a secret"),
+    ("spark.executor.memory: 2g", '"spark.x.uri": "jdbc:x://db/y?user=u&password=hunter2"', 13, "password looks like"),
+    ("spark.executor.memory: 2g", '"spark.x": "-Dmy.password=hunter2"', 13, "my.password looks like a secret"),
+    ('--jars, "a.jar', '--conf, "spark.x=postgresql://u:hunter2@h/d", "a.jar', 12, "user and password in an address"),
+    ('--jars, "a.jar', """--conf, 'spark.x={"apiKey": "hunter2"}', "a.jar""", 12, "apiKey looks like a secret"),
 ])  # fmt: skip
 def test_what_is_wrong_is_named_with_its_line(tmp_path: Path, old: str, new: str, line: int, text: str) -> None:
     """Before anything starts; and no secret is in the message."""
@@ -130,6 +134,16 @@ def test_what_is_wrong_is_named_with_its_line(tmp_path: Path, old: str, new: str
     with pytest.raises(UsageError, match=f"line {line}: .*{text}") as caught:
         jobs_of(read(tmp_path, SHOP.replace(old, new)))
     assert "hunter2" not in str(caught.value)
+
+
+def test_what_is_no_secret_is_given_as_it_is(tmp_path: Path) -> None:
+    """Coordinates of jars, addresses with a port, and a file of a secret."""
+    words = [
+        "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0", "spark://a:7077,b:7077",
+        "/etc/token", "hdfs://name:9000/jars/a@b.jar",
+    ]  # fmt: skip
+    given = argv(tmp_path, "shop", SHOP.replace('--jars, "a.jar', f'{", ".join(map(repr, words))}, --jars, "a.jar'))
+    assert words == [word for word in given if word in words]
 
 
 def test_a_capture_on_a_remap_has_no_state_and_a_run_in_one_process_no_spark(

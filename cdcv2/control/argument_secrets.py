@@ -1,0 +1,26 @@
+"""What looks like a secret in a command line, which every user of the machine can read."""
+
+from __future__ import annotations
+
+import re
+
+from cdcv2.control.yaml_lines import YamlNode
+
+_WORD = r"(?:password|passwd|pwd|passphrase|secret|token|credential|jaas|(?:access|api|private)[._-]?key)"
+# Behind ':' the word must be the whole end of a name: coordinates of jars, as token-provider:4.0.0, are none.
+_SECRET = re.compile(
+    rf"""(?ix) ([\w.-]*{_WORD}[\w.-]*)["']?\s*=\s*\S | ([\w.-]*{_WORD})["']?\s*:\s*\S | //[^/\s:@]*:[^/\s@]+@"""
+)
+
+
+def demand_no_secret(part: YamlNode, word: str, instead: str) -> None:
+    """Raise UsageError, with the line of the part, unless a word of a command line is free of what looks like a secret.
+
+    Judged are names and what stands behind them, as ``password=x`` in an address, and ``//user:x@``; none is shown.
+    ``instead``: where the secret belongs.
+    """
+    found = _SECRET.search(word)
+    if found is None:
+        return
+    name = found[1] or found[2] or "the user and password in an address"
+    part.fail(f"{name} looks like a secret, and every user of the machine can read a command line: {instead}")
