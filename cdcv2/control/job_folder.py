@@ -28,7 +28,7 @@ from typing import Any
 
 from cdcv2.control.kept_value import keep, kept
 from cdcv2.control.supervision import JobEnd, JobSight
-from cdcv2.errors import MissingLogError, OutputError
+from cdcv2.errors import MalformedError, MissingLogError, OutputError
 from cdcv2.event_stream import read_events
 from cdcv2.failpoints import declare, reach
 from cdcv2.retries import Retry
@@ -38,6 +38,8 @@ from cdcv2.spark_files import DRIVER_LOCK
 LONG = 16 << 20
 #: So many bytes at the end of the events are looked at: far more than one line.
 TAIL = 1 << 18
+#: What the file of a run has at least, and of which type.
+_RUN_FIELDS = {"run": int, "command": str, "events_from": int}
 _RUN_KEPT = declare("job.run-kept", "a run of a job is written down, and not started")
 _STARTED = declare("job.started", "a job is started, and its supervisor has not seen it yet")
 
@@ -71,6 +73,15 @@ class JobFolder:
     def _run(self) -> Path:
         return self.path / "run.json"
 
+    def make(self) -> None:
+        """Make the folder, if it is not there. Raises OutputError."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise OutputError(
+                f"{self.path} cannot be made: {error.strerror or error}; give another state folder"
+            ) from error
+
     def start(
         self, argv: Sequence[str], run: int, command: str, environment: Mapping[str, str] | None = None,
         parts: Mapping[str, str] = MappingProxyType({}),
@@ -82,12 +93,7 @@ class JobFolder:
         The command line can be read by everybody on the machine: secrets are in the environment, or in files. Raises
         OutputError where the program or the folder cannot be used.
         """
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise OutputError(
-                f"{self.path} cannot be made: {error.strerror or error}; give another state folder"
-            ) from error
+        self.make()
         with self._alone(self._lock) as lock:
             if lock is None or self._is_held(self._driver_lock):
                 return False
@@ -121,6 +127,9 @@ class JobFolder:
         alive, last_run = self.alive(), kept(self._run)
         if last_run is None:
             return JobSight(alive)
+        for field, kind in _RUN_FIELDS.items():
+            if type(last_run.get(field)) is not kind:
+                raise MalformedError(f"{self._run} has no {field} as it was written: restore it, or remove it")
         last, own = self._last_events(), self._last_events(last_run["events_from"])
         end = next((event for event in reversed(own) if event.get("event") == "end"), None)
         frontier = next((event["frontier"] for event in reversed(last) if event.get("frontier") is not None), None)

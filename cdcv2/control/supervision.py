@@ -33,6 +33,10 @@ DEATHS = 5
 #: Seconds until the first retry, and the most: of what may be tried again now, and of what has to be mended first.
 SOON, SOON_AT_MOST = 1.0, 60.0
 MENDED, MENDED_AT_MOST = 5.0, 300.0
+#: Types of the fields of a status that are no texts.
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    "since": (int, float), "due": (int, float), "run": (int,), "deaths": (int,), "attempts": (int,),
+}  # fmt: skip
 #: Exit codes that are a result, of one that is due from time to time: it did its work, and this is what it found.
 RESULTS = (Exit.DONE, Exit.MISSING, Exit.WRONG)
 #: Seconds from the polite request to end until SIGKILL. A kill loses nothing, but working time.
@@ -135,9 +139,13 @@ class JobStatus(NamedTuple):
     def from_plain(cls, plain: Mapping[str, Any]) -> JobStatus:
         """The status that :meth:`to_plain` gave. Raises MalformedError for anything else."""
         try:
-            return cls(**{**plain, "state": JobState(plain["state"])})
+            status = cls(**{**plain, "state": JobState(plain["state"])})
         except (KeyError, TypeError, ValueError) as error:
             raise MalformedError(f"{plain!r} is no status of a job: {error}") from error
+        for name, value in status._asdict().items():
+            if name != "state" and type(value) not in _TYPES.get(name, (str, type(None))):
+                raise MalformedError(f"{plain!r} is no status of a job: {name} is {value!r}")
+        return status
 
 
 def decide(request: JobRequest | None, status: JobStatus, sight: JobSight, now: float) -> tuple[JobAct, JobStatus]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
@@ -17,7 +18,7 @@ from typing import NamedTuple
 from cdcv2.control.job_folder import JobFolder
 from cdcv2.control.kept_value import keep, kept
 from cdcv2.control.supervision import JobAct, JobRequest, JobSight, JobStatus, JobState, decide, released
-from cdcv2.errors import MalformedError, UsageError
+from cdcv2.errors import Cdcv2Error, MalformedError, OutputError, UsageError
 from cdcv2.failpoints import declare, reach
 
 #: The file beside a job that has how it stands.
@@ -65,14 +66,15 @@ def _digest(value: object) -> str:
 class JobReport(NamedTuple):
     """A job, how it stands, and what was done with it in this turn.
 
-    ``damage``: why its files cannot be read; what the rest states is then only whether it is alive, and the damage.
+    ``damage``: why its files cannot be read or written, or its program not be started; what the rest states is then
+    only whether it is alive, and the damage. Where that cannot be found out, it is taken as alive.
     """
 
     name: str
     act: JobAct
     status: JobStatus
     sight: JobSight
-    damage: MalformedError | None = None
+    damage: Cdcv2Error | None = None
 
 
 class Supervisor:
@@ -91,8 +93,8 @@ class Supervisor:
         """Look at every job once, those included that should not run any more, and do what follows.
 
         ``waits``: job -> what has to be there before it starts, in words; None: nothing. A job whose files are damaged
-        is shown as held, and left alone, until they are mended. Raises UsageError for two jobs of one name; OutputError
-        where a file cannot be written, or a program is not there.
+        is shown as held, and left alone, until they are mended; one whose program is not there, or whose files cannot
+        be written, is tried again in the next turn. Raises UsageError for two jobs of one name.
         """
         planned = _by_name(plans)
         names = sorted({*planned, *self.names()})
@@ -133,27 +135,51 @@ class Supervisor:
             return seen
         sight, before = seen.sight, seen.status
         act, status = decide(None if plan is None else plan.waiting(waits), before, sight, self._clock())
-        if status != before:
-            folder.path.mkdir(parents=True, exist_ok=True)
-            keep(folder.path / STATUS, status.to_plain())
-        reach(_KEPT)
-        if act is JobAct.START and plan is not None:
-            folder.start(plan.argv, status.run, plan.digest, environment, plan.parts)
-        elif act is JobAct.STOP:
+        try:
+            if status != before:
+                folder.make()
+                keep(folder.path / STATUS, status.to_plain())
+            reach(_KEPT)
+            if act is JobAct.START and plan is not None:
+                folder.start(plan.argv, status.run, plan.digest, environment, plan.parts)
+        except OutputError as damage:
+            return _failed(JobReport(name, act, status, sight, damage), folder, plan)
+        if act is JobAct.STOP:
             folder.stop()
         elif act is JobAct.KILL:
             folder.kill()
         return JobReport(name, act, status, sight)
 
 
+def _failed(report: JobReport, folder: JobFolder, plan: JobPlan | None) -> JobReport:
+    """A job of which something could not be written or started: others go on, and it is tried again."""
+    status = report.status._replace(state=JobState.HELD, reason=str(report.damage), remedy=None)
+    if report.act is JobAct.START:
+        # The run that did not start is not counted, and the next turn starts it.
+        status = status._replace(state=JobState.WAITING, run=status.run - 1, due=0.0)
+        with suppress(OutputError):  # The report has the first error; an older status leads to the same start.
+            keep(folder.path / STATUS, status.to_plain())
+    elif plan is None and report.sight.alive:
+        folder.stop()
+        return report._replace(act=JobAct.STOP, status=status)
+    return report._replace(act=JobAct.NOTHING, status=status)
+
+
 def _seen(name: str, folder: JobFolder) -> JobReport:
     """A job as it stands, with nothing done."""
     try:
         return JobReport(name, JobAct.NOTHING, _status(folder), folder.sight())
-    except MalformedError as damage:
+    except (MalformedError, OutputError) as damage:
         # One job's files are no reason to leave the others alone.
         held = JobStatus(JobState.HELD, reason=str(damage))
-        return JobReport(name, JobAct.NOTHING, held, JobSight(folder.alive()), damage)
+        return JobReport(name, JobAct.NOTHING, held, JobSight(_may_be_alive(folder)), damage)
+
+
+def _may_be_alive(folder: JobFolder) -> bool:
+    try:
+        return folder.alive()
+    except OutputError:
+        return True
 
 
 def _by_name(plans: Iterable[JobPlan]) -> dict[str, JobPlan]:

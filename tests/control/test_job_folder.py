@@ -158,6 +158,17 @@ def test_a_torn_line_is_no_event_and_a_damaged_file_is_refused(job: JobFolder) -
         job.sight()
 
 
+@pytest.mark.parametrize("wrong", [{"run": "x"}, {"events_from": None}, {"command": 7}, {"run": ...}])
+def test_a_run_that_is_not_as_it_was_written_is_refused(job: JobFolder, wrong: dict[str, object]) -> None:
+    """With the field that is wrong, or missing."""
+    job.path.mkdir()
+    plain = {"version": 1, "run": 1, "command": "c", "events_from": 0, **wrong}
+    (job.path / "run.json").write_text(json.dumps({k: v for k, v in plain.items() if v is not ...}), "utf-8")
+
+    with pytest.raises(MalformedError, match=f"run.json has no {next(iter(wrong))} as it was written"):
+        job.sight()
+
+
 def test_events_of_a_later_release_are_refused(job: JobFolder) -> None:
     """What they mean is not known: nothing is decided on them."""
     job.path.mkdir()

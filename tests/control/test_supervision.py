@@ -189,7 +189,10 @@ def test_a_status_is_kept_as_it_is() -> None:
     status = JobStatus(JobState.HELD, 3.5, 4, "one", 2, 3, 9.0, "[7]", "a reason", "a remedy", "slot shop")
 
     assert JobStatus.from_plain(status.to_plain()) == status
-    for wrong in ({"state": "lost"}, {"state": "held", "colour": "red"}, {}):
+    for wrong in (
+        {"state": "lost"}, {"state": "held", "colour": "red"}, {}, {"state": "held", "run": "x"},
+        {"state": "held", "due": None}, {"state": "held", "deaths": True}, {"state": "held", "reason": 7},
+    ):  # fmt: skip
         with pytest.raises(MalformedError, match="no status of a job"):
             JobStatus.from_plain(wrong)
 

@@ -16,7 +16,7 @@ from cdcv2.control.job_folder import JobFolder
 from cdcv2.control.owner import OwnedFolder, is_owned, owner
 from cdcv2.control.supervision import DEATHS, JobAct, JobState
 from cdcv2.control.supervisor import JobPlan, Supervisor
-from cdcv2.errors import MalformedError, RefusedError, UsageError
+from cdcv2.errors import MalformedError, OutputError, RefusedError, UsageError
 from cdcv2.failpoints import PlacedCrash, placed
 from cdcv2.servers.processes import poll_until
 
@@ -120,6 +120,32 @@ def test_damage_to_the_files_of_one_job_leaves_the_others_at_work(jobs: Path) ->
 
     assert damaged.status.state is JobState.HELD and "its version is 2" in str(damaged.status.reason)
     assert (seen.status, damaged.sight.alive, mended) == (damaged.status, False, True)
+
+
+def test_a_program_that_is_not_there_leaves_the_others_at_work(jobs: Path) -> None:
+    """It waits, with the reason, is tried in each turn, and its first run is still its first when it is there."""
+    supervisor = Supervisor(jobs, clock=Clock())
+    wanted = [JobPlan("a", ("/no/such/program",)), plan(jobs, "b")]
+    turns = [supervisor.turn(wanted)[0] for _ in range(DEATHS + 2)]
+    others = JobFolder(jobs / "b").alive()
+    seen = supervisor.look()[0].status
+    supervisor.turn([plan(jobs, "a"), plan(jobs, "b")])
+    wait(jobs, "a", lambda job: job.sight().progress == "[7]")
+
+    assert {(turn.status.state, turn.status.run, turn.act) for turn in turns} == {(JobState.WAITING, 0, JobAct.NOTHING)}
+    assert all(isinstance(turn.damage, OutputError) for turn in turns)
+    assert (others, seen.deaths, "/no/such/program" in str(seen.reason)) == (True, 0, True)
+    assert JobFolder(jobs / "a").sight().run == 1
+
+
+def test_a_lock_that_cannot_be_opened_leaves_the_others_at_work(jobs: Path) -> None:
+    """Whether that job is alive is not known: it is shown so, and is not started."""
+    (jobs / "a" / "lock").mkdir(parents=True)
+    damaged, other = Supervisor(jobs, clock=Clock()).turn([plan(jobs, "a"), plan(jobs, "b")])
+    (jobs / "a" / "lock").rmdir()
+
+    assert (damaged.act, damaged.status.state, damaged.sight.alive) == (JobAct.NOTHING, JobState.HELD, True)
+    assert isinstance(damaged.damage, OutputError) and other.act is JobAct.START
 
 
 def test_a_held_job_starts_again_when_it_is_released(jobs: Path) -> None:
