@@ -163,6 +163,7 @@ def decide(request: JobRequest | None, status: JobStatus, sight: JobSight, now: 
     >>> act.value, status.state.value, status.reason
     ('nothing', 'held', 'a second snapshot')
     """
+    status = _set_back(status, request, now)
     act, after = _decided(request, status._replace(waits=None), sight, now)
     if act is JobAct.START and request is not None and request.waits is not None:
         # What follows the end of a run is kept, and a command that changed is seen again by the old one.
@@ -170,6 +171,13 @@ def decide(request: JobRequest | None, status: JobStatus, sight: JobSight, now: 
         rest = _ended(request, status, sight, now) if ended else status
         return JobAct.NOTHING, _entered(rest._replace(state=JobState.WAITING, waits=request.waits), status, now)
     return act, after
+
+
+def _set_back(status: JobStatus, request: JobRequest | None, now: float) -> JobStatus:
+    """The status without times that only a clock that went wrong can have given it."""
+    longest = max(MENDED_AT_MOST, 0.0 if request is None or request.period is None else request.period)
+    since = min(status.since, now) if status.state is JobState.STOPPING else status.since
+    return status._replace(due=min(status.due, now + longest), since=since)
 
 
 def _decided(request: JobRequest | None, status: JobStatus, sight: JobSight, now: float) -> tuple[JobAct, JobStatus]:

@@ -184,6 +184,28 @@ def test_a_job_waits_for_what_it_needs_before_it_starts_and_never_while_it_runs(
     assert JobAct.START is decide(ONE, again[1], JobSight(False, 1, "one"), died.due)[0]
 
 
+@pytest.mark.parametrize(("period", "longest"), [(None, MENDED_AT_MOST), (3600.0, 3600.0), (1.0, MENDED_AT_MOST)])
+def test_a_clock_that_jumped_forth_and_back_delays_no_start(period: float | None, longest: float) -> None:
+    """A start is due after the longest pause at the latest, counted once from the first look at the mended clock."""
+    request, sight = JobRequest("one", period), JobSight(False, 1, "one", JobEnd(4, Retry.MENDED))
+    waits = JobStatus(JobState.WAITING, 1e9, 1, "one", attempts=1, due=1e9 + 5)
+    act, status = decide(request, waits, sight, 100.0)
+
+    assert (act, status.due) == (JobAct.NOTHING, 100.0 + longest)
+    assert decide(request, status, sight, 99.0 + longest) == (JobAct.NOTHING, status)
+    assert decide(request, status, sight, 100.0 + longest)[0] is JobAct.START
+
+
+def test_a_clock_that_jumped_forth_and_back_delays_no_kill() -> None:
+    """The patience with a job that was asked to end counts from the first look at the mended clock."""
+    sight = JobSight(True, 1, "one")
+    act, status = decide(None, JobStatus(JobState.STOPPING, 1e9, 1, "one"), sight, 100.0)
+
+    assert (act, status.since) == (JobAct.NOTHING, 100.0)
+    assert decide(None, status, sight, 99.0 + PATIENCE)[0] is JobAct.NOTHING
+    assert decide(None, status, sight, 100.0 + PATIENCE)[0] is JobAct.KILL
+
+
 def test_a_status_is_kept_as_it_is() -> None:
     """Over a restart of the supervisor nothing is forgotten; a damaged status is refused."""
     status = JobStatus(JobState.HELD, 3.5, 4, "one", 2, 3, 9.0, "[7]", "a reason", "a remedy", "slot shop")
