@@ -184,10 +184,10 @@ class _SourceNeeds:
         if config.get("heartbeat.interval.ms", "0") != "0" and recipes:
             heartbeat = config.get("topic.heartbeat.prefix", "__debezium-heartbeat")
             single.add(f"{heartbeat}.{self._source.prefix}")
-        partitions = config.get("topic.creation.default.partitions", "1")
+        partitions = _partitions(config, connector)
         replicas = config.get("topic.creation.default.replication.factor", "-1")
         for name in sorted(single | {topic for recipe in recipes for topic in recipe.topics()}):
-            settings = {"partitions": 1 if name in single else int(partitions), **KEEPING}
+            settings = {**({"partitions": 1} if name in single else partitions), **KEEPING}
             if replicas.isdecimal():
                 settings["replication"] = int(replicas)
             yield DesiredState(Kind.TOPIC, name, self._cluster.address, settings, True, "")
@@ -209,6 +209,17 @@ class _SourceNeeds:
                     f"the connector's file has {setting}={found}, and the pipeline needs {value}: write that"
                 )
         return {**self._config, **own}
+
+
+def _partitions(config: Mapping[str, str], connector: ConnectorFields) -> Mapping[str, int]:
+    """The setting of its topics with changes; none where it is a reference, which only Connect resolves."""
+    name = "topic.creation.default.partitions"
+    text = config.get(name, "1")
+    if "${" in text:
+        return {}
+    if not (text.isascii() and text.isdecimal() and int(text)):
+        connector.node.fail(f"the connector's file has {name}={text}: write a whole number from 1 on")
+    return {"partitions": int(text)}
 
 
 _NO_DATABASE = "it is made in the database of the source, and the file names none: write postgres: {conninfo: ...}"

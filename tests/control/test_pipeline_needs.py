@@ -162,6 +162,16 @@ def test_a_slot_without_a_snapshot_is_made_beforehand(write: Write) -> None:
     assert [None] == [one.maker for one in found if one.kind is Kind.SLOT]
 
 
+@pytest.mark.parametrize(("text", "partitions"), [("3", 3), ("${env:N}", None)])
+def test_partitions_are_those_of_the_connector_and_a_reference_is_not_judged(
+    write: Write, text: str, partitions: int | None
+) -> None:
+    """Only Connect resolves it."""
+    found = needs(write(**{"topic.creation.default.partitions": text})).stated
+    topic = next(one for one in found if one.kind is Kind.TOPIC and one.name == "shop.public.orders")
+    assert partitions == topic.settings.get("partitions")
+
+
 def test_several_views_of_a_database_share_nothing_and_kafka_targets_are_topics(write: Write) -> None:
     """A topic per table, with its prefix."""
     old = '{driver: postgres, conninfo: "host=copy port=5433 dbname=copy password=${COPY_PASSWORD}"}'
@@ -178,6 +188,8 @@ REFUSED: list[tuple[list[tuple[str, str]], Mapping[str, Any], str]] = [
      "line 8: a connector makes the slot of its first snapshot itself"),
     ([], {"database.password": "hidden"}, "line 8: .*connector.json has database.password in clear text"),
     ([], {"registry.url": "http://u:hidden@h"}, "line 8: .*connector.json has registry.url in clear text"),
+    ([], {"topic.creation.default.partitions": "abc"}, "line 8: .*partitions=abc: write a whole number"),
+    ([], {"topic.creation.default.partitions": "0"}, "line 8: .*partitions=0: write a whole number"),
     ([], {"slot.name": "x", "topic.prefix": "other"}, "line 8: .*has topic.prefix=other, and the pipeline needs shop"),
     ([], {"publication.autocreate.mode": "filtered"}, "autocreate.mode=filtered, and the pipeline needs disabled"),
     ([("{driver: postgres", "{driver: lake, folder: lake} #")], {}, "line 13: 'owned' goes with a view of a capture"),
