@@ -17,12 +17,15 @@ from typing import Any, NamedTuple
 from cdcv2.completeness import through_text
 from cdcv2.control.pipeline_status import JobRow
 from cdcv2.control.questions import NOT_ASKED, Reply
-from cdcv2.control.seconds_behind import MISSING, ConnectorSight, SlotSight, SourceSight
+from cdcv2.control.seconds_behind import (
+    MISSING, OTHER_SERVER, ConnectorSight, SlotSight, SourceSight, ends_before,
+)
 from cdcv2.control.sights import TopicEnds
 
 #: Seconds without a move until a wait is a fault; and without an event until a job is silent.
 STILL, SILENT = 10.0, 60.0
 _RESNAPSHOTS = "docs/operations/resnapshots.md#the-slot-was-lost"
+_START_OVER = "docs/operations/start-over.md"
 _NEW_LOGS = "docs/operations/stops.md#permanent-stops"
 
 
@@ -72,6 +75,7 @@ class ChainSight(NamedTuple):
     file does not name it.
 
     ``file``: the pipeline file, for commands. ``blocked``: who holds a lock that the target's session waits for.
+    ``captured``: the LSN through which the logs were complete before the database was looked at, if times are LSNs.
     """
 
     file: str
@@ -88,6 +92,7 @@ class ChainSight(NamedTuple):
     target: Reply = NOT_ASKED
     blocked: str | None = None
     connector_name: str = ""
+    captured: int | None = None
 
 
 def links(seen: ChainSight) -> list[Link]:
@@ -125,7 +130,12 @@ def _server(seen: ChainSight) -> Link:
         return Link("server", name, "no answer", None, seen.database.error, {}, remedy)
     if database is None:
         return Link("server", name, "not asked: the file names no conninfo")
-    return Link("server", name, f"WAL up to {lsn_text(database.position)}", database.at)
+    measure = f"WAL up to {lsn_text(database.position)}"
+    if ends_before(database, seen.captured):
+        fault = f"{OTHER_SERVER}; the logs are complete through {lsn_text(seen.captured)}"
+        remedy = f"let the conninfo name the server that was captured; if it was restored, start over: {_START_OVER}"
+        return Link("server", name, measure, database.at, fault, {}, remedy)
+    return Link("server", name, measure, database.at)
 
 
 def _slot(seen: ChainSight) -> Link:

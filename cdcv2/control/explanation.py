@@ -11,7 +11,7 @@ from cdcv2.control.job_folder import JobFolder
 from cdcv2.control.log_tail import log_end
 from cdcv2.control.pipeline_file import CaptureFields, Pipeline, ViewFields
 from cdcv2.control.pipeline_jobs import folder_of
-from cdcv2.control.pipeline_status import PipelineStatus, TableRow, bound_logs, status_of
+from cdcv2.control.pipeline_status import PipelineStatus, TableRow, bound_logs, captured_through, status_of
 from cdcv2.control.questions import NOT_ASKED, ask_all
 from cdcv2.control.sights import SourceView, slot_of
 from cdcv2.errors import UnavailableError, UsageError
@@ -108,6 +108,7 @@ def _way(
         seen = seen._replace(
             topics=status.sight.topics.get(capture.name, NOT_ASKED), capture=_stage(pipeline, status, capture.name),
             log=LogSight(capture.into.text(), frontier, end.moved_at, stop, end.error),
+            captured=captured_through(capture, frontier),
         )
     if view is not None:
         seen = seen._replace(

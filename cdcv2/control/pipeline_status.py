@@ -7,7 +7,7 @@ answer (:mod:`cdcv2.control.sights`). :mod:`cdcv2.control.seconds_behind` decide
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from cdcv2.completeness import through_text
@@ -18,7 +18,7 @@ from cdcv2.control.pipeline_check import row_types
 from cdcv2.control.pipeline_file import CaptureFields, Pipeline, ViewFields
 from cdcv2.control.pipeline_jobs import folder_of, jobs_of
 from cdcv2.control.questions import NOT_ASKED, Reply
-from cdcv2.control.seconds_behind import CopySight, Lag, lag_of
+from cdcv2.control.seconds_behind import UNANSWERED, ConnectorSight, CopySight, Lag, lag_of
 from cdcv2.control.sights import PipelineSight, SourceView, look
 from cdcv2.control.supervision import JobState, JobStatus
 from cdcv2.control.supervisor import Supervisor
@@ -252,7 +252,12 @@ class _Copies:
         ends = None if capture is None else sight.topics.get(capture, NOT_ASKED).value
         first = copy.frontier[0] if copy.frontier else None
         topic = None if ends is None or not isinstance(first, int) else ends.sight(first)
-        return lag_of(copy, view.database.value, view.connector.value, topic, now)
+        connector = view.connector.value
+        if view.connector.error is not None:
+            connector = ConnectorSight("" if source is None else source.name, UNANSWERED)
+        # Of the logs: they were looked at before the source, and a target may have gone on since.
+        captured = None if of is None else captured_through(of, self._logs[of.name].frontier)
+        return lag_of(copy._replace(captured=captured), view.database.value, connector, topic, now)
 
     def _log(self, capture: CaptureFields) -> CopySight:
         """As its job states it; of one that does not run, what the logs state themselves may be more."""
@@ -274,6 +279,12 @@ class _Copies:
         of = None if view.capture is None else self._pipeline.captures[view.capture].arguments
         of_commits = of is None or (of.remap is None and not of.stream)
         return CopySight(frontier, _committed(job, frontier), of_commits=of_commits)
+
+
+def captured_through(capture: CaptureFields, frontier: Sequence[Any] | None) -> int | None:
+    """The LSN through which the logs of a capture are complete; None: their times are none, or that is not known."""
+    of_commits = capture.arguments.remap is None and not capture.arguments.stream
+    return frontier[0] - 1 if of_commits and frontier and isinstance(frontier[0], int) else None
 
 
 def _committed(job: JobRow, frontier: list[Any] | None) -> float | None:

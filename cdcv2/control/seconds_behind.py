@@ -11,6 +11,7 @@ an END beyond the frontier                        the age of the first of them: 
 no END beyond it, and the topic has all commits   0: exact
 no END beyond it, the topic may lack commits      at most the age of the last END
 the source does not answer                        the age of the last END that is in: "since the last END read"
+its WAL ends before what was captured             not known: it is another server, or a restored one
 nothing is complete yet, or no clock is known     not known
 ================================================= ==================================================================
 
@@ -101,8 +102,10 @@ class TopicSight(NamedTuple):
     beyond: EndSight | None = None
 
 
-#: The state of a connector that Connect does not have.
-MISSING = "MISSING"
+#: The state of a connector that Connect does not have; and of one about which Connect does not answer.
+MISSING, UNANSWERED = "MISSING", "UNANSWERED"
+#: Of a source whose WAL ends before what came from it.
+OTHER_SERVER = "the source's WAL ends before what was captured: another server, or a restored one"
 
 
 class ConnectorSight(NamedTuple):
@@ -134,19 +137,22 @@ class Lag(NamedTuple):
 class CopySight(NamedTuple):
     """A copy: up to where it is complete, when the last commit of that was, and when nothing was missing before.
 
-    ``of_commits``: whether its times are those of commits, in bytes of WAL; else those of a remap.
+    ``of_commits``: whether its times are those of commits, in bytes of WAL; else those of a remap. ``captured``: the
+    LSN through which its logs were complete before the source was looked at; None: not known.
     """
 
     frontier: Sequence[Any] | None
     committed_at: float | None = None
     all_there_at: float | None = None
     of_commits: bool = True
+    captured: int | None = None
 
 
 def lag_of(
     copy: CopySight, source: SourceSight | None, connector: ConnectorSight | None, topic: TopicSight | None, now: float
 ) -> Lag:
-    """How far a copy is behind. ``source``, ``connector``, ``topic``: None where it is not asked, or does not answer.
+    """How far a copy is behind. ``source``, ``topic``: None where it is not asked, or does not answer; ``connector``:
+    None where it is not asked, and with the state ``UNANSWERED`` where Connect does not answer.
 
     ``topic.beyond`` is of this copy's frontier; ``now`` is our own clock, for a source that does not answer.
 
@@ -161,9 +167,12 @@ def lag_of(
         return Lag(0.0, Basis.EXACT, "the history is finished", copy.all_there_at)
     if copy.frontier is None or list(copy.frontier) in ([0], [1]):
         return Lag(None, Basis.NOT_KNOWN, "nothing is complete yet")
+    other = source is not None and ends_before(source, copy.captured)
     beyond = None if topic is None else topic.beyond
     if beyond is not None and beyond.at is not None:
-        return _beyond(beyond, beyond.at, source, copy, now)
+        return _beyond(beyond, beyond.at, None if other else source, copy, now)
+    if other:
+        return Lag(None, Basis.NOT_KNOWN, OTHER_SERVER, copy.all_there_at)
     last = None if topic is None or beyond is not None else topic.last
     ended = last.at if last is not None and last.at is not None else copy.committed_at
     if source is None:
@@ -178,6 +187,11 @@ def lag_of(
     if not known:
         return Lag(None, Basis.NOT_KNOWN, "no END has a clock", copy.all_there_at)
     return Lag(_age(source.at, max(known)), Basis.AT_MOST, _doubt(source, connector, topic), copy.all_there_at)
+
+
+def ends_before(source: SourceSight, captured: int | None) -> bool:
+    """Whether a source lacks WAL that was captured before it was looked at: then it is not the server that wrote it."""
+    return captured is not None and source.position < captured
 
 
 _AT_END = "the source has committed nothing since"
@@ -219,6 +233,8 @@ def _catches_up(last: EndSight | None, now: float) -> bool:
 def _doubt(source: SourceSight, connector: ConnectorSight | None, topic: TopicSight | None) -> str:
     if topic is None:
         return "the topics are not asked: commits may be missing"
+    if connector is not None and connector.state == UNANSWERED:
+        return "Connect does not answer: commits may be missing"
     if connector is not None and not connector.runs:
         return "the connector does not run: commits may be missing"
     if source.slot is None or not source.slot.active:

@@ -52,6 +52,8 @@ DEAD = {"state": "waiting", "alive": False, "reason": "PostgreSQL does not answe
 FAULTS: dict[str, tuple[ChainSight, str, str, str]] = {
     "the server is away": (
         WELL._replace(database=AWAY, connector=connector(tasks=("FAILED",))), "server", "does not answer", "doctor"),
+    "the server is another one": (
+        WELL._replace(captured=901), "server", "another server, or a restored one", "start-over.md"),
     "the slot was dropped": (
         WELL._replace(database=source(None), connector=connector(tasks=("FAILED",))), "slot", "no replication slot",
         "resnapshots"),

@@ -17,7 +17,7 @@ from cdcv2.control.metrics.model import samples_of
 from cdcv2.control.pipeline_file import Pipeline, read_pipeline
 from cdcv2.control.pipeline_status import PipelineStatus, TableRow, status_of
 from cdcv2.control.questions import Reply, ask_all
-from cdcv2.control.seconds_behind import ConnectorSight, EndSight, SlotSight, SourceSight
+from cdcv2.control.seconds_behind import OTHER_SERVER, ConnectorSight, EndSight, SlotSight, SourceSight
 from cdcv2.control.sights import PipelineSight, SourceView, TopicEnds
 from cdcv2.errors import UnavailableError
 from cdcv2.logs.directory import DirectoryLog
@@ -122,6 +122,36 @@ def test_without_answers_it_is_stated_so(shop: Pipeline, monkeypatch: pytest.Mon
     ]
     assert "since the last END read" in text and "the database of shop: PostgreSQL does not answer" in text
     assert "open-sesame" not in text + json.dumps(status.to_plain())
+
+
+def test_an_unanswered_connector_is_none_that_runs(shop: Pipeline, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the server has sent may wait in it: no exact 0."""
+    log(shop, 501)
+    answering(monkeypatch, WELL._replace(connector=Reply(error="Connect does not answer")), Reply([501]), topic)
+    status = status_of(shop)
+
+    assert behind(status) == [("log", 3.0, "at most"), ("target", 3.0, "at most")]
+    assert {row.text for row in status.tables} == {"Connect does not answer: commits may be missing"}
+
+
+def test_a_source_that_lacks_what_was_captured_is_another_one(
+    shop: Pipeline, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A restored backup, or a standby that lagged: nothing is known; explain names the server. A target alone may be
+    further than the source was at our look.
+    """
+    log(shop, 501)
+    older = WELL._replace(database=Reply(SourceSight(103.0, 499, None)))
+    answering(monkeypatch, older, Reply([501]), topic)
+    status = status_of(shop)
+    code = main(["explain", str(shop.path), "public.orders"])
+    text = capsys.readouterr().out
+    answering(monkeypatch, WELL._replace(database=Reply(SourceSight(103.0, 500, None))), Reply([601]), topic)
+
+    assert behind(status) == [("log", None, "not known"), ("target", None, "not known")]
+    assert {row.text for row in status.tables} == {OTHER_SERVER}
+    assert code == 1 and f"stands still: {OTHER_SERVER}" in text and "is the server database of shop" in text, text
+    assert behind(status_of(shop))[1] == ("target", 0.0, "exact")
 
 
 def test_what_an_earlier_look_knew_makes_at_most_closer(shop: Pipeline, monkeypatch: pytest.MonkeyPatch) -> None:

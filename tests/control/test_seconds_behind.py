@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from cdcv2.control.seconds_behind import (
-    SETTLED, Basis, ConnectorSight, CopySight, EndSight, Lag, SlotSight, SourceSight, TopicSight, lag_of,
+    SETTLED, UNANSWERED, Basis, ConnectorSight, CopySight, EndSight, Lag, SlotSight, SourceSight, TopicSight, lag_of,
 )
 
 RUNS, PAUSED = ConnectorSight("shop", "RUNNING", ("RUNNING",)), ConnectorSight("shop", "PAUSED", ("PAUSED",))
@@ -30,6 +30,15 @@ def source(**fields: object) -> SourceSight:
     ("a connector that is paused", lag_of(HERE, source(), PAUSED, TOPIC, 131.0), 30.0, Basis.AT_MOST),
     ("a failed task", lag_of(HERE, source(), RUNS._replace(tasks=("FAILED",)), TOPIC, 131.0), 30.0, Basis.AT_MOST),
     ("no task", lag_of(HERE, source(), RUNS._replace(tasks=()), TOPIC, 131.0), 30.0, Basis.AT_MOST),
+    ("Connect does not answer", lag_of(HERE, source(), RUNS._replace(state=UNANSWERED, tasks=()), TOPIC, 131.0), 30.0,
+     Basis.AT_MOST),
+    ("an older server", lag_of(HERE._replace(captured=500), source(position=499), RUNS, TOPIC, 131.0), None,
+     Basis.NOT_KNOWN),
+    ("the same server", lag_of(HERE._replace(captured=500), source(position=500), RUNS, TOPIC, 131.0), 0.0,
+     Basis.EXACT),
+    ("an older server, and a copy that lacks an END: by our clock",
+     lag_of(HERE._replace(captured=500), source(position=499), RUNS,
+            TOPIC._replace(beyond=EndSight(9, 600, 123.0, 9)), 131.0), 8.0, Basis.EXACT),
     ("a slot that is not read", lag_of(HERE, source(slot=SENT._replace(active=False)), RUNS, TOPIC, 131.0), 30.0,
      Basis.AT_MOST),
     ("WAL that is not sent", lag_of(HERE, source(slot=SENT._replace(sent=899)), RUNS, TOPIC, 131.0), 30.0,
