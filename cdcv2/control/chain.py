@@ -21,6 +21,7 @@ from cdcv2.control.seconds_behind import (
     MISSING, OTHER_SERVER, ConnectorSight, SlotSight, SourceSight, ends_before,
 )
 from cdcv2.control.sights import TopicEnds
+from cdcv2.core.antichain import Antichain
 
 #: Seconds without a move until a wait is a fault; and without an event until a job is silent.
 STILL, SILENT = 10.0, 60.0
@@ -288,12 +289,17 @@ def _target(seen: ChainSight, view: StageSight) -> Link:
     if seen.blocked is not None:
         return Link("target", name, measure, view.moved_at, seen.blocked, {},
                     "let that session end its transaction; or, in the target: SELECT pg_terminate_backend(PID)")
-    behind = seen.log is not None and seen.log.frontier is not None and at is not None and at < seen.log.frontier
+    stated = None if seen.log is None else seen.log.frontier
+    behind = at is not None and stated is not None and not _frontier(at).dominates(_frontier(stated))
     still = view.moved_at is not None and seen.now - view.moved_at > SILENT
     if view.row.alive and behind and still:
         return Link("target", name, measure, view.moved_at, "it takes no commit, and its log is further", {},
                     f"read {view.row.output}; cdcv2 doctor {seen.file}")  # fmt: skip
     return Link("target", name, measure, view.moved_at)
+
+
+def _frontier(plain: Iterable[object]) -> Antichain:
+    return Antichain.from_plain(plain)
 
 
 def _has_captured(seen: ChainSight) -> bool:

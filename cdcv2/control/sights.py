@@ -115,13 +115,23 @@ def _connector(source: SourceFields) -> Callable[[], ConnectorSight]:
         status = ConnectClient(url, patience=PATIENCE).status(name)
         if status is None:
             return ConnectorSight(name, MISSING)
-        tasks = status.get("tasks", [])
-        failed = [one for one in (status.get("connector", {}), *tasks) if one.get("state") == "FAILED"]
-        reason = next((shown(_cause(str(one.get("trace", "")))) for one in failed), None)
-        state = str(status.get("connector", {}).get("state"))
-        return ConnectorSight(name, state, tuple(str(one.get("state")) for one in tasks), reason)
+        return connector_sight(name, url, status)
 
     return question
+
+
+def connector_sight(name: str, url: str, status: object) -> ConnectorSight:
+    """What Connect states of a connector. Raises UnavailableError for an answer in another form than Connect's."""
+    whole = status if isinstance(status, dict) else {}
+    connector, tasks = whole.get("connector"), whole.get("tasks")
+    parts = [connector, *tasks] if isinstance(tasks, list) else []
+    if not parts or not all(isinstance(one, dict) and isinstance(one.get("state"), str) for one in parts):
+        raise UnavailableError(
+            f"{url} does not state the connector {name} as Kafka Connect does: see what answers there, and correct its "
+            f"address"
+        )
+    reasons = (shown(_cause(str(one.get("trace", "")))) for one in parts if one["state"] == "FAILED")
+    return ConnectorSight(name, parts[0]["state"], tuple(one["state"] for one in parts[1:]), next(reasons, None))
 
 
 def _cause(trace: str) -> str:

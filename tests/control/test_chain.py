@@ -107,6 +107,8 @@ FAULTS: dict[str, tuple[ChainSight, str, str, str]] = {
         "reader", "exclude each other", "--start-held copy"),
     "the target is away": (
         WELL._replace(target=AWAY, view=view(**DEAD)), "target", "does not answer", "doctor"),
+    "its log is closed, and it takes no commit": (
+        WELL._replace(log=LogSight("logs", [], 995.0)), "target", "takes no commit", "copy.log"),
     "the table is locked": (
         WELL._replace(blocked="process 7 waits for process 8", target=Reply([301]), view=view(event_at=900.0)),
         "target", "process 8", "pg_terminate_backend"),
@@ -132,6 +134,7 @@ def test_a_planted_fault_is_named_at_its_link(name: str) -> None:
     ("a slot that the connector will make", WELL._replace(
         database=source(None), topics=Reply(TopicEnds("t", 0, None, {})), capture=capture(frontier=[0]))),
     ("a view that is finished", WELL._replace(view=view(state="finished", alive=False))),
+    ("a target and its log are closed", WELL._replace(log=LogSight("logs", [], 995.0), target=Reply([]))),
     ("a target that has just fallen behind", WELL._replace(
         target=Reply([301]), view=StageSight(VIEW, NOW - 20.0))),
 ])  # fmt: skip

@@ -185,6 +185,27 @@ def test_servers_that_are_away_are_named_and_end_nothing(
     assert "open-sesame" not in text
 
 
+@pytest.mark.parametrize("answer", [
+    [], 5, None, "RUNNING", {}, {"connector": None, "tasks": None}, {"connector": {"state": "RUNNING"}},
+    {"connector": {"state": "RUNNING"}, "tasks": ["RUNNING"]}, {"connector": {"state": 1}, "tasks": []},
+])  # fmt: skip
+def test_an_answer_in_another_form_than_that_of_connect_is_no_answer(answer: object) -> None:
+    """A proxy may have given it: the address is named, and nothing ends."""
+    reply = ask_all({"it": lambda: sights.connector_sight("shop", "http://proxy:80", answer)}, 5.0)["it"]
+
+    assert reply.value is None and "http://proxy:80 does not state the connector shop" in str(reply.error)
+
+
+def test_the_answer_of_connect_has_states_and_the_reason() -> None:
+    """Of the connector, of each task, and of the first that failed."""
+    seen = sights.connector_sight("shop", "http://connect:8083", {
+        "name": "shop", "connector": {"state": "RUNNING", "worker_id": "one"},
+        "tasks": [{"id": 0, "state": "FAILED", "trace": "A: failed\n\tat x\nCaused by: B: disk full\n\tat y"}],
+    })
+
+    assert seen == ConnectorSight("shop", "RUNNING", ("FAILED",), "B: disk full")
+
+
 def test_keys_of_the_json_stay(shop: Pipeline, monkeypatch: pytest.MonkeyPatch) -> None:
     """Programs read them: keys may be added, and none may go."""
     log(shop, 501)
