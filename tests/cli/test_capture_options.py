@@ -116,7 +116,8 @@ def test_an_option_about_kafka_goes_with_what_is_there(program: str, way: str, o
     if option not in parser._option_string_actions:
         return
     files = ["--rows", "r", *CHOOSE[way]]
-    for given in ([f"{option}=1"], [option, "1"]):
+    flag = parser._option_string_actions[option].nargs == 0
+    for given in ([option],) if flag else ([f"{option}=1"], [option, "1"]):
         for source in (["d.jsonl"], ["d", "e.jsonl"]):
             with pytest.raises(UsageError, match=f"^{option} goes with .*, and dumps, logs and remap are files here"):
                 parser.parse_args([*source, *files, "--into", "l", *given])
@@ -124,8 +125,8 @@ def test_an_option_about_kafka_goes_with_what_is_there(program: str, way: str, o
         if way == capture_ways.REMAP:
             parser.parse_args(["d.jsonl", "--rows", "r", "--remap", "kafka:m", "--into", "l", *given])
         for source in (["kafka"], []):
-            if option == "--log-bootstrap":
-                with pytest.raises(UsageError, match="--log-bootstrap goes with logs or a remap in Kafka"):
+            if capture_ways.KAFKA[option] == {"writes"}:
+                with pytest.raises(UsageError, match=f"{option} goes with logs or a remap in Kafka"):
                     parser.parse_args([*source, *files, "--into", "l", *given])
             else:
                 parser.parse_args([*source, *files, "--into", "l", *given])

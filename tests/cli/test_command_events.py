@@ -21,7 +21,9 @@ from tests.children import CDCV2, started
 from tests.cli.conftest import APPLE, Run, write
 from tests.logs.polling import until
 
-WORKS_FOR_LONG = {"capture", "replay", "verify", "materialize", "compare", "compact-remap", "orphans"}
+WORKS_FOR_LONG = {
+    "capture", "replay", "verify", "materialize", "compare", "compact-remap", "orphans", "repair", "rewrite",
+}  # fmt: skip
 LAKE = """
 materialization: prices
 logs: .

@@ -27,7 +27,7 @@ if "deaf" in sys.argv:
         signal.signal(number, signal.SIG_IGN)
 child = os.fork()
 if child:
-    print("pids", os.getpid(), child, flush=True)
+    print(f"pids {os.getpid()} {child}", flush=True)  # in one piece, also without a buffer
 while True:
     signal.pause()  # until somebody ends it
 """
