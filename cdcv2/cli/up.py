@@ -60,7 +60,7 @@ EXAMPLES = (
     ("cdcv2 up shop.yaml --start-held orders", "and start a job that is held"),
     ("cdcv2 up shop.yaml --once", "start what should run, and end"),
     ("cdcv2 up shop.yaml --listen", "with an API for programs"),
-    ("cdcv2 up shop.yaml --once --timeout 10", "wait at most 10 seconds for what has to be made first"),
+    ("cdcv2 up shop.yaml --once --timeout 10", "wait at most 10 seconds for what has to be made or end first"),
 )
 #: Seconds between two looks at the jobs.
 PAUSE = 0.5
@@ -101,10 +101,11 @@ def run(args: argparse.Namespace) -> Exit:
                 work.at_work = outdated(plans, reports)
                 show(pipeline, "up", reports, shown)
                 show_entries("up", work.entries, shown)
-                if args.once and done:
+                late = unstarted(plans, reports)
+                if args.once and done and not late:
                     return Exit.DONE
                 if args.once and time.monotonic() > deadline:
-                    return owed("up", work.left(), "run cdcv2 up again")
+                    return owed("up", work.left(), "run cdcv2 up again", jobs=late)
                 requests.take(PAUSE)
         if args.stop_jobs:
             return end_jobs(pipeline, "up", shown, patience=None)
@@ -143,10 +144,22 @@ def outdated(plans: Iterable[JobPlan], reports: Iterable[JobReport]) -> frozense
     return frozenset(one.name for one in reports if one.sight.alive and one.sight.command != wanted.get(one.name))
 
 
-def owed(command: str, left: Iterable[CatalogueEntry], remedy: str) -> Exit:
-    """Report what is still to be made or removed, and leave it."""
+def unstarted(plans: Iterable[JobPlan], reports: Iterable[JobReport]) -> list[str]:
+    """The jobs that still end, or were not started yet as the file has them now. Damaged ones are left."""
+    wanted = {plan.name: plan.digest for plan in plans}
+    return [
+        one.name for one in reports
+        if (one.sight.alive and one.status.state is JobState.STOPPING)
+        or (one.name in wanted and one.damage is None and one.status.command != wanted[one.name])
+    ]
+
+
+def owed(command: str, left: Iterable[CatalogueEntry], remedy: str, *, jobs: Iterable[str] = ()) -> Exit:
+    """Report what is still to be made or removed, and the jobs that still end or are not started, and leave it."""
     for entry in left:
         remark(f"cdcv2 {command}: not done: {entry.state} {waiting_text(entry)}")
+    for name in jobs:
+        remark(f"cdcv2 {command}: not done: {name} still ends, or is not started yet as the file has it")
     remark(f"cdcv2 {command}: the rest is written down and is not lost: {remedy}; cdcv2 external lists it")
     return Exit.UNABLE
 

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,11 +16,12 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
+from cdcv2.cli import up as up_command
 from cdcv2.cli.main import main
 from cdcv2.control.catalogue import take_catalogue
 from cdcv2.control.job_folder import JobFolder
 from cdcv2.control.owner import OwnedFolder
-from cdcv2.control.supervisor import Supervisor
+from cdcv2.control.supervisor import JobPlan, Supervisor
 from cdcv2.errors import MissingLogError, UsageError
 from cdcv2.exits import Exit
 from cdcv2.logs.directory import DirectoryLog
@@ -29,6 +31,8 @@ from cdcv2.rows.row_type import RowType
 from cdcv2.servers.processes import poll_until
 from tests.children import CDCV2
 
+#: A job that only writes events.
+JOB = Path(__file__).parents[1] / "control" / "job_script.py"
 ROW = RowType.load({"type": "record", "name": "row", "fields": [{"name": "id", "type": "long"}]})
 FILE = """
 pipeline: shop
@@ -147,6 +151,34 @@ def test_once_starts_the_jobs_and_ends(tmp_path: Path, file: Path, capsys: pytes
     assert (codes, ended) == ([Exit.DONE, Exit.DONE], Exit.DONE)
     assert capsys.readouterr().err.count("started (run") == 1
     assert main(["up", str(file), "--once", "--stop-jobs"]) == Exit.USAGE
+
+
+def test_once_starts_a_job_that_changed_before_it_ends(
+    tmp_path: Path, file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A timer may call it again hours later: until then nothing would run. A time-out names the job."""
+    folder = tmp_path / "shop.state" / "jobs"
+
+    def once(name: str, number: int, *words: str) -> tuple[int, str]:
+        events = str(folder / name / "events.jsonl")
+        plans = [JobPlan(name, (sys.executable, str(JOB), events, str(number)))]
+        monkeypatch.setattr(up_command, "jobs_of", lambda pipeline: plans)
+        capsys.readouterr()
+        return main(["up", str(file), "--once", *words]), capsys.readouterr().err
+
+    def runs(name: str) -> tuple[int, bool]:
+        return JobFolder(folder / name).sight().run, JobFolder(folder / name).alive()
+
+    first = once("copy", 1)
+    assert poll_until(lambda: JobFolder(folder / "copy").sight().progress is not None, 30)
+    late = once("copy", 2, "--timeout", "0")
+    changed = once("copy", 2), runs("copy")
+    renamed = once("other", 2), runs("copy"), runs("other")
+
+    assert Exit.DONE == first[0]
+    assert Exit.UNABLE == late[0] and "not done: copy still ends" in late[1]
+    assert (Exit.DONE, (2, True)) == (changed[0][0], changed[1])
+    assert (Exit.DONE, (2, False), (1, True)) == (renamed[0][0], *renamed[1:])
 
 
 def test_one_that_was_taken_over_from_starts_nothing_more(
