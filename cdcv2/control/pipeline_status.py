@@ -255,7 +255,7 @@ class _Copies:
         connector = view.connector.value
         if view.connector.error is not None:
             connector = ConnectorSight("" if source is None else source.name, UNANSWERED)
-        # Of the logs: they were looked at before the source, and a target may have gone on since.
+        # Of the logs: they were looked at before the source, and a target may be further by now.
         captured = None if of is None else captured_through(of, self._logs[of.name].frontier)
         return lag_of(copy._replace(captured=captured), view.database.value, connector, topic, now)
 
