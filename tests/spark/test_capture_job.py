@@ -106,8 +106,10 @@ def test_killed_after_a_release_it_goes_on_and_stops_at_the_truncate(tmp_path: P
     assert not [line for line in lines if "Traceback" in line or "ERROR" in line]
     stated = read_events(tmp_path / "events.jsonl")
     end = stated[-1]
-    kinds = [kind for kind, _ in groupby(one["event"] for one in stated)]
-    assert ["start", "progress", "start", "progress", "end"] == kinds
+    kinds = [one["event"] for one in stated]
+    # The first life may be killed between its release and its statement of it.
+    assert ["start", "progress", "end"] == [kind for kind, _ in groupby(kinds[-kinds[::-1].index("start") - 1:])]
+    assert (2, 1) == (kinds.count("start"), kinds.count("end"))
     assert ("SourceStop", 4, "mended") == (end["error"], end["exit"], end["retry"])
     assert (True, True) == (end["reason"] in reason, end["remedy"] is not None)
     assert [last["frontier"]] == end["frontier"] == stated[-2]["frontier"]
