@@ -353,6 +353,8 @@ def test_a_job_that_is_killed_goes_on_and_one_that_is_told_to_end_ends(tmp_path:
     assert "materialize: complete through 27; nothing that was stated is missing" in second.log_since_start()
     assert work.truth(28) == work.shown(in_postgres(server))
     stated = read_events(tmp_path / "events.jsonl")
-    kinds = [kind for kind, _ in groupby(one["event"] for one in stated)]
-    assert ["start", "progress", "start", "progress", "end"] == kinds
+    kinds = [one["event"] for one in stated]
+    # The first life may be killed between its commit and its statement of it.
+    assert ["start", "progress", "end"] == [kind for kind, _ in groupby(kinds[-kinds[::-1].index("start") - 1:])]
+    assert (2, 1) == (kinds.count("start"), kinds.count("end"))
     assert ("materialize.py", 0, [28]) == tuple(stated[-1][name] for name in ("job", "exit", "frontier"))
