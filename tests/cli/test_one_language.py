@@ -166,4 +166,6 @@ def test_a_command_with_an_old_word_runs(run: Run, captured: Path, tmp_path: Pat
     old = run(*capture_words(captured, tmp_path / "old"), "--release-every", 100)
 
     assert (now.code, now.out) == (old.code, old.out)
-    assert ["cdcv2 capture: --release-every is --max-records now", *now.err.splitlines()] == old.err.splitlines()
+    # A run that takes long has lines about how far it is, by the clock.
+    first, *_, last = old.err.splitlines()
+    assert ("cdcv2 capture: --release-every is --max-records now", now.err.splitlines()[-1]) == (first, last)
