@@ -29,6 +29,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, partial
 from itertools import accumulate, chain, islice, pairwise
+from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
@@ -262,8 +263,7 @@ def _transposed(rows: Sequence[Any], width: int) -> list[list[Any]]:
 
     Not by zip: its iterator for each row, all at once, wakes the garbage collector, which walks over all that is held.
     """
-    values = [*chain.from_iterable(rows)]
-    return [values[at::width] for at in range(width)]
+    return [[*map(itemgetter(at), rows)] for at in range(width)]
 
 
 def counted(count: int) -> pa.Array:
@@ -284,7 +284,7 @@ def _whole(numbers: Sequence[Any], least: int) -> pa.Array | None:
     if {*map(type, numbers)} != {int}:
         return None
     # The diffs of an append are all 1, and many cuts have one time: that takes a third of the time.
-    alike = numbers[0] == numbers[-1] and len({*numbers}) == 1
+    alike = numbers[0] == numbers[-1] and numbers.count(numbers[0]) == len(numbers)
     try:
         found = pa.repeat(pa.scalar(numbers[0], pa.int64()), len(numbers)) if alike else pa.array(numbers, pa.int64())
     except (OverflowError, pa.ArrowInvalid):

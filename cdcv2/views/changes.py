@@ -61,17 +61,29 @@ class NetChanges:
         for given in columns[: self._width]:
             if given.null_count:
                 self._key_of(updates[pc.index(given.is_null(), True).as_py()][0])
-        places, sums = summed(columns, diffs)
-        found = pa.table([column.take(places) for column in columns], [one.field.name for one in self._columns])
-        return self._by_key(found, sums)
+        names = [one.field.name for one in self._columns]
+        rows = pa.table(columns, names)
+        keys, found = self._by_key(rows, diffs)
+        if found:
+            # Of these keys there are several updates: what they come to, by rows.
+            places, sums = summed(columns, diffs)
+            rows = pa.table([column.take(places) for column in columns], names)
+            keys, found = self._by_key(rows, sums)
+        else:
+            keys = keys.filter(pc.invert(_unchanged(rows, keys)))
+        return self._net(rows, keys, found)
 
-    def _by_key(self, rows: pa.Table, sums: pa.Array) -> Net:
+    def _by_key(self, rows: pa.Table, diffs: Any) -> tuple[pa.Table, frozenset[Key]]:
+        """The place of the row that goes and of the one that comes, by key; and the keys that are odd, which it lacks.
+
+        Right of rows that are there once, with the sums of their diffs, and where no key is odd also of updates.
+        """
         names = [str(place) for place in range(self._width)]
-        places, none = counted(len(sums)), pa.scalar(None, pa.int64())
-        goes = pc.less(sums, 0)
+        places, none = counted(len(diffs)), pa.scalar(None, pa.int64())
+        goes = pc.less(diffs, 0)
         marks = [
             pc.if_else(goes, places, none), pc.if_else(goes, none, places),
-            pc.and_(pc.not_equal(sums, 1), pc.not_equal(sums, -1)),
+            pc.and_(pc.not_equal(diffs, 1), pc.not_equal(diffs, -1)),
         ]  # fmt: skip
         given = pa.table([*rows.columns[: self._width], *marks], [*names, "gone", "come", "several"])
         wanted = [(name, how) for name in ("gone", "come") for how in ("min", "count")]
@@ -79,10 +91,12 @@ class NetChanges:
         odd = pc.or_(keys.column("several_any"), pc.or_(
             pc.greater(keys.column("gone_count"), 1), pc.greater(keys.column("come_count"), 1)
         ))  # fmt: skip
+        if not pc.any(odd, min_count=0).as_py():
+            return keys, frozenset()
         out = keys.filter(odd)
-        found = frozenset(zip(*(out.column(name).to_pylist() for name in names)))
-        if found:
-            keys = keys.filter(pc.invert(odd))
+        return keys.filter(pc.invert(odd)), frozenset(zip(*(out.column(name).to_pylist() for name in names)))
+
+    def _net(self, rows: pa.Table, keys: pa.Table, found: frozenset[Key]) -> Net:
         goes, comes = keys.column("gone_min").is_valid(), keys.column("come_min").is_valid()
         paired = keys.filter(pc.and_(goes, comes))
         left, new = keys.filter(pc.invert(comes)).column("gone_min"), keys.filter(pc.invert(goes)).column("come_min")
@@ -137,3 +151,15 @@ def _of(
 
 def _selected(rows: pa.Table, places: Sequence[pa.Array]) -> pa.Table:
     return rows.take(pa.chunked_array(places, pa.int64()))
+
+
+def _unchanged(rows: pa.Table, keys: pa.Table) -> Any:
+    """For each key whether the row that goes is the one that comes: nulls are equal, and two NaN."""
+    gone, come = (rows.take(keys.column(name)) for name in ("gone_min", "come_min"))
+    alike = pc.and_(keys.column("gone_min").is_valid(), keys.column("come_min").is_valid())
+    for one, other in zip(gone.columns, come.columns):
+        same = pc.fill_null(pc.equal(one, other), False)
+        if pa.types.is_floating(one.type):
+            same = pc.or_(same, pc.fill_null(pc.and_(pc.is_nan(one), pc.is_nan(other)), False))
+        alike = pc.and_(alike, pc.or_(same, pc.and_(pc.is_null(one), pc.is_null(other))))
+    return alike
