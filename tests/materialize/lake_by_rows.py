@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from cdcv2.errors import Cdcv2Error, UsageError
+from cdcv2.errors import Cdcv2Error, OutputError, UsageError
 from cdcv2.materialize import Driver, MemoryRecoveryLog, Runtime
 from cdcv2.materialize.protocol.messages import Open, Opened
 from cdcv2.materialize.targets.delta.driver import DeltaDriver, open_delta
@@ -49,7 +50,8 @@ def in_a_lake(folder: Path, seed: int) -> tuple[Any, Any]:
         ended = carried(history, driver(place, files=2), lambda place=place: edit(place, random.Random(seed)))
         view = open_lake(place)
         files = [pq.read_table(view.folder.file("rows", part)) for part in view.manifest.parts.get("rows", ())]
-        found.append((ended, shown(view), [(repr(file.to_pylist()), file.schema) for file in files]))
+        plain = [(repr(file.to_pylist()), file.schema) for file in files]
+        found.append((anywhere(ended, place), anywhere(shown(view), place), plain))
     return found[0], found[1]
 
 
@@ -85,9 +87,17 @@ def carried(history: History, driver: Driver, by_hand: Callable[[], object]) -> 
     return ended
 
 
-def shown(view: Any) -> list[str]:
-    """The rows of a view; a NaN is no other one's equal, but its text is."""
-    return sorted(map(repr, view.rows("rows")))
+def shown(view: Any) -> str:
+    """The rows of a view, or why it cannot be read; a NaN is no other one's equal, but its text is."""
+    try:
+        return "\n".join(sorted(map(repr, view.rows("rows"))))
+    except OutputError as cause:
+        return f"{type(cause).__name__}: {cause}"
+
+
+def anywhere(text: str, place: Path) -> str:
+    """The text without the names of the place and of its files."""
+    return re.sub("[0-9a-f]{32}", "FILE", text.replace(str(place), "LAKE"))
 
 
 def edit(folder: Path, draw: random.Random) -> None:
