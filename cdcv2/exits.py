@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import IntEnum
 
 from cdcv2.errors import Cdcv2Error, ContradictionError, IncompleteError, MalformedError, MissingLogError, UsageError
@@ -20,9 +21,9 @@ class Exit(IntEnum):
     NOBODY_READS = 141
 
 
-#: Exit code -> what it means, for ``--help``.
+#: Exit code -> what it means, of whatever program.
 MEANINGS = {
-    Exit.DONE: "done: nothing that was stated is missing or contested; capture and materialize: also after SIGTERM",
+    Exit.DONE: "done: nothing that was stated is missing or in dispute; capture and materialize: also after SIGTERM",
     Exit.MISSING: "not complete, and what is missing: in a log, in the topics, or in the logs of a target",
     Exit.USAGE: "wrong usage: an argument, a file of settings, the name of a log",
     Exit.WRONG: "wrong, with the evidence: a log is contradictory or malformed, its capture stopped permanently, "
@@ -33,6 +34,20 @@ MEANINGS = {
     Exit.INTERRUPTED: "interrupted (Ctrl-C)",
     Exit.NOBODY_READS: "the program that read the output has ended",
 }
+
+
+def meanings_of(own: Mapping[Exit, str]) -> dict[Exit, str]:
+    """Exit code -> what it means, of one program: ``own``, and what every program may end with.
+
+    >>> " ".join(one.name for one in meanings_of({Exit.MISSING: "a line is missing"}))
+    'DONE MISSING USAGE UNABLE BUG INTERRUPTED NOBODY_READS'
+    """
+    everywhere = {
+        Exit.DONE: "done",
+        Exit.UNABLE: "not possible here or now, as where a server is down: the message states what to do",
+        **{code: MEANINGS[code] for code in (Exit.USAGE, Exit.BUG, Exit.INTERRUPTED, Exit.NOBODY_READS)},
+    }
+    return {code: text for code, text in sorted({**everywhere, **own}.items())}
 
 
 def exit_of(error: Cdcv2Error) -> Exit:

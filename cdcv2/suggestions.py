@@ -8,7 +8,7 @@ from difflib import get_close_matches
 
 #: argparse's message about an unknown option, and about a word that is none of several.
 _UNKNOWN = re.compile(r"unrecognized arguments: (.*)", re.DOTALL)
-_CHOICE = re.compile(r"invalid choice: '([^']*)' \(choose from (.*)\)")
+_CHOICE = re.compile(r"(.*invalid choice: '([^']*)') \(choose from (.*)\)", re.DOTALL)
 
 
 def meant(word: str, words: Iterable[str]) -> str:
@@ -29,10 +29,14 @@ def with_meant(message: str, options: Iterable[str]) -> str:
 
     >>> with_meant("unrecognized arguments: --notification x", ["--notifications", "--rows"])
     'unrecognized arguments: --notification x; did you mean --notifications?'
+    >>> with_meant("invalid choice: 'verifi' (choose from 'inspect', 'verify')", [])
+    "invalid choice: 'verifi'; did you mean verify?"
     """
-    unknown, choice = _UNKNOWN.match(message), _CHOICE.search(message)
+    unknown, choice = _UNKNOWN.match(message), _CHOICE.match(message)
     if choice is not None:
-        return message + meant(choice[1], re.findall(r"'([^']*)'", choice[2]))
+        close = meant(choice[2], re.findall(r"[^\s',]+", choice[3]))
+        # One suggestion helps more than the list of all.
+        return choice[1] + close if close else message
     if unknown is not None:
         there = list(options)
         return message + next(filter(None, (meant(word.partition("=")[0], there) for word in unknown[1].split())), "")

@@ -1,13 +1,11 @@
 """Print a table as it was at a time, as CSV or JSON.
 
 The time must be finished: everything up to it is in the log. Without --at it
-is the last finished time. Exit code 1: the time is not finished, or none is.
-Nothing is printed then, except what is known.
+is the last finished time.
 
 In CSV, a row that is there n times is n lines. NULL is an empty field, an
 empty string is "". In JSON, each different row is a line, with how often it
-is there. Exit code 3: a row is there less than zero times, because the log
-does not hold the whole history, or because its writer was wrong.
+is there.
 """
 
 from __future__ import annotations
@@ -38,6 +36,12 @@ EXAMPLES = (
     ("cdcv2 as-of logs/public.orders --json --output orders.json", "as JSON lines, into a file"),
     ("cdcv2 as-of kafka:orders --bootstrap localhost:9092 --row rows/public.orders.avsc", "from a topic"),
 )
+#: What exit codes mean here, beside those that mean the same everywhere.
+EXITS = {
+    Exit.MISSING: "the time of --at is not finished, or no time is: nothing is printed but what is known",
+    Exit.WRONG: "the logs contradict themselves; or a row is there less than zero times, because the log does not "
+                "hold the whole history, or its writer was wrong",
+}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -31,10 +31,7 @@ in a column, and bounds: how far the topic is complete. --stream goes without
 
 End. It ends where the topics end. With --follow it continues until SIGTERM or
 Ctrl-C: it then writes what is complete, and reports how far that is. A second
-Ctrl-C ends it at once. Exit code 1: the topics end inside a transaction or a
-snapshot. Exit code 3: a record is no row, or cannot be read. Exit code 4: it
-met something that it cannot carry over, such as a second snapshot. It prints
-reason and remedy, and the logs are complete up to there.
+Ctrl-C ends it at once.
 """
 
 from __future__ import annotations
@@ -99,6 +96,14 @@ EXAMPLES = (
     ("cdcv2 capture prices.jsonl --stream prices=market.prices --rows market --into prices",
      "a topic whose records have times of their own, dumped"),
 )
+#: What exit codes mean here, beside those that mean the same everywhere.
+EXITS = {
+    Exit.DONE: "done; with --follow: SIGTERM ended it",
+    Exit.MISSING: "the topics end inside a transaction or a snapshot",
+    Exit.WRONG: "a record is no row, or cannot be read: topic, partition and offset are named",
+    Exit.UNABLE: "a server is down, or the capture met something that no log can continue across, such as a second "
+                 "snapshot: reason and remedy are printed, and the logs are complete up to there",
+}
 
 MAX_RECORDS = 2000
 #: Why a table may seem not to be covered where a dump is read.

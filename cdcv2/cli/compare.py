@@ -21,13 +21,8 @@ connection string; or libpq's own PGHOST, PGDATABASE, PGPASSWORD, ...),
 --source service:NAME of libpq's service file, or --source FILE with a
 connection string (file:FILE, if it is called env).
 
-Exit code 0: they are equal. Exit code 1: the logs are not complete up to
-where the target or the source is, and differ from it; or the target has
-nothing yet; or it has not reached --at (now: the last finished time of its
-logs); or the logs state nothing about one of the tables (the others are
-compared). Exit code 2: the target has passed --at, and shows no past. Exit
-code 3: they differ, and where. If a history has ended, the target has
-everything at any time after its last one. Memory: the rows of the logs.
+If a history has ended, the target has everything at any time after its last
+one. Memory: the rows of the logs.
 """
 
 from __future__ import annotations
@@ -74,12 +69,22 @@ EXAMPLES = (
     ("cdcv2 compare logs --source env --wait 60", "source and log; PGHOST, PGDATABASE, ... say where the source is"),
     ("cdcv2 compare shop-lake.yaml --source service:shop --without-log", "source and target"),
 )
+#: What exit codes mean here, beside those that mean the same everywhere.
+EXITS = {
+    Exit.DONE: "they are equal",
+    Exit.MISSING: "it cannot be judged: the logs are not complete up to where the target or the source is, and differ "
+                  "from it; the target has nothing yet, or has not reached --at (now: the last finished time of its "
+                  "logs); the logs state nothing about one of the tables (the others are compared)",
+    Exit.USAGE: "wrong usage; or the target has passed --at, and shows no past",
+    Exit.WRONG: "they differ, and where",
+}
 
 
 def configure(parser: OptionParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("log", nargs="+", metavar="FILE.yaml",
-                        help="the file of cdcv2 materialize; or logs, with --source")
+    parser.add_argument("log", nargs="+", metavar="FILE.yaml|LOG",
+                        help="what is compared: the file of cdcv2 materialize or of a pipeline, or logs with "
+                             "--source")
     declare(parser, "--source", more="; it is compared, too")
     parser.add_argument("--source-table", action="append", default=[], metavar="LOG=SCHEMA.TABLE",
                         help="what a log's table is called in the source (default: as the log is)")

@@ -25,6 +25,10 @@ EXAMPLES = (
     ("cdcv2 demo --targets", "into PostgreSQL and Delta tables; a few minutes"),
     ("cdcv2 demo --two-captures", "two databases, two captures that write one log; a few minutes"),
 )
+#: What exit codes mean here, beside those that mean the same everywhere.
+EXITS = {
+    Exit.DONE: "done: each check is right",
+}
 
 
 def configure(parser: OptionParser) -> None:

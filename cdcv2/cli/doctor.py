@@ -7,9 +7,6 @@ SQL, a setting, a command.
 
 Run it before the connector is started, before cdcv2 run, and when something
 stands still. No password is printed.
-
-Exit code 0: nothing is wrong (there may be warnings). Exit code 4: something
-is wrong.
 """
 
 from __future__ import annotations
@@ -29,6 +26,11 @@ EXAMPLES = (
     ("cdcv2 doctor shop-pipeline.yaml", "one line for each thing that is looked at"),
     ("cdcv2 doctor shop-pipeline.yaml --json", "as one JSON object"),
 )
+#: What exit codes mean here, beside those that mean the same everywhere.
+EXITS = {
+    Exit.DONE: "nothing is wrong; there may be warnings",
+    Exit.UNABLE: "something is wrong",
+}
 
 
 def configure(parser: OptionParser) -> None:

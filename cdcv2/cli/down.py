@@ -3,14 +3,15 @@
 Each job is asked to end, writes what is complete, and ends. One that does not
 end within a minute is killed: nothing is lost by that. Logs, targets and the
 states of the jobs stay as they are, so cdcv2 up continues where they were.
-So does what was made in other systems: topics, slots, connectors, tables.
+What was made in other systems stays, too: topics, slots, connectors, tables.
+The connector and its slot go on (docs/operations/keep-running.md).
 
-With --remove-external that is removed too, when the jobs have ended: all that
-cdcv2 up made for the pipeline, with the data in it, and nothing of others. What
-the file does not state as owned: yes now stays. A file that cannot be judged is
-refused, and nothing is removed. cdcv2 external lists it before. Where a server
-is away, it is written down, and removed by the next cdcv2 down
---remove-external.
+With --remove-external they are removed when the jobs have ended: all that cdcv2
+up made for the pipeline, with the data in it, and nothing of others. What the
+file does not state as owned: yes now stays. A file that cannot be judged is
+refused, and nothing is removed. cdcv2 external lists before what there is. If
+a server is away, the rest is written down, and the next cdcv2 down
+--remove-external removes it.
 
 End cdcv2 up first: as long as it runs, it would start the jobs again, and this
 command refuses.
@@ -34,11 +35,16 @@ EXAMPLES = (
     ("cdcv2 down shop.yaml --timeout 10", "at most 10 seconds"),
     ("cdcv2 down shop.yaml --remove-external", "and remove what cdcv2 up has made in other systems"),
 )
+#: What exit codes mean here, beside those that mean the same everywhere.
+EXITS = {
+    Exit.DONE: "done: no job runs; with --remove-external, nothing of ours is left",
+    Exit.UNABLE: "another process keeps the pipeline, or something is left after --timeout: it is named",
+}
 
 
 def configure(parser: OptionParser) -> None:
     """Declare the arguments."""
-    declare(parser, "file", more=": the pipeline")
+    declare(parser, "pipeline")
     declare(parser, "--timeout")
     parser.add_argument("--remove-external", action="store_true",
                         help="also remove what is ours in other systems, with the data in it")
@@ -46,7 +52,7 @@ def configure(parser: OptionParser) -> None:
 
 def run(args: argparse.Namespace) -> Exit:
     """End all jobs, and remove what is ours in other systems if that is asked for."""
-    patience, pipeline = patience_of(args.timeout), read_pipeline(args.file)
+    patience, pipeline = patience_of(args.timeout), read_pipeline(args.pipeline)
     deadline = time.monotonic() + patience
     external = external_needs(pipeline) if args.remove_external else None
     with owned(pipeline, "down") as catalogue:

@@ -13,8 +13,6 @@ needs nothing else.
 
 This command only looks, as cdcv2 status does, and takes some seconds where a
 server does not answer. What the file does not name is not asked.
-
-Exit code 0: nothing stands still. Exit code 1: something does.
 """
 
 from __future__ import annotations
@@ -39,18 +37,23 @@ EXAMPLES = (
     ("cdcv2 explain shop.yaml public.orders", "to each target of a table"),
     ("cdcv2 explain shop.yaml copy --json", "for a program"),
 )
+#: What exit codes mean here, beside those that mean the same everywhere.
+EXITS = {
+    Exit.DONE: "nothing stands still",
+    Exit.MISSING: "something stands still",
+}
 
 
 def configure(parser: OptionParser) -> None:
     """Declare the arguments."""
-    declare(parser, "file", more=": the pipeline")
+    declare(parser, "pipeline")
     parser.add_argument("name", metavar="PART", help="a capture, a view, a table or a target")
     declare(parser, "--json", more="a list of ways")
 
 
 def run(args: argparse.Namespace) -> Exit:
     """Print the way."""
-    ways = explain(read_pipeline(args.file), args.name)
+    ways = explain(read_pipeline(args.pipeline), args.name)
     with ResultOutput(None) as output:
         if args.json:
             output.line(json.dumps([way.to_plain() for way in ways]))

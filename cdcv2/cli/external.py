@@ -1,15 +1,14 @@
 """List what a pipeline has in other systems, and what is still to be done.
 
-It shows the catalogue of external state: topics, remaps, publications,
-replication slots, connectors, target tables, staging schemas and folders. For
-each: its state and for how long, the jobs that use it, its identity, and what
-is owed and why. It asks no server and changes nothing, and may run beside the
-controller.
+It lists what the file states as owned: yes or owned: no, from the catalogue of
+external state in the state folder: topics, remaps, publications, replication
+slots, connectors, target tables, staging schemas and folders. For each: its
+state and for how long, the jobs that use it, its identity, and what could not
+be done yet and why. It asks no server and changes nothing, and may run beside
+cdcv2 up.
 
-States: wanted (it should exist), made, in use, unwanted (it is to be
-removed), `gone`, lost (only a person can decide what to do).
-
-Exit code 1: something is owed or lost.
+States: wanted (it should exist), made, in use, unwanted (it is to be removed),
+`gone`, lost (only a person can decide what to do).
 """
 
 from __future__ import annotations
@@ -32,11 +31,16 @@ EXAMPLES = (
     ("cdcv2 external shop.state", "what there is, and what is owed"),
     ("cdcv2 external shop.state --all --json", "with what was removed, as JSON"),
 )
+#: What exit codes mean here, beside those that mean the same everywhere.
+EXITS = {
+    Exit.DONE: "nothing is to be done",
+    Exit.MISSING: "something is not done yet, or lost",
+}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("place", metavar="FILE.yaml|FOLDER", help="a pipeline's file, or its state folder")
+    parser.add_argument("place", metavar="PIPELINE.yaml|FOLDER", help="a pipeline's file, or its state folder")
     parser.add_argument("--all", action="store_true", help="also what was removed")
     declare(parser, "--json", more="one object")
 

@@ -44,6 +44,10 @@ EXAMPLES = (
     ("cdcv2 init --source env --from-connector http://connect:8083/connectors/shop --output shop",
      "for a connector that is there"),
 )
+#: What exit codes mean here, beside those that mean the same everywhere.
+EXITS = {
+    Exit.WRONG: "a column has a type for which there is no row type",
+}
 
 
 def configure(parser: OptionParser) -> None:

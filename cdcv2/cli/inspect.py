@@ -1,7 +1,6 @@
 """Print the messages of a log as they are: duplicates and disorder included.
 
-Bytes that are no message are shown with their position. The exit code is
-then 3.
+Bytes that are no message are shown with their position.
 
 A directory with a shared remap is recognised. For a topic with a remap, give
 --bindings. The records of a remap are shown with their result: a proposal that
@@ -45,6 +44,10 @@ EXAMPLES = (
     ("cdcv2 inspect remap --lsn", "the bindings of a shared remap"),
     ("cdcv2 inspect kafka:remap --bindings --brief --bootstrap localhost:9092", "those that hold, of one in a topic"),
 )
+#: What exit codes mean here, beside those that mean the same everywhere.
+EXITS = {
+    Exit.WRONG: "the log holds bytes that are no message",
+}
 
 
 def configure(parser: OptionParser) -> None:

@@ -126,7 +126,7 @@ def _events(arguments: list[str], name: str) -> JobEvents:
 def parser_of(command: str) -> OptionParser:
     """The parser of one sub-command, its help included."""
     module = _module(command)
-    parser = OptionParser(f"cdcv2 {command}", module.__doc__, module.EXAMPLES)
+    parser = OptionParser(f"cdcv2 {command}", module.__doc__, module.EXAMPLES, getattr(module, "EXITS", {}))
     module.configure(parser)
     return parser
 

@@ -34,6 +34,10 @@ EXAMPLES = (
     ("cdcv2 mangle kafka:orders kafka:orders-mangled --bootstrap localhost:9092 --row rows/public.orders.avsc",
      "from topic to topic"),
 )
+#: What exit codes mean here, beside those that mean the same everywhere.
+EXITS = {
+    Exit.WRONG: "a log holds bytes that are no message",
+}
 
 #: Messages that become durable together: in a directory, a file.
 TOGETHER = 100

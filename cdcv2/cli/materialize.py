@@ -63,10 +63,6 @@ again at any time. It ends where the logs end. With --follow it continues
 until SIGTERM or Ctrl-C, which end it between two transactions. A second
 Ctrl-C ends it at once. Of several logs, none is read further than the slowest
 of them needs.
-
-Exit code 1: a log ends before everything that it states has arrived (what is
-complete is in the target); or a log ends before the target does: it lost its
-end, or is an old one.
 """
 
 from __future__ import annotations
@@ -113,6 +109,13 @@ EXAMPLES = (
     ("cdcv2 materialize shop-from-kafka.yaml --follow --events shop.events",
      "until SIGTERM or Ctrl-C; how far it is, for programs"),
 )
+#: What exit codes mean here, beside those that mean the same everywhere.
+EXITS = {
+    Exit.DONE: "done; with --follow: SIGTERM ended it",
+    Exit.MISSING: "a log ends before all that it states has arrived (what is complete is in the target), or before "
+                  "the target does: it lost its end, or is an old one",
+    Exit.WRONG: "the logs contradict themselves, or hold bytes that are no message; or a value does not fit the target",
+}
 
 
 def configure(parser: OptionParser) -> None:

@@ -5,7 +5,7 @@ of the logs of that capture, if it is of one database.
 
 A transaction is released when all of it is there and, in the order of
 commits, everything before it is. Without --at, the answer is as of the last
-finished time. Exit code 1: the time of --at is not finished.
+finished time.
 """
 
 from __future__ import annotations
@@ -42,6 +42,11 @@ EXAMPLES = (
     ("cdcv2 open-transactions logs/_temp/bank --at 3000 --json", "at a time, one JSON object a line"),
     ("cdcv2 open-transactions kafka:cdc._temp.bank --bootstrap localhost:9092 --lsn", "from a topic; commits as LSNs"),
 )
+#: What exit codes mean here, beside those that mean the same everywhere.
+EXITS = {
+    Exit.MISSING: "the time of --at is not finished, or no time is",
+    Exit.WRONG: "the logs contradict themselves, or hold bytes that are no message",
+}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -35,13 +35,17 @@ EXAMPLES = (
     ("cdcv2 output shop.yaml shop --lines 5", "the last 5 of a capture"),
     ("cdcv2 output shop.yaml shop --follow", "and what comes, until Ctrl-C"),
 )
+#: What exit codes mean here, beside those that mean the same everywhere.
+EXITS = {
+    Exit.DONE: "done; with --follow: SIGTERM ended it",
+}
 #: Seconds between two looks.
 _LOOK = 0.2
 
 
 def configure(parser: OptionParser) -> None:
     """Declare the arguments."""
-    declare(parser, "file", more=": the pipeline")
+    declare(parser, "pipeline")
     parser.add_argument("name", metavar="NAME", help="a job: the name of a capture, or of a view")
     parser.add_argument("--lines", type=int, default=50, metavar="N", help="how many lines are shown (default: 50)")
     declare_follow(parser, default=False)
@@ -51,7 +55,7 @@ def run(args: argparse.Namespace) -> Exit:
     """Print them."""
     if args.lines < 0:
         raise UsageError(f"--lines {args.lines}: it takes a number from 0 on")
-    pipeline = read_pipeline(args.file)
+    pipeline = read_pipeline(args.pipeline)
     job = Supervisor(folder_of(pipeline)).job(args.name)
     with closing(JobOutput(job.output)) as printed, ResultOutput(None) as output, stop_signals() as stopping:
         for line in printed.last(args.lines):

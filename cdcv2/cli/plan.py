@@ -7,9 +7,6 @@ changed it), missing, unreachable. It compares the file with the state folder,
 and looks at the servers. It shows no setting's value, and no password.
 
 It may run beside cdcv2 up, which has read the file when it was started.
-
-Exit code 0: nothing would change. Exit code 1: something would, or something is
-in the way.
 """
 
 from __future__ import annotations
@@ -36,17 +33,22 @@ EXAMPLES = (
     ("cdcv2 plan shop.yaml", "a line for each change"),
     ("cdcv2 plan shop.yaml --json", "as one JSON object"),
 )
+#: What exit codes mean here, beside those that mean the same everywhere.
+EXITS = {
+    Exit.DONE: "nothing would change",
+    Exit.MISSING: "something would change, or something is in the way",
+}
 
 
 def configure(parser: OptionParser) -> None:
     """Declare the arguments."""
-    declare(parser, "file", more=": the pipeline")
+    declare(parser, "pipeline")
     declare(parser, "--json", more="one object")
 
 
 def run(args: argparse.Namespace) -> Exit:
     """Print what would change."""
-    changes = changes_of(read_pipeline(args.file))
+    changes = changes_of(read_pipeline(args.pipeline))
     with ResultOutput(None) as output:
         if args.json:
             output.line(json_line({"version": 1, "changes": [change._asdict() for change in changes]}))

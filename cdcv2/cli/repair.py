@@ -18,9 +18,6 @@ runs meanwhile is fenced off, and loses nothing: start it again. (cdcv2 up does
 that.) If another instance starts during the repair, the repair ends with an
 error and has changed nothing. You may kill it and run it again at any time.
 With --dry-run it takes nothing over and writes nothing.
-
-Exit code 0: the target has what its logs state, now. Exit code 1: as cdcv2
-compare. Exit code 3: with --dry-run, something differs.
 """
 
 from __future__ import annotations
@@ -59,6 +56,12 @@ EXAMPLES = (
     ("cdcv2 repair shop-lake.yaml", "write it; an instance that runs is fenced off"),
     ("cdcv2 repair shop-lake.yaml --json", "the result as one JSON object"),
 )
+#: What exit codes mean here, beside those that mean the same everywhere.
+EXITS = {
+    Exit.DONE: "the target has what its logs state, now",
+    Exit.MISSING: "as cdcv2 compare: it cannot be judged",
+    Exit.WRONG: "with --dry-run, something differs",
+}
 
 
 def configure(parser: OptionParser) -> None:

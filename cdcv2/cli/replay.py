@@ -8,11 +8,6 @@ must come from one source.
 As text and as JSON lines (--json): the updates of a batch by table, then the
 frontier that they complete. As CSV (--csv, for one table): time, diff, and
 the columns. NULL is an empty field, an empty string is "".
-
-Exit code 1: the logs end before everything that was stated has arrived. What
-is complete is printed all the same.
-With --quarantine, what lies before a time in dispute is printed, and the exit
-code is 3.
 """
 
 from __future__ import annotations
@@ -46,6 +41,12 @@ EXAMPLES = (
     ("cdcv2 replay orders=logs/public.orders orders=copies/public.orders", "two copies of one log, as one"),
     ("cdcv2 replay kafka:orders --bootstrap localhost:9092 --row rows/public.orders.avsc", "from a topic"),
 )
+#: What exit codes mean here, beside those that mean the same everywhere.
+EXITS = {
+    Exit.MISSING: "the logs end before all that they state has arrived; what is complete is printed",
+    Exit.WRONG: "the logs contradict themselves, or hold bytes that are no message; with --quarantine, what is before "
+                "the time in dispute is printed",
+}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -10,8 +10,6 @@ out.
 A decision is kept in DIR, once, and never changed. Commands that are given the
 same --quarantine DIR continue with it. Others still stop at the contradiction.
 The log itself is never changed.
-
-Exit code 0: everything in DIR is decided. 3: something is not.
 """
 
 from __future__ import annotations
@@ -37,6 +35,11 @@ EXAMPLES = (
     ("cdcv2 resolve quarantine 4f1c09aa27be --count 2", "the time has two updates"),
     ("cdcv2 resolve quarantine 4f1c09aa27be --data '{\"id\": 7}' --diff 0", "this update at the time never happened"),
 )
+#: What exit codes mean here, beside those that mean the same everywhere.
+EXITS = {
+    Exit.DONE: "done: everything in DIR is decided",
+    Exit.WRONG: "something in DIR is not decided",
+}
 
 
 def configure(parser: OptionParser) -> None:

@@ -19,11 +19,6 @@ DST must not be within what is read, nor around it.
 
 DST must not hold messages. If this command is killed, remove DST and run it
 again.
-
-Exit code 1: the logs are not complete up to --at, or end before all that they
-state. Exit code 3: without --at, something is in dispute; the new logs have
-what lies before it. Exit code 4: the logs keep a permanent stop, and --at is
-not given.
 """
 
 from __future__ import annotations
@@ -64,6 +59,12 @@ EXAMPLES = (
     ("cdcv2 rewrite logs new --quarantine quarantine", "with what was decided about contradictions"),
     ("cdcv2 rewrite orders=logs/public.orders orders=copies/public.orders new", "what two copies of a log hold"),
 )
+#: What exit codes mean here, beside those that mean the same everywhere.
+EXITS = {
+    Exit.MISSING: "the logs are not complete up to --at, or end before all that they state",
+    Exit.WRONG: "without --at, something is in dispute: the new logs have what is before it",
+    Exit.UNABLE: "a server is down, DST holds messages, or the logs keep a permanent stop and --at is not given",
+}
 #: So many updates become durable together, at least.
 _TOGETHER = 10_000
 

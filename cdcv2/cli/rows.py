@@ -39,6 +39,10 @@ EXAMPLES = (
     ("cdcv2 rows --source shop.dsn --table public.orders", "from a connection string in a file"),
     ("cdcv2 rows --from-envelope record.json --table public.orders", "from a record that carries its schema"),
 )
+#: What exit codes mean here, beside those that mean the same everywhere.
+EXITS = {
+    Exit.WRONG: "a column has a type for which there is no row type, or the file of --from-envelope cannot be read",
+}
 
 
 def configure(parser: OptionParser) -> None:

@@ -39,6 +39,12 @@ EXAMPLES = (
     ("cdcv2 run shop-pipeline.yaml", "what is there now, and end"),
     ("cdcv2 run shop-from-kafka.yaml --follow", "until SIGTERM or Ctrl-C"),
 )
+#: What exit codes mean here, beside those that mean the same everywhere.
+EXITS = {
+    Exit.DONE: "done; with --follow: SIGTERM ended it",
+    Exit.MISSING: "as cdcv2 capture and cdcv2 materialize: topics or logs end before all that is counted has arrived",
+    Exit.WRONG: "as cdcv2 capture and cdcv2 materialize: a record is no row, or logs contradict themselves",
+}
 
 #: Seconds between two looks: whether a part has ended, and whether the logs of a view are there.
 _LOOK = 0.2

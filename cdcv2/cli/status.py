@@ -3,10 +3,13 @@
 A line for each table, of its log and of each target:
 
   seconds behind  the age of the oldest commit that is missing there, by the
-                  source's clock; 0: nothing that is committed is missing.
-                  "at most": commits may be missing, and none is older.
-                  "since the last END read": the source cannot be asked, so
-                  it is the age of the last commit that is there
+                  source's clock; 0: nothing is missing, but for the last
+                  second or two. "at most": commits may be missing, and none
+                  is older. "since the last END read": the source cannot be
+                  asked, so it is the age of the last commit that is there.
+                  "not known": nothing states it, or nothing is complete yet.
+                  What the connector does not send, no number shows
+                  (docs/operations/monitoring.md)
   complete        through which time
 
 A line for each capture and view of the file:
@@ -20,9 +23,6 @@ A line for each capture and view of the file:
 This command only looks: at databases, connectors, topics and targets, for some
 seconds where one does not answer. It needs no cdcv2 up that runs. cdcv2
 explain names what a table waits for.
-
-Exit code 0: every job runs or is finished. Exit code 1: one does not, or no
-cdcv2 up keeps them running.
 """
 
 from __future__ import annotations
@@ -49,11 +49,16 @@ EXAMPLES = (
     ("cdcv2 status shop.yaml --watch", "again and again, until Ctrl-C"),
     ("cdcv2 status shop.yaml --json", "for a program"),
 )
+#: What exit codes mean here, beside those that mean the same everywhere.
+EXITS = {
+    Exit.DONE: "every job runs or is finished",
+    Exit.MISSING: "a job neither runs nor is finished, or no cdcv2 up keeps the jobs running",
+}
 
 
 def configure(parser: OptionParser) -> None:
     """Declare the arguments."""
-    declare(parser, "file", more=": the pipeline")
+    declare(parser, "pipeline")
     parser.add_argument("--watch", nargs="?", type=float, const=2.0, metavar="SECONDS",
                         help="look again after so many seconds (default: 2)")
     declare(parser, "--json", more="one object")
@@ -63,7 +68,7 @@ def run(args: argparse.Namespace) -> Exit:
     """Print it, once or until a signal."""
     if args.watch is not None and not args.watch > 0:
         raise UsageError(f"--watch {args.watch}: it takes a number of seconds above 0")
-    pipeline = read_pipeline(args.file)
+    pipeline = read_pipeline(args.pipeline)
     watch = StatusWatch(pipeline)
     with ResultOutput(None) as output, stop_signals() as stopping:
         while True:

@@ -1,14 +1,14 @@
 """Keep the captures and views of a pipeline file running, each as a process.
 
 The file is that of cdcv2 run; cdcv2 init writes one. Each capture and each
-view becomes a job of its own. A job that dies is started again. What follows
-an end depends on the reason that the job reports (docs/operations/pipeline.md):
+view becomes a job of its own. A job that is killed is started again. One that
+ends reports whether a retry helps (docs/operations/keep-running.md):
 
   now      it is started again soon. After five such ends in a row without
            progress it is held.
-  mended   it is started again too, with pauses of 5 seconds to 5 minutes:
-           somebody has to mend something first.
-  never    it is held: a retry can only fail again.
+  mended   it works once something is mended: a server, a disk, a topic. It is
+           started again, after pauses of 5 seconds to 5 minutes.
+  never    it is held, as a retry would end in the same way.
 
 A held job starts again when its part of the file changes, or with --start-held.
 
@@ -62,13 +62,18 @@ EXAMPLES = (
     ("cdcv2 up shop.yaml --listen", "with an API for programs"),
     ("cdcv2 up shop.yaml --once --timeout 10", "wait at most 10 seconds for what has to be made or end first"),
 )
+#: What exit codes mean here, beside those that mean the same everywhere.
+EXITS = {
+    Exit.DONE: "done: SIGTERM ended it; with --once, all is started",
+    Exit.UNABLE: "another process keeps the pipeline; or with --once something is left after --timeout: it is named",
+}
 #: Seconds between two looks at the jobs.
 PAUSE = 0.5
 
 
 def configure(parser: OptionParser) -> None:
     """Declare the arguments."""
-    declare(parser, "file", more=": the pipeline")
+    declare(parser, "pipeline")
     parser.add_argument("--start-held", action="append", default=[], metavar="NAME",
                         help="let a held job start again; several: repeat the option")
     parser.add_argument("--once", action="store_true", help="start what should run, and end: for a timer")
@@ -83,7 +88,7 @@ def run(args: argparse.Namespace) -> Exit:
         raise UsageError("--timeout goes with --once: without it cdcv2 up waits for ever, and tries again")
     if args.once and args.stop_jobs:
         raise UsageError("--once and --stop-jobs: one leaves the jobs at work, the other ends them; leave one out")
-    pipeline = read_pipeline(args.file)
+    pipeline = read_pipeline(args.pipeline)
     plans, external = jobs_of(pipeline), external_needs(pipeline)
     deadline = time.monotonic() + patience_of(args.timeout)
     with owned(pipeline, "up") as catalogue, served(args, pipeline) as requests, stop_signals() as stopping:
@@ -109,7 +114,7 @@ def run(args: argparse.Namespace) -> Exit:
                 requests.take(PAUSE)
         if args.stop_jobs:
             return end_jobs(pipeline, "up", shown, patience=None)
-        remark(f"cdcv2 up: ended; the jobs go on (cdcv2 down {args.file} ends them)")
+        remark(f"cdcv2 up: ended; the jobs go on (cdcv2 down {args.pipeline} ends them)")
     return Exit.DONE
 
 

@@ -2,12 +2,6 @@
 
 It looks at the logs alone.
 
-Exit code 0: nothing that was stated is missing or contested ("complete
-through ..."). Exit code 1: something is missing, and what; or nothing is
-complete yet; with --closed also if the history continues. Exit code 3: the
-logs contradict themselves, or hold bytes that are no messages; with the
-positions of both facts.
-
 A reader forgets a time when it is finished, and counts what arrives later as
 late. With --full nothing is forgotten: a contradiction is found at any time.
 The whole log is then in memory. Of bytes that are no messages, the first
@@ -63,6 +57,14 @@ EXAMPLES = (
     ("cdcv2 verify logs --json", "the same for a program"),
     ("cdcv2 verify kafka:orders --bootstrap localhost:9092 --row rows/public.orders.avsc", "a topic"),
 )
+#: What exit codes mean here, beside those that mean the same everywhere.
+EXITS = {
+    Exit.DONE: 'done: nothing that was stated is missing ("complete through ...")',
+    Exit.MISSING: "something is missing, and what; or nothing is complete yet; with --closed also: the history "
+                  "continues",
+    Exit.WRONG: "the logs contradict themselves, or hold bytes that are no message, with the positions of both facts; "
+                "or the capture of the logs stopped permanently",
+}
 
 #: The text in place of how far a log is complete that has lost messages.
 LACKING = "a part of it is missing, so nothing is known to be complete"

@@ -1,9 +1,9 @@
 """Print the time on a timeline to which a position of its sources is bound.
 
 The time is the first one at which the record at the position is in. If no
-binding covers a position yet, it has no time: a line states it, and the exit
-code is 1. For positions before the time to which the remap was compacted, the
-line has "or before".
+binding covers a position yet, it has no time, and a line states it. For
+positions before the time to which the remap was compacted, the line has "or
+before".
 
 The remap of a capture binds the offsets of its topics: shop.transaction=0@17
 is the record at offset 17 of partition 0 of that topic. It knows no LSNs.
@@ -35,6 +35,10 @@ EXAMPLES = (
     ("cdcv2 when kafka:remap --bootstrap localhost:9092 shop.transaction=0@17 --json", "a remap in a topic; as JSON"),
     ("cdcv2 when remap bank=0/1A2B orders=0@3", "of a program that binds LSNs and a topic"),
 )
+#: What exit codes mean here, beside those that mean the same everywhere.
+EXITS = {
+    Exit.MISSING: "a position is not bound yet",
+}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -4,8 +4,7 @@ It prints offsets, LSNs or lines. At that time, everything before these
 positions is bound, and nothing else. A source that is not named has not
 started.
 
-Without --at it is the last time at which something is bound. Exit code 1:
-nothing is bound at the time yet. Exit code 4: the remap has forgotten the time.
+Without --at it is the last time at which something is bound.
 """
 
 from __future__ import annotations
@@ -26,6 +25,11 @@ EXAMPLES = (
     ("cdcv2 where remap --at 2000 --json", "as JSON"),
     ("cdcv2 where kafka:remap --bootstrap localhost:9092 --lsn", "a remap in a topic, of a program that binds LSNs"),
 )
+#: What exit codes mean here, beside those that mean the same everywhere.
+EXITS = {
+    Exit.MISSING: "nothing is bound at the time of --at yet",
+    Exit.UNABLE: "a server is down, or the remap has forgotten the time of --at",
+}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -63,6 +63,12 @@ EXAMPLES = (
      "streaming_jobs/materialize.py shop-delta.yaml --state /data/shop-state --merge-on-spark",
      "Delta tables, merged by Delta on Spark; CATALOG is org.apache.spark.sql.delta.catalog.DeltaCatalog"),
 )
+#: What exit codes mean here, beside those that mean the same everywhere.
+EXITS = {
+    Exit.DONE: "done, also after SIGTERM",
+    Exit.MISSING: "with --no-follow: the logs end before all that they state has arrived",
+    Exit.WRONG: "the logs contradict themselves, or hold bytes that are no message; or a value does not fit the target",
+}
 
 
 class MaterializationSpec(Protocol):
@@ -201,6 +207,6 @@ def planned(given: MaterializationSpec, options: argparse.Namespace) -> ReplayPl
 
 def parser() -> OptionParser:
     """The job's arguments."""
-    made = OptionParser("materialize.py", __doc__, EXAMPLES)
+    made = OptionParser("materialize.py", __doc__, EXAMPLES, EXITS)
     add_materialize_job_options(made)
     return made

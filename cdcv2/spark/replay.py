@@ -56,6 +56,12 @@ EXAMPLES = (
      "--row accounts=schemas/accounts.avsc --bootstrap localhost:9092 --state /data/replay/state "
      "--output /data/replay/tables --no-follow", "two tables, one from a topic and one from a directory, and end"),
 )
+#: What exit codes mean here, beside those that mean the same everywhere.
+EXITS = {
+    Exit.DONE: "done, also after SIGTERM",
+    Exit.MISSING: "with --no-follow: the logs end before all that they state has arrived",
+    Exit.WRONG: "the logs contradict themselves, or hold bytes that are no message",
+}
 
 
 @dataclass(frozen=True)
@@ -234,7 +240,7 @@ def planned(options: argparse.Namespace) -> ReplayPlan:
 
 def parser() -> OptionParser:
     """The job's arguments."""
-    made = OptionParser("replay.py", __doc__, EXAMPLES)
+    made = OptionParser("replay.py", __doc__, EXAMPLES, EXITS)
     declare(made, "log", nargs="*", more=" (the table: by default called as the log is); several are of several "
                                          "tables, or copies of one")
     declare(made, "--row", "--rows")

@@ -6,20 +6,23 @@ import argparse
 import json
 import logging
 import os
+import re
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from cdcv2 import __version__, errors
 from cdcv2.cli import verify
-from cdcv2.cli.main import COMMANDS, main
+from cdcv2.cli.main import COMMANDS, _module, main
 from cdcv2.exits import Exit, exit_of
 from cdcv2.protocol.messages import Progress, Updates
 from tests.children import CDCV2, started
 from tests.cli.conftest import Run, price, write
+from tests.test_architecture import PACKAGE
 
 
 def test_help_lists_every_command(run: Run) -> None:
@@ -38,14 +41,31 @@ def test_each_help_has_examples_and_exit_codes(run: Run, command: str) -> None:
 
     assert (0, "") == (said.code, said.err)
     assert f"  cdcv2 {command} " in said.out.partition("examples:")[2]
-    assert set() == {code for code in Exit if f"  {int(code)} " not in said.out.partition("exit codes:")[2]}
+    shown = {code for code in Exit if f"  {int(code)} " in said.out.partition("exit codes:")[2]}
+    assert shown == {code for code in Exit if code not in (Exit.MISSING, Exit.WRONG) or code in own_exits(command)}
+
+
+@pytest.mark.parametrize("code", [Exit.MISSING, Exit.WRONG])
+def test_the_page_of_exit_codes_names_the_commands_that_end_with_a_code(code: Exit) -> None:
+    """Each command that has a meaning of its own for it, and no other."""
+    page = (PACKAGE.parent / "docs" / "operations" / "exit-codes.md").read_text("utf-8")
+    part = page.split(f"**Code {int(code)}**")[1].split("\n**Code ")[0]
+    named = set(re.findall(r"`([a-z-]+)(?: --[a-z-]+)?`", part))
+
+    assert {name for name in COMMANDS if code in own_exits(name)} == named & set(COMMANDS)
+
+
+def own_exits(command: str) -> Mapping[Exit, str]:
+    """What exit codes mean of one command, beside those that mean the same everywhere."""
+    exits: Mapping[Exit, str] = getattr(_module(command), "EXITS", {})
+    return exits
 
 
 @pytest.mark.parametrize(
     ("words", "what"),
     [
-        (["frobnicate"], "invalid choice: 'frobnicate'"),
-        (["verifi"], "did you mean verify?"),
+        (["frobnicate"], "invalid choice: 'frobnicate' (choose from 'capture'"),
+        (["verifi"], "invalid choice: 'verifi'; did you mean verify? (see"),
         (["verify", "log", "--ful"], "unrecognized arguments: --ful; did you mean --full?"),
         (["verify"], "required: LOG"),
         (["verify", "log", "--fool"], "unrecognized arguments: --fool"),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from textwrap import wrap
 
-from cdcv2.exits import MEANINGS
+from cdcv2.exits import Exit, meanings_of
 
 #: What fits into a terminal of 80 columns.
 WIDTH = 79
@@ -20,10 +20,13 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
         super().__init__(prog, width=WIDTH)
 
 
-def epilog(examples: Sequence[tuple[str, str]]) -> str:
-    """The end of a help: the examples, each a command and its meaning, and the exit codes."""
+def epilog(examples: Sequence[tuple[str, str]], exits: Mapping[Exit, str]) -> str:
+    """The end of a help: the examples, each a command and its meaning, and the exit codes.
+
+    ``exits`` has what exit codes mean of this program, beside those that mean the same everywhere.
+    """
     shown = "\n".join(line for command, meaning in examples for line in _example(command, meaning))
-    codes = "\n".join(line for code, text in MEANINGS.items() for line in _exit_code(code, text))
+    codes = "\n".join(line for code, text in meanings_of(exits).items() for line in _exit_code(code, text))
     return f"examples:\n{shown}\n\nexit codes:\n{codes}"
 
 

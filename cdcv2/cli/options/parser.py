@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple, NoReturn
 
 from cdcv2.cli.options.help_text import HelpFormatter, epilog
 from cdcv2.errors import UsageError
+from cdcv2.exits import Exit
 from cdcv2.suggestions import with_meant
 
 
@@ -20,11 +22,17 @@ class OldOption(NamedTuple):
 
 
 class OptionParser(argparse.ArgumentParser):
-    """A parser with examples, each a command and its meaning. It raises UsageError where argparse prints and leaves."""
+    """A parser with examples, each a command and its meaning. It raises UsageError where argparse prints and leaves.
 
-    def __init__(self, prog: str, description: str | None, examples: Sequence[tuple[str, str]] = ()) -> None:
+    ``exits`` has what exit codes mean of this program, beside those that mean the same everywhere.
+    """
+
+    def __init__(
+        self, prog: str, description: str | None, examples: Sequence[tuple[str, str]] = (),
+        exits: Mapping[Exit, str] = MappingProxyType({}),
+    ) -> None:
         super().__init__(
-            prog=prog, description=description, epilog=epilog(examples), formatter_class=HelpFormatter,
+            prog=prog, description=description, epilog=epilog(examples, exits), formatter_class=HelpFormatter,
             allow_abbrev=False,
         )
         #: The options of before, which no help shows.

@@ -82,6 +82,14 @@ EXAMPLES = (
     (f"{SUBMIT} streaming_jobs/capture.py kafka --bootstrap localhost:9092 --stream prices=market.prices "
      "--rows market --into kafka:cdc.{table} --state /data/prices", "a topic whose records have times of their own"),
 )
+#: What exit codes mean here, beside those that mean the same everywhere.
+EXITS = {
+    Exit.DONE: "done, also after SIGTERM",
+    Exit.MISSING: "with --no-follow: the topics end inside a transaction or a snapshot",
+    Exit.WRONG: "a record is no row, or cannot be read: topic, partition and offset are named",
+    Exit.UNABLE: "a server is down, or the capture met something that no log can continue across, such as a second "
+                 "snapshot: reason and remedy are printed, and the logs are complete up to there",
+}
 
 
 #: How often one that waits for a topic looks for it, in seconds.
@@ -240,6 +248,6 @@ def planned(options: argparse.Namespace) -> CaptureJobPlan:
 
 def parser() -> OptionParser:
     """The job's arguments."""
-    made = OptionParser("capture.py", __doc__, EXAMPLES)
+    made = OptionParser("capture.py", __doc__, EXAMPLES, EXITS)
     add_capture_job_options(made)
     return made
