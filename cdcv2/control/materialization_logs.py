@@ -105,8 +105,9 @@ def _directory(name: str, folder: Path) -> NamedLog:
 
 
 def _missing(part: YamlNode, make: Callable[[], Any]) -> Any:
-    """What ``make`` returns; a log that is not there is an error with the line."""
+    """What ``make`` returns; a log that is not there is an error with the line, and may be there later: no UsageError,
+    after which a supervisor would not start the job again."""
     try:
         return part.made_by(make)
     except MissingLogError as cause:
-        part.fail(cause)
+        raise MissingLogError(part.place(cause)) from None

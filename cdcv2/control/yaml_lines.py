@@ -68,7 +68,11 @@ class YamlNode:
 
     def fail(self, text: object) -> NoReturn:
         """Raise UsageError with the line of this part."""
-        raise LineError(f"{self._path}, line {self.line}: {text}")
+        raise LineError(self.place(text))
+
+    def place(self, text: object) -> str:
+        """The text behind the file and the line of this part."""
+        return f"{self._path}, line {self.line}: {text}"
 
     def demand_finite(self) -> None:
         """Raise UsageError for what is part of itself, by an alias, or nested too deep."""

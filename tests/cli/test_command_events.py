@@ -76,6 +76,18 @@ def test_a_wrong_place_is_wrong_usage(run: Run, prices: Path, words: list[str]) 
     assert "--events" in said.err and "mistake in cdcv2" not in said.err
 
 
+@pytest.mark.parametrize("logs", [".", "{prices: prices}", "nowhere"])
+def test_a_view_whose_logs_are_not_there_yet_is_tried_again(run: Run, tmp_path: Path, logs: str) -> None:
+    """At the first start of a pipeline the view may be quicker than the capture that makes its logs."""
+    path = tmp_path / "lake.yaml"
+    path.write_text(LAKE.replace("logs: .", f"logs: {logs}"), "utf-8")
+    said = run("materialize", path, f"--events={tmp_path / 'events'}")
+    end = end_of(tmp_path / "events")
+
+    assert (2, 2, "MissingLogError", "mended") == (said.code, end["exit"], end["error"], end["retry"])
+    assert f"{path}, line 3" in end["reason"]
+
+
 @pytest.mark.parametrize(
     ("error", "code", "retry"),
     [
