@@ -141,6 +141,11 @@ class JobFolder:
         """The newest event that states how far the job is; None: there is none. Raises as :meth:`sight`."""
         return next((event for event in reversed(self._last_events()) if event["event"] != "start"), None)
 
+    def last_exit(self) -> int | None:
+        """The exit code of the last run that reported its end; None: none has. Raises as :meth:`sight`."""
+        codes = [event.get("exit") for event in self._last_events() if event.get("event") == "end"]
+        return codes[-1] if codes and isinstance(codes[-1], int) else None
+
     def _last_events(self, begins: int = 0) -> list[dict[str, Any]]:
         """The last ones that stand from a byte on; none where there is no file yet."""
         try:

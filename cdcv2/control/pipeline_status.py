@@ -36,6 +36,7 @@ class JobRow(NamedTuple):
     - ``deaths``: the ends in a row, without progress, that were tried again at once.
     - ``waits``: what it waits for.
     - ``output``: the file with what it prints.
+    - ``last_exit``: the exit code of its last run that reported its end; None: none has.
     """
 
     name: str
@@ -53,6 +54,7 @@ class JobRow(NamedTuple):
     output: str
     deaths: int = 0
     rows_held: int | None = None
+    last_exit: int | None = None
 
     @property
     def through(self) -> str:
@@ -176,7 +178,8 @@ def job_rows(pipeline: Pipeline) -> list[JobRow]:
             reason = None if report.sight.end is None else report.sight.end.reason
             status = status._replace(state=JobState.WAITING, reason=reason or "it ended, and was not started again yet")
         event = {} if report.damage else folder.last_progress() or {}
-        rows.append(_row(name, kinds.get(name, "left"), status, report.sight.alive, event, folder))
+        row = _row(name, kinds.get(name, "left"), status, report.sight.alive, event, folder)
+        rows.append(row if report.damage else row._replace(last_exit=folder.last_exit()))
     return rows
 
 

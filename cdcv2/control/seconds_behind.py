@@ -69,6 +69,7 @@ class SourceSight(NamedTuple):
 
     - ``at``: that moment, by its own clock, in seconds since 1970; ``position``: where its WAL ended, in bytes.
     - ``slot``: None where there is none of that name. What it states was asked for behind the position.
+    - ``slot_name``: the name that was asked for.
     - ``last_tx``: the transaction that was committed last, where the server keeps that.
     - ``first_after``: when the oldest commit behind the last END was, of those that the server keeps; None: not known.
     """
@@ -78,6 +79,7 @@ class SourceSight(NamedTuple):
     slot: SlotSight | None = None
     last_tx: int | None = None
     first_after: float | None = None
+    slot_name: str = ""
 
 
 class EndSight(NamedTuple):

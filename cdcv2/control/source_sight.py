@@ -47,7 +47,7 @@ def source_sight(conninfo: str, slot: str, *, origin: str) -> SourceSight:
         while seen is not None and seen.sent is not None and seen.sent < position and time.monotonic() < deadline:
             time.sleep(_PAUSE)
             seen = _slot(session, slot)
-    return SourceSight(float(at), int(position), seen, last[0][0] if last else None)
+    return SourceSight(float(at), int(position), seen, last[0][0] if last else None, slot_name=slot)
 
 
 def first_commit_after(conninfo: str, slot: str, last: EndSight, *, origin: str) -> float | None:

@@ -197,3 +197,14 @@ def test_the_environment_is_given_and_the_lock_is_the_only_open_file(job: JobFol
 
     assert poll_until(lambda: not job.alive(), 20)
     assert job.output.read_text("utf-8") == "open sesame ['lock']\n"
+
+
+def test_the_last_exit_is_of_the_last_run_that_reported_its_end(tmp_path: Path) -> None:
+    """While another run is at work, and behind one that was killed, it is still what was found last."""
+    job, found = JobFolder(tmp_path), list[int | None]()
+    for event in ({"event": "start"}, {"event": "end", "exit": 0}, {"event": "end", "exit": 3}, {"event": "start"}):
+        with open(job.events, "a", encoding="utf-8") as file:
+            file.write(json.dumps({"version": 1, "at": 1.0, "job": "compare", **event}) + "\n")
+        found.append(job.last_exit())
+
+    assert found == [None, 0, 3, 3]

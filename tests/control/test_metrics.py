@@ -37,18 +37,20 @@ def status(**changed: Any) -> dict[str, Any]:
     job = {
         "name": "orders", "kind": "capture", "state": "running", "since": NOW - 50, "alive": True, "run": 3,
         "frontier": [17], "committed_at": NOW - 2, "event_at": NOW - 1, "waits": [], "reason": None, "remedy": None,
-        "output": "output.log", "deaths": 0, "rows_held": 12,
+        "output": "output.log", "deaths": 0, "rows_held": 12, "last_exit": None,
     }  # fmt: skip
     table = {"table": "public.orders", "kind": "target", "job": "copy", "target": "orders", "frontier": [17],
              "committed_at": NOW - 2, "seconds_behind": 1.5, "basis": "exact", "text": "",
              "all_there_at": None}  # fmt: skip
     slot = {"name": "shop", "active": True, "confirmed": 7, "sent": 7, "status": "reserved", "retained": 25, "left": 75}
     connector = {"name": "shop-connector", "state": "RUNNING", "tasks": ["RUNNING"], "reason": None, "runs": True}
+    job["last_exit"] = 0
+    database = {"slot": None if changed.get("no_slot") else slot, "slot_name": "shop"}
     for part in (job, table, slot, connector):
         part.update({name: changed[name] for name in part if name in changed})
     errors = {name: changed.get(name) for name in ("database_error", "connector_error")}
     source = {
-        "source": "shop", "database": None if errors["database_error"] else {"slot": slot},
+        "source": "shop", "database": None if errors["database_error"] else database,
         "connector": None if errors["connector_error"] else connector, **errors,
     }  # fmt: skip
     owner = changed.get("owner", "process 7 on host")
@@ -119,7 +121,7 @@ def test_the_parts_of_a_status_are_those_that_it_has() -> None:
 def test_what_is_not_known_has_no_number() -> None:
     """A job that never ran, a server that is away, and a slot without a limit: no 0 that would be believed."""
     unknown = status(
-        frontier=None, committed_at=None, event_at=None, rows_held=None, since=0, seconds_behind=None,
+        frontier=None, committed_at=None, event_at=None, rows_held=None, since=0, seconds_behind=None, last_exit=None,
         connector_error="away", left=None,
     )  # fmt: skip
     names = {sample.name for sample in samples_of(unknown, NOW, [], None)}
@@ -129,9 +131,10 @@ def test_what_is_not_known_has_no_number() -> None:
         "cdcv2_job_frontier", "cdcv2_job_committed_timestamp_seconds", "cdcv2_job_stated_timestamp_seconds",
         "cdcv2_job_rows_held", "cdcv2_table_seconds_behind", "cdcv2_slot_safe_bytes", "cdcv2_slot_retained_share",
         "cdcv2_connector_running", "cdcv2_job_state_since_timestamp_seconds",
+        "cdcv2_job_last_exit",
     }  # fmt: skip
     assert MetricSample("cdcv2_server_reachable", ("database", "shop"), 0.0) in away
-    missing = {"cdcv2_slot_active", "cdcv2_topic_forgets_timestamp_seconds", "cdcv2_job_frontier"}
+    missing = {"cdcv2_slot_there", "cdcv2_slot_active", "cdcv2_topic_forgets_timestamp_seconds", "cdcv2_job_frontier"}
     assert not missing & {sample.name for sample in away}
 
 
@@ -224,7 +227,7 @@ ALERTS = {
     for group in yaml.safe_load((ROOT / "deploy" / "prometheus-alerts.yaml").read_text("utf-8"))["groups"]
     for alert in group["rules"]
 }
-_METRIC = r"(cdcv2_\w+)(?:\{(\w+)=\"(\w+)\"\})?"
+_METRIC = r"(cdcv2_\w+|up)(?:\{(\w+)=\"(\w+)\"\})?"
 _COMPARE: Mapping[str, Callable[[float, float], bool]] = {
     ">": lambda one, other: one > other, "<": lambda one, other: one < other, "==": lambda one, other: one == other,
 }
@@ -235,7 +238,7 @@ def values(samples: list[MetricSample], text: str) -> Iterator[tuple[Labels, flo
     """What a metric, perhaps with one label, has; as PromQL selects it."""
     match = re.fullmatch(_METRIC, text.strip())
     assert match is not None, text
-    labels = {metric.name: metric.labels for metric in METRICS}[match[1]]
+    labels = {"up": ("job",), **{metric.name: metric.labels for metric in METRICS}}[match[1]]
     assert match[2] is None or match[2] in labels, text
     for sample in samples:
         named = dict(zip(labels, sample.labels))
@@ -245,6 +248,8 @@ def values(samples: list[MetricSample], text: str) -> Iterator[tuple[Labels, flo
 
 def fires(samples: list[MetricSample], expression: str, now: float) -> list[Labels]:
     """For which labels the expression of an alert holds: that part of PromQL that the file uses."""
+    if absent := re.fullmatch(r"absent\((\w+)\)", expression):
+        return [] if list(values(samples, absent[1])) else [{}]
     first, both, second = expression.partition(" and on (job, kind) ")
     match = re.fullmatch(r"(.*) (==|<|>) ([0-9.]+)", first.strip())
     assert match is not None, expression
@@ -268,7 +273,8 @@ def fires(samples: list[MetricSample], expression: str, now: float) -> list[Labe
 def firing(changed: dict[str, Any], entries: tuple[str, ...] = (), later: float = 0.0) -> set[str]:
     """The alerts that fire at a pipeline that is well but for this."""
     owed = [entry(reason) for reason in entries]
-    samples = samples_of(status(**changed), NOW, owed, measured(**changed))
+    scraped = MetricSample("up", ("cdcv2",), 1.0)
+    samples = [scraped, *samples_of(status(**changed), NOW, owed, measured(**changed))]
     return {name for name, alert in ALERTS.items() if fires(samples, alert["expr"], NOW + later)}
 
 
@@ -291,6 +297,8 @@ BEFORE_A_LOSS: dict[str, dict[str, Any]] = {
 #: The same, when it has happened.
 AFTER_A_LOSS: dict[str, dict[str, Any]] = {
     "Cdcv2SlotLost": {"status": "lost", "left": None}, "Cdcv2TopicForgot": {"lost": 1},
+    "Cdcv2SlotMissing": {"no_slot": True}, "Cdcv2BehindNotKnown": {"seconds_behind": None},
+    "Cdcv2DifferenceFound": {"kind": "timer", "last_exit": 3}, "Cdcv2NotJudged": {"kind": "timer", "last_exit": 1},
 }  # fmt: skip
 
 
@@ -298,7 +306,18 @@ def test_no_alert_fires_at_a_pipeline_that_is_well() -> None:
     """Nor at one of which servers are not known, or at one that is stopped on purpose for a moment."""
     assert firing({}) == set() and fires(samples_of(status(), NOW, [], None), "cdcv2_kept_running == 1", NOW) == [{}]
     assert firing({"state": "waiting", "event_at": NOW - 601, "deaths": 2}) == set()
-    assert firing({"oldest": None, "left": None, "seconds_behind": None, "committed_at": None}) == set()
+    assert firing({"oldest": None, "left": None, "committed_at": None, "last_exit": None}) == set()
+    assert firing({"last_exit": 3}) == firing({"kind": "timer", "last_exit": 4}) == set()
+
+
+def test_a_dead_up_fires_though_its_metrics_are_missing() -> None:
+    """Prometheus knows no value of it any more: only what Prometheus itself states, and what is absent, can fire."""
+    dead = [MetricSample("up", ("cdcv2",), 0.0), MetricSample("up", ("other",), 0.0)]
+
+    found = {name: fires(dead, alert["expr"], NOW) for name, alert in ALERTS.items()}
+    assert {name: labels for name, labels in found.items() if labels} == {
+        "Cdcv2NotScraped": [{"job": "cdcv2"}], "Cdcv2NoMetrics": [{}],
+    }
 
 
 @pytest.mark.parametrize("name", [*BEFORE_A_LOSS, *AFTER_A_LOSS])
@@ -313,13 +332,15 @@ def test_the_others_fire_and_every_alert_is_tried() -> None:
     """What is owed, and metrics that are old; every rule names what it is about and what to do."""
     assert firing({}, ("denied",)) == {"Cdcv2ExternalOwed"}
     assert "Cdcv2MetricsOld" in firing({}, later=301.0)
-    assert {*BEFORE_A_LOSS, *AFTER_A_LOSS, "Cdcv2ExternalOwed", "Cdcv2MetricsOld"} == set(ALERTS)
+    of_prometheus = {"Cdcv2NotScraped", "Cdcv2NoMetrics"}
+    assert {*BEFORE_A_LOSS, *AFTER_A_LOSS, "Cdcv2ExternalOwed", "Cdcv2MetricsOld"} | of_prometheus == set(ALERTS)
     for alert in ALERTS.values():
         assert alert["labels"]["severity"] in ("warning", "critical")
         assert alert["annotations"].keys() == {"summary", "remedy"}
         used = re.findall(r"\$labels\.(\w+)", str(alert["annotations"]))
-        name = re.search(r"cdcv2_\w+", alert["expr"])
+        name = re.search(r"cdcv2_\w+|up\b", alert["expr"])
         assert name is not None
-        assert set(used) <= set({metric.name: metric.labels for metric in METRICS}[name[0]])
+        known = {"up": ("job", "instance"), **{metric.name: metric.labels for metric in METRICS}}
+        assert set(used) <= set(known[name[0]])
         for page in re.findall(r"docs/[\w/.-]+\.md", str(alert)):
             assert (ROOT / page).exists()

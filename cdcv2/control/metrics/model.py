@@ -85,13 +85,16 @@ METRICS = (
     Metric("cdcv2_job_alive", "1: a process of the job runs", _JOB),
     Metric("cdcv2_job_runs", "how often the job was started", _JOB, total=True),
     Metric("cdcv2_job_deaths", "ends in a row without progress that were tried again at once", _JOB),
+    Metric("cdcv2_job_last_exit", "exit code of the last run that reported its end; of a timer what it found", _JOB),
     Metric("cdcv2_job_frontier", "the first time that is not complete, where it is one number", _JOB),
     Metric("cdcv2_job_committed_timestamp_seconds", "when the source committed the last of what is complete", _JOB),
     Metric("cdcv2_job_stated_timestamp_seconds", "when the job wrote its newest event", _JOB),
     Metric("cdcv2_job_rows_held", "rows in the memory of the job that are not complete", _JOB),
     Metric("cdcv2_table_seconds_behind", "age of the oldest commit that is missing in the log or the target", _TABLE),
+    Metric("cdcv2_table_seconds_known", "0: it is not known how far the log or the target is behind", _TABLE),
     Metric("cdcv2_server_reachable", "1: the server answered the last question", ("server", "name")),
     Metric("cdcv2_connector_running", "1: the connector and its tasks run", ("source", "connector")),
+    Metric("cdcv2_slot_there", "0: the server answers, and has no slot of that name", _SLOT),
     Metric("cdcv2_slot_active", "1: a connector reads the slot", _SLOT),
     Metric("cdcv2_slot_lost", "1: the server has removed WAL that the slot needs", _SLOT),
     Metric("cdcv2_slot_retained_bytes", "WAL that the server keeps for the slot", _SLOT),
@@ -129,6 +132,7 @@ def samples_of(
     for row in status["tables"]:
         labels = (row["table"], row["kind"], row["job"], row["target"] or "")
         found += _known("cdcv2_table_seconds_behind", labels, row["seconds_behind"])
+        found.append(MetricSample("cdcv2_table_seconds_known", labels, float(row["seconds_behind"] is not None)))
     reachable: dict[tuple[str, str], bool] = {}
     for view in status["sources"]:
         found += _source(view, reachable)
@@ -153,6 +157,7 @@ def _job(row: Mapping[str, Any]) -> Iterator[MetricSample]:
     yield MetricSample("cdcv2_job_alive", labels, float(row["alive"]))
     yield MetricSample("cdcv2_job_runs", labels, float(row["run"]))
     yield from _known("cdcv2_job_deaths", labels, row["deaths"])
+    yield from _known("cdcv2_job_last_exit", labels, row["last_exit"])
     frontier = row["frontier"]
     if frontier is not None and len(frontier) == 1 and isinstance(frontier[0], int):
         yield MetricSample("cdcv2_job_frontier", labels, float(frontier[0]))
@@ -170,7 +175,10 @@ def _source(view: Mapping[str, Any], reachable: dict[tuple[str, str], bool]) -> 
             reachable[server, source] = error is None
     if connector is not None:
         yield MetricSample("cdcv2_connector_running", (source, connector["name"]), float(connector["runs"]))
-    slot = None if database is None else database["slot"]
+    if database is None:
+        return
+    slot = database["slot"]
+    yield MetricSample("cdcv2_slot_there", (source, database["slot_name"]), float(slot is not None))
     if slot is None:
         return
     labels = (source, slot["name"])
