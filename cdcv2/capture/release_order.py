@@ -12,7 +12,8 @@ A crash anywhere in it does no harm:
 A crash before a statement leaves updates that no statement counts; the next run writes what they lack, and counts them.
 A crash between two statements leaves some logs ahead; the next run goes on at the meet of all.
 
-Every capture calls :func:`write`. Where the rows are, and who writes them, is in the :class:`LogSet`.
+Every capture calls :func:`write`, and what writes the logs of one again. Where the rows are, and who writes them, is in
+the :class:`LogSet`.
 """
 
 from __future__ import annotations
@@ -143,7 +144,7 @@ class WriterLogs:
         """Every table is covered."""
 
     def begin(self, table: str) -> int:
-        """Where the log of a table begins."""
+        """Where the log of a table begins; 0: at the beginning of its times, whatever they are."""
         return 0
 
     def stage(self, advance: Advance) -> Iterator[str]:
@@ -151,7 +152,8 @@ class WriterLogs:
         for table, writer in self._writers.items():
             if self._updates is not None:
                 writer.extend(self._updates(table))
-            writer.stage(advance.frontier.join(Antichain([self.begin(table)])))
+            begin = self.begin(table)
+            writer.stage(advance.frontier.join(Antichain([begin])) if begin else advance.frontier)
             yield table
 
     def state(self, table: str, advance: Advance) -> bool:

@@ -29,6 +29,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
 
+from cdcv2.capture.release_order import Advance, WriterLogs, write
 from cdcv2.cli.at_option import TAKES, time_at
 from cdcv2.cli.console import ResultOutput, remark
 from cdcv2.cli.coverage import remark_logs
@@ -206,8 +207,5 @@ class _Copies:
     def _state(self, frontier: Antichain) -> None:
         """Make all durable, and then state it: the updates of all tables come first."""
         # A table may begin later than that.
-        writers = [writer for writer in self._writers.values() if frontier.dominates(writer.known)]
-        for writer in writers:
-            writer.stage(frontier)
-        for writer in writers:
-            writer.commit()
+        writers = {table: one for table, one in self._writers.items() if frontier.dominates(one.known)}
+        write(WriterLogs(writers), Advance(frontier))

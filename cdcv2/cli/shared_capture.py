@@ -13,7 +13,7 @@ from typing import Any
 from cdcv2.capture.binder import Binder
 from cdcv2.capture.open_record_codec import TEMP
 from cdcv2.capture.run.on_remap import SharedCapture
-from cdcv2.capture.run.outputs import outputs
+from cdcv2.capture.run.remap_outputs import remap_outputs
 from cdcv2.capture.run.remap_capture import CaptureTopics, DescribeLogs, run_remap_capture
 from cdcv2.capture.run.remap_loop import RunOptions, RunResult
 from cdcv2.capture.run.waits import bound_commit, bound_state, result_state
@@ -107,7 +107,7 @@ class _CommandStores:
         def made(name: str, kind: RowType) -> Log:
             return self.log(name, kind, LogDescription() if kind is TEMP else description, create=True)
 
-        written, logs = outputs(self._run.request, self._run.logs, made, opened)
+        written, logs = remap_outputs(self._run.request, self._run.logs, made, opened)
         return SharedCapture(binder, ranges, written, at_most=self._run.at_most, own=lambda: describe(logs))
 
     def report(self, what: str, text: str) -> None:

@@ -20,7 +20,7 @@ from cdcv2 import failpoints
 from cdcv2.capture.binder import Binder
 from cdcv2.capture.connector import FROM_ENVELOPE, DatabaseConnector
 from cdcv2.capture.run.on_remap import SharedCapture
-from cdcv2.capture.run.outputs import outputs
+from cdcv2.capture.run.remap_outputs import remap_outputs
 from cdcv2.capture.run.request import CaptureRequest
 from cdcv2.capture.topics import Ranges
 from cdcv2.completeness import through_text
@@ -183,7 +183,7 @@ def _carry(left: EarlierRecipe, kinds: Mapping[str, RowType], logs: CaptureLogs,
         return
     ranges = logs.ranges(asked)
     with ExitStack() as opened:
-        made, _ = outputs(asked, logs.address, logs.opened, opened)
+        made, _ = remap_outputs(asked, logs.address, logs.opened, opened)
         before.begin(ranges.look())
         capture = SharedCapture(before, ranges, made, at_most=logs.at_most)
         opened.callback(capture.close)

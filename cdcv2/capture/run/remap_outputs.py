@@ -17,7 +17,7 @@ from cdcv2.protocol.writer import Writer
 from cdcv2.rows.row_type import RowType
 
 
-def outputs(
+def remap_outputs(
     asked: CaptureRequest, logs: LogAddress, opened: Callable[[str, RowType], Log], until: ExitStack
 ) -> tuple[list[RemapOutput], dict[str, Log]]:
     """Plain tables together, and each database; and their logs by name, which are open until the block is left.
