@@ -32,12 +32,19 @@ Logs that lie somewhere are opened by their address, and several are read togeth
 ...     print(updates, frontier)
 {'fruit': [(Row(name='apple'), 1, 2)]} [2]
 
+What their tables hold at a time is a question to :func:`open`:
+
+>>> open(folder).as_of(1)
+TablesAtTime(at 1: fruit 2 rows)
+
 What was written for others is read as Arrow tables, by :func:`read_lake`.
 
 This module is the front door. The boxes behind it are folders: ``core`` (times), ``protocol``, ``rows``, ``store``,
 ``timeline``, ``logs``, ``capture``, ``connectors``, ``views``, ``materialize``, ``spark``, ``servers``, ``testing``,
 ``demo`` and ``cli``.
 """
+
+from __future__ import annotations
 
 import pathlib
 import typing
@@ -46,10 +53,13 @@ from cdcv2 import errors
 from cdcv2.core import Antichain, MutableAntichain, Product
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.memory import MemoryLog
-from cdcv2.logs.read import LogReader, open, read
+from cdcv2.logs.read import LogReader, read
 from cdcv2.protocol import Batch, Iter, Progress, Resolver, Updates, Writer, mangle
 from cdcv2.protocol.timeline import Cut, Timeline
 from cdcv2.rows.row_type import RowType
+
+if typing.TYPE_CHECKING:
+    from cdcv2.logs.open_logs import OpenLogs
 
 __version__ = "0.1.0"
 
@@ -75,6 +85,28 @@ __all__ = [
     "read",
     "read_lake",
 ]
+
+
+def open(
+    addresses: str | typing.Iterable[str], *,
+    rows: RowType | str | pathlib.Path | typing.Mapping[str, RowType | str | pathlib.Path] | None = None,
+    bootstrap: str | None = None, config_file: str | pathlib.Path | None = None, times: str | int = "int",
+    timeline: str | None = None, start: typing.Iterable[typing.Any] | None = None,
+) -> OpenLogs:
+    """The logs at some addresses, to be asked: what their tables hold at one time, how far they are finished.
+
+    >>> logs = open("logs")                                             # doctest: +SKIP
+    >>> logs.as_of(35123056)["public.orders"].to_arrow().num_rows       # doctest: +SKIP
+    2
+
+    Addresses and arguments are those of :func:`read`, and so are the errors. The log itself, for a Writer or for
+    ``Iter(log.read())``, is ``open(address).log()``. Cost: a look at each place; every question reads the logs.
+    """
+    from cdcv2.logs.open_logs import open_logs_at
+
+    return open_logs_at(
+        addresses, rows=rows, bootstrap=bootstrap, config_file=config_file, times=times, timeline=timeline, start=start
+    )
 
 
 def read_lake(

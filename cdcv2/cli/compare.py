@@ -34,7 +34,6 @@ from contextlib import ExitStack, closing
 from typing import Any
 
 from cdcv2.cli.at_option import TAKES, time_at
-from cdcv2.cli.collection import demand_history
 from cdcv2.cli.compare_sides import (
     ComparisonResult, not_compared_lines, source_request, verdict_of, with_logs, with_target,
 )
@@ -57,6 +56,7 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Time
 from cdcv2.errors import IncompleteError, UsageError
 from cdcv2.exits import Exit
+from cdcv2.logs.contents import demand_history
 from cdcv2.logs.jsonlines import plain_frontier
 from cdcv2.logs.opening import CoveredLogs, demand_ordered, some_covered
 

@@ -7,12 +7,6 @@ from typing import Any
 
 from cdcv2.protocol.log import Position
 from cdcv2.rows.plain import plain_int
-from cdcv2.rows.row_type import RowType
-
-
-def row_text(row_type: RowType, row: Any) -> str:
-    """A row as one line of JSON."""
-    return json.dumps(row_type.to_plain(row), ensure_ascii=False)
 
 
 def json_line(plain: Any) -> str:

@@ -21,7 +21,7 @@ from shutil import get_terminal_size
 from typing import Any
 
 from cdcv2.cli.console import ResultOutput, remark
-from cdcv2.cli.display import cut, plain_position, raw_text, row_text, safe
+from cdcv2.cli.display import cut, plain_position, raw_text, safe
 from cdcv2.cli.logs import add_log_arguments, entries, open_logs
 from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.words import STANDARD_OUTPUT, declare
@@ -110,7 +110,7 @@ def _text(named: NamedLog, entry: Entry, eager: str | None) -> list[str]:
     if isinstance(message, Updates):
         lines = [f"{head}  updates   {len(message.updates)}"]
         for data, time, diff in message.updates:
-            lines.append(f"    {diff:+d} at {time_text(time)}  {row_text(named.row_type, data)}")
+            lines.append(f"    {diff:+d} at {time_text(time)}  {named.row_type.text(data)}")
         return lines
     counts = "  ".join(f"{time_text(time)}: {count}" for time, count in message.counts)
     return [f"{head}  progress  {frontier_text(message.lower)} to {frontier_text(message.upper)}  {counts}".rstrip()]

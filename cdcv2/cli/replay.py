@@ -18,7 +18,7 @@ from collections.abc import Callable
 
 from cdcv2.cli.console import ResultOutput, remark
 from cdcv2.cli.coverage import remark_logs
-from cdcv2.cli.display import csv_line, row_text, safe
+from cdcv2.cli.display import csv_line, safe
 from cdcv2.cli.disputes import add_quarantine_argument, quarantine_of, remark_disputes
 from cdcv2.cli.logs import add_log_arguments, addresses, bar_of, open_logs
 from cdcv2.cli.options.times import start_of
@@ -102,7 +102,7 @@ def _each(cut: Cut) -> list[tuple[str, Update]]:
 def _text(row_types: dict[str, RowType], output: ResultOutput) -> Callable[[Cut], None]:
     def write(cut: Cut) -> None:
         for table, (data, time, diff) in _each(cut):
-            output.line(f"{diff:+d} at {time_text(time)}  {table}  {row_text(row_types[table], data)}")
+            output.line(f"{diff:+d} at {time_text(time)}  {table}  {row_types[table].text(data)}")
         output.line(f"-- {through_text(cut.upper)}, frontier {frontier_text(cut.upper)}")
 
     return write

@@ -17,21 +17,21 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from cdcv2.core.antichain import Antichain
-from cdcv2.core.order import Product, Time
+from cdcv2.core.order import Time
 from cdcv2.errors import UnsafeTopicError, UsageError
 from cdcv2.logs.bookmark import Bookmark, covering
 from cdcv2.logs.log_names import log_address
 from cdcv2.logs.opening import (
-    CoveredLogs, NamedLog, OpenTopic, check_timeline, demand_whole, logs_at, open_logs, some_covered,
+    CoveredLogs, NamedLog, OpenTopic, check_timeline, demand_whole, open_logs, some_covered,
 )
 from cdcv2.logs.quarantine import Evidence, Quarantine
-from cdcv2.protocol.log import Entry, Log, LogAddress
+from cdcv2.protocol.log import Entry, LogAddress
 from cdcv2.protocol.messages import GarbledMessage
 from cdcv2.protocol.missing import MissingUpdates
 from cdcv2.protocol.resolver import Resolver
 from cdcv2.protocol.timeline import Cut, Timeline
 from cdcv2.rows.row_type import RowType
-from cdcv2.rows.times import Times
+from cdcv2.rows.times import Times, least_time
 
 
 class Observer(Protocol):
@@ -321,31 +321,6 @@ def in_turn(
 # -- the front door ---------------------------------------------------------------------------------------------
 
 
-def open(
-    address: str | LogAddress, *, row_type: RowType | str | Path | None = None, bootstrap: str | None = None,
-    config_file: str | Path | None = None, times: Times = "int",
-) -> Log:
-    """The log at an address: a directory log, or ``kafka:TOPIC`` of rows of ``row_type`` (or its ``.avsc`` file).
-
-    >>> import cdcv2, tempfile
-    >>> folder = tempfile.mkdtemp() + "/orders"
-    >>> row = RowType.load({"type": "record", "name": "r", "fields": [{"name": "id", "type": "long"}]})
-    >>> with cdcv2.Writer(cdcv2.DirectoryLog(folder, row, create=True)) as writer:
-    ...     writer.extend([(row.row([7]), 1, +1)])
-    ...     writer.advance([2])
-    >>> [type(entry.message).__name__ for entry in cdcv2.open(folder).read()]
-    ['Updates', 'Progress']
-
-    Raises UsageError for an address of several logs and for a topic without row type, MissingLogError,
-    UnavailableError. Cost: a look at the place.
-    """
-    named = list(logs_at(_address(address), _topics(row_type, bootstrap, config_file, times)))
-    if len(named) > 1:
-        tables = ", ".join(one.table for one in named)
-        raise UsageError(f"{address} holds the logs of {tables}: open one of these, or read them together with read()")
-    return named[0].log
-
-
 def read(
     addresses: str | LogAddress | Iterable[str | LogAddress], *,
     rows: RowType | str | Path | Mapping[str, RowType | str | Path] | None = None, bootstrap: str | None = None,
@@ -379,24 +354,30 @@ def read(
     Raises what opening a log raises, IncompleteError where a log that a capture wrote is missing, ForeignStateError for
     logs of two timelines. Cost: a look at each place.
     """
+    logs = logs_of(addresses, rows=rows, bootstrap=bootstrap, config_file=config_file, times=times, timeline=timeline)
+    begin = [least_time(logs[0].times)] if start is None else list(start)
+    kept = None if quarantine is None else Quarantine(quarantine)
+    return LogReader(some_covered(logs), start=begin, follow=follow, on_error=on_error, quarantine=kept)
+
+
+def logs_of(
+    addresses: str | LogAddress | Iterable[str | LogAddress], *,
+    rows: RowType | str | Path | Mapping[str, RowType | str | Path] | None = None, bootstrap: str | None = None,
+    config_file: str | Path | None = None, times: Times = "int", timeline: str | None = None,
+) -> list[NamedLog]:
+    """The logs at some addresses, of one timeline; arguments and errors as of :func:`read`."""
     given = [addresses] if isinstance(addresses, (str, LogAddress)) else list(addresses)
     places = [_address(one) for one in given]
     logs = open_logs(places, _topics(rows, bootstrap, config_file, times))
     check_timeline(logs, timeline)
     demand_whole(places, logs)
-    begin = [_least(logs[0].times)] if start is None else list(start)
-    kept = None if quarantine is None else Quarantine(quarantine)
-    return LogReader(some_covered(logs), start=begin, follow=follow, on_error=on_error, quarantine=kept)
+    return logs
 
 
 def _address(address: str | LogAddress) -> LogAddress:
     parsed = log_address(address) if isinstance(address, str) else address
     parsed.demand_one()
     return parsed
-
-
-def _least(times: Times) -> Time:
-    return 0 if times == "int" else Product(*[0] * int(times))
 
 
 def _topics(

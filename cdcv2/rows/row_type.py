@@ -136,6 +136,10 @@ class RowType:
         plain: dict[str, Any] = self._made.to_plain(self._made.check(row))
         return plain
 
+    def text(self, row: Row) -> str:
+        """The row as one line of JSON, for people."""
+        return json.dumps(self.to_plain(row), ensure_ascii=False)
+
     def from_plain(self, plain: Mapping[str, Any]) -> Row:
         """The row that :meth:`to_plain` made this of. Raises MalformedError, naming the column and the value."""
         return self._made.check(self._made.from_plain(plain))

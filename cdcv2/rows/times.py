@@ -72,6 +72,15 @@ def check_times(times: object) -> Times:
     return times
 
 
+def least_time(times: Times) -> Time:
+    """The least time of a kind.
+
+    >>> least_time("int"), least_time(2)
+    (0, Product(0, 0))
+    """
+    return 0 if times == "int" else Product(*[0] * int(times))
+
+
 def _read_int(buf: bytes, at: int) -> tuple[int, int]:
     time, at = read_long(buf, at)
     if time < 0:

@@ -259,13 +259,13 @@ def test_logs_are_named_as_on_the_command_line(folder: Path) -> None:
     assert ["sold"] == list(cut.updates)
     copies = [f"sold={folder / 'orders'}", f"sold={folder / 'items'}"]
     assert ["sold"] == cdcv2.read(copies, timeline="shop", start=[0]).parts
-    assert "items" == Path(cdcv2.open(str(folder / "items")).name).name
+    assert "items" == Path(cdcv2.open(str(folder / "items")).log().name).name
 
 
 def test_the_front_door_names_what_is_wrong_with_an_address(folder: Path) -> None:
     """Several logs where one is opened, several timelines, a topic without row type, and nothing there."""
-    with pytest.raises(UsageError, match="open one of these, or read them together with read()"):
-        cdcv2.open(str(folder))
+    with pytest.raises(UsageError, match="name one of the tables items, orders"):
+        cdcv2.open(str(folder), timeline="shop").log()
     with pytest.raises(UsageError, match="does not state of which timeline"):
         cdcv2.read(str(folder))
     with pytest.raises(UsageError, match="the row type of orders is not given"):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from cdcv2.core.order import Product, Time, from_plain
+from cdcv2.core.order import Time, from_plain
 from cdcv2.errors import MalformedError, UsageError
-from cdcv2.rows.times import Times, check_kind
+from cdcv2.rows.times import Times, check_kind, least_time
 
 
 class TableLog(Protocol):
@@ -68,7 +68,7 @@ def start_of(texts: Sequence[str] | None, logs: Sequence[TableLog]) -> list[Time
     if texts:
         return given_times("--start", texts, logs)
     (times,) = kinds
-    return [0] if times == "int" else [Product(*[0] * int(times))]
+    return [least_time(times)]
 
 
 def _kind_text(times: Times) -> str:
