@@ -158,7 +158,7 @@ def _record_text(head: str, record: Record, holds: bool, as_lsn: bool) -> str:
         recipe = "" if record.recipe is None else f", under {record.recipe!r} from now on"
         where, what = binding.frontier, f"binding   {binding.lower} to {upper}{recipe}:"
     elif isinstance(record, HoldRecord):
-        needed = "let go" if record.since is None else f"needed from the time {record.since} on"
+        needed = "not needed any more" if record.since is None else f"needed from the time {record.since} on"
         of = f"{record.called} ({record.of})" if record.called else record.of
         return f"{head}  hold      {of}: {needed}{by}"
     else:

@@ -21,7 +21,8 @@ class PipelineChange(NamedTuple):
     """One thing that would be done, or cannot be done.
 
     - ``act``: of a job ``start``, ``restart``, ``end``; of external state ``make``, ``take over``, ``alter``,
-      ``remove``, or why nothing can be done: ``refused``, ``drift``, ``missing``, ``lost``, ``unreachable`` and so on.
+      ``remove``, ``keep``, or why nothing can be done: ``refused``, ``drift``, ``missing``, ``lost``, ``unreachable``
+      and so on.
     - ``what``: ``job NAME``, or the kind with its name and address.
     - ``why``: in words, without any secret.
     """
@@ -106,7 +107,7 @@ def _change(
 ) -> Iterator[PipelineChange]:
     what = f"{entry.kind} {entry.name.replace(entry.nonce, '{nonce}')} ({entry.address})"
     if before is not None and before.owned and not entry.owned:
-        yield PipelineChange("let go", what, "the file does not state any more that it is ours: it stays")
+        yield PipelineChange("keep", what, "the file does not state any more that it is ours: it stays")
         return
     older = [one for one in blocked_by(entry, after.values()) if one.key == entry.key and one.owned]
     if older:

@@ -69,7 +69,7 @@ def test_each_thing_that_would_be_done_is_named_with_its_reason() -> None:
         "topic cdc.orders": ("alter", "settings that differ from the file: retention.ms"),
         "target table orders": ("remove", "nothing in the file needs it"),
     } == setting.shown(more, SLOT, CONNECTOR)
-    assert {"target table orders": ("let go", "the file does not state any more that it is ours: it stays")} == (
+    assert {"target table orders": ("keep", "the file does not state any more that it is ours: it stays")} == (
         setting.shown(TOPIC, SLOT, CONNECTOR, replace(TABLE, owned=False))
     )
 
