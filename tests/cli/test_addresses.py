@@ -74,6 +74,7 @@ def test_mangle_makes_none(run: Run, captured: Path, elsewhere: Path, to: str) -
     said = run("mangle", captured / "logs", to)
 
     assert (2, "", True) == (said.code, said.out, to in said.err)
+    assert (to == "kafka:copies") == ("need names" in said.err)
     assert [] == list(elsewhere.iterdir())
 
 
