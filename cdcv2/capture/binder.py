@@ -72,7 +72,7 @@ class Binder:
         self._log_set: str | None = None
         # How long the log of the remap was when the hold was last written.
         self._held = 0
-        self._shared = SharedRemap(NOT_STARTED, recipe=recipe.text(), name=name)
+        self._shared = SharedRemap(NOT_STARTED, name=name)
         #: Accepted bindings, in order, for the capture to take out and carry.
         self.won: deque[AcceptedBinding] = deque()
         # When, by our clock, the remap was last seen to move.
@@ -129,7 +129,7 @@ class Binder:
         self.recipe = replace(self.recipe, topics=look.ids, begins=self._begins(look) if at_first else {})
         self._shared.use_recipe(self.recipe.text())
         self.recipe = replace(self.recipe, timeline=None)
-        self._run(lambda: None if self._shared.has_started else self._shared.propose(NOT_STARTED, 0))
+        self._run(lambda: self._shared.propose(NOT_STARTED, 0))
         if propose and not self.is_ours:
             check()
             # Repeated until it is accepted once: a later proposal of another capture then replaces it.
@@ -212,7 +212,7 @@ class Binder:
 
     def caught_up(self, ends: Mapping[Place, int]) -> bool:
         """Whether all that was observed is bound."""
-        return not limited(self._current(), of_topics(ends, self._topics), 1)
+        return not self.unbound(ends)
 
     def _current(self) -> dict[Place, int]:
         """Where the topics are bound to, or begin."""
