@@ -12,9 +12,10 @@ the times of a remap or of a stream are no positions of the source, and those
 of a remap are refused. The database computes fingerprints, and moves rows only
 where they differ. The logs must be complete through the snapshot. --wait gives
 them time. --marker commits an empty transaction: without it, the log of an
-idle source never passes its last change. Instead of the YAML file you may give
-logs: source and logs are compared. With --without-log, source and target are
-compared, where the views are rows by key or multisets.
+idle source never passes its last change. (Where a pipeline was just started,
+--wait also lets logs and target come to be there.) Instead of the YAML file
+you may give logs: source and logs are compared. With --without-log, source and
+target are compared, where the views are rows by key or multisets.
 
 Where the source is, and its password: --source env (CDCV2_POSTGRES, a
 connection string; or libpq's own PGHOST, PGDATABASE, PGPASSWORD, ...),
@@ -29,15 +30,17 @@ from __future__ import annotations
 
 import argparse
 import json
+import time as clock
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
+from dataclasses import dataclass
 from typing import Any
 
 from cdcv2.cli.at_option import TAKES, time_at
 from cdcv2.cli.compare_sides import (
     ComparisonResult, not_compared_lines, source_request, verdict_of, with_logs, with_target,
 )
-from cdcv2.cli.compare_source import SourceSnapshot
+from cdcv2.cli.compare_source import PAUSE, SourceSnapshot
 from cdcv2.cli.compare_target import (
     BEHIND, TableComparison, TargetRequest, compared_table, demand_started, left_out, rows_by_logs,
 )
@@ -54,11 +57,14 @@ from cdcv2.control.materialization_file import read_plan
 from cdcv2.control.plan import MaterializationPlan
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Time
-from cdcv2.errors import IncompleteError, UsageError
+from cdcv2.errors import IncompleteError, MissingLogError, UsageError
 from cdcv2.exits import Exit
 from cdcv2.logs.contents import demand_history
 from cdcv2.logs.jsonlines import plain_frontier
 from cdcv2.logs.opening import CoveredLogs, demand_ordered, some_covered
+
+#: Seconds until it is looked again whether something is there.
+_AGAIN = 1.0
 
 EXAMPLES = (
     ("cdcv2 compare shop-lake.yaml", "all that the target has"),
@@ -104,12 +110,60 @@ def configure(parser: OptionParser) -> None:
     parser.formerly("--table", "--source-table")
 
 
+@dataclass(frozen=True)
+class _WholeComparison:
+    """The results with the source and with the target, and the logs that they are of."""
+
+    parts: list[ComparisonResult]
+    found: CoveredLogs
+    at: Time | None
+
+    @property
+    def exit(self) -> Exit:
+        """That of the worst of them."""
+        return max((part.exit for part in self.parts), key=[Exit.DONE, Exit.MISSING, Exit.WRONG].index)
+
+
 def run(args: argparse.Namespace) -> Exit:
     """Compare all tables of the file, or all logs."""
     file = args.log[0] if args.log[0].endswith((".yaml", ".yml")) else None
     _check(args, file)
     if file is None:
         args.log = [log_to_read(text) for text in args.log]
+    whole = _waited(args, file)
+    with ResultOutput(None) as output:
+        if args.json:
+            plain: dict[str, Any] = {
+                "equal": whole.exit is Exit.DONE, "not_covered": list(whole.found.of.uncovered),
+                "not_compared": {table: why for part in whole.parts for table, why in part.not_compared.items()},
+            }
+            for part in whole.parts:
+                plain.update(part.plain)
+            output.line(json.dumps(plain))
+        for line in [] if args.json else [line for part in whole.parts for line in part.lines]:
+            output.line(line)
+    remark_logs("cdcv2 compare", whole.found)
+    whole.found.of.demand_started(whole.at)
+    return whole.exit
+
+
+def _waited(args: argparse.Namespace, file: str | None) -> _WholeComparison:
+    """The comparison; while there is time, again where something is not there yet: a capture may just begin."""
+    deadline = clock.monotonic() + args.wait
+    while True:
+        try:
+            whole = _compared(args, file, deadline)
+        except (IncompleteError, MissingLogError):
+            if clock.monotonic() >= deadline:
+                raise
+        else:
+            if whole.exit is not Exit.MISSING or clock.monotonic() >= deadline:
+                return whole
+        clock.sleep(_AGAIN)
+        args.wait = max(0.0, deadline - clock.monotonic())
+
+
+def _compared(args: argparse.Namespace, file: str | None, deadline: float) -> _WholeComparison:
     plan = read_plan(file, args.view) if file is not None else None
     logs = plan.logs if plan is not None else open_logs(args)
     found = some_covered(logs)
@@ -128,22 +182,19 @@ def run(args: argparse.Namespace) -> Exit:
         elif source is not None:
             parts.append(with_logs(source, found, plan.start if plan is not None else 0, source_request(args, at)))
         if plan is not None and not args.without_log:
+            if source is not None and at is None:
+                _wait_for_target(plan, source.high, deadline)
             parts.append(_with_target(plan, found, opened, at, args))
-    verdict = max((part.exit for part in parts), key=[Exit.DONE, Exit.MISSING, Exit.WRONG].index)
-    with ResultOutput(None) as output:
-        if args.json:
-            plain: dict[str, Any] = {
-                "equal": verdict is Exit.DONE, "not_covered": list(found.of.uncovered),
-                "not_compared": {table: why for part in parts for table, why in part.not_compared.items()},
-            }
-            for part in parts:
-                plain.update(part.plain)
-            output.line(json.dumps(plain))
-        for line in [] if args.json else [line for part in parts for line in part.lines]:
-            output.line(line)
-    remark_logs("cdcv2 compare", found)
-    found.of.demand_started(at)
-    return verdict
+    return _WholeComparison(parts, found, at)
+
+
+def _wait_for_target(plan: MaterializationPlan, through: int, deadline: float) -> None:
+    """Return when the target is complete through that position of the source, or there is no time left."""
+    while clock.monotonic() < deadline:
+        with closing(plan.view()) as view:
+            if not view.frontier.less_equal(through):
+                return
+        clock.sleep(PAUSE)
 
 
 def _check(args: argparse.Namespace, file: str | None) -> None:

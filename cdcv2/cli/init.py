@@ -8,7 +8,9 @@ It asks the database for the tables and writes into the folder:
   pipeline.yaml            captures and views, with keys and comments
 
 No file is overwritten, and no password is written. At the end it prints what
-to do next. Nothing is changed in the database, in Kafka or in Connect.
+to do next. Nothing is changed in the database, in Kafka or in Connect. With
+--owned the file states that cdcv2 up makes the connector, with its publication,
+its slot and its topics; without it you make them, or others do.
 
 Where the database is, and its password: as for cdcv2 rows. Connect finds its
 password in its own environment (PGPASSWORD).
@@ -39,6 +41,8 @@ from cdcv2.store.file_system import text_of
 
 EXAMPLES = (
     ("cdcv2 init --source env --output shop", "all tables of the schema public"),
+    ("cdcv2 init --source env --owned --target 'host=copy dbname=copy user=copy' --output shop",
+     "for cdcv2 up, which makes the connector; its password for the copy is COPY_PASSWORD"),
     ("cdcv2 init --source shop.dsn --tables 'public.order*,audit.log' --bootstrap kafka:9092 --output shop",
      "some tables; a connection string in a file"),
     ("cdcv2 init --source env --from-connector http://connect:8083/connectors/shop --output shop",
@@ -57,6 +61,12 @@ def configure(parser: OptionParser) -> None:
                         help="which tables (default: public.*, all of that schema)")
     parser.add_argument("--from-connector", metavar="FILE|URL",
                         help="a connector that is there: its configuration as JSON, or where Connect has it")
+    parser.add_argument("--owned", action="store_true",
+                        help="let cdcv2 up make the connector, its publication, slot and topics, and remove "
+                             "them when the file does not need them any more")
+    parser.add_argument("--target", metavar="CONNINFO",
+                        help="the PostgreSQL that gets the copy: 'host=HOST dbname=NAME user=NAME', without a "
+                             "password, which is in COPY_PASSWORD (default: to be filled in)")
     declare(parser, "--output", more=": a folder, which is made", required=True)
     parser.add_argument("--pipeline", metavar="NAME",
                         help="the pipeline's name, which its topics and its slot get (default: the database's)")
@@ -88,8 +98,12 @@ def run(args: argparse.Namespace) -> Exit:
 
 
 def _draft(args: argparse.Namespace) -> FirstPipeline:
-    from cdcv2.store.postgres_session import connect
+    from cdcv2.store.postgres_session import connect, plain_address
 
+    if args.owned and args.from_connector is not None:
+        raise UsageError("--owned is of a connector that is made, and --from-connector of one that others run: leave "
+                         "one of them out")
+    target = None if args.target is None else plain_address(args.target, "--target")
     connector = None if args.from_connector is None else _connector(args.from_connector)
     address = source_address(args.source)
     with closing(connect(address.conninfo, origin=address.origin, autocommit=True)) as session:
@@ -104,7 +118,9 @@ def _draft(args: argparse.Namespace) -> FirstPipeline:
     url = args.connect
     if connector is not None and "://" in args.from_connector:
         url = args.from_connector.partition("/connectors/")[0]
-    return FirstPipeline(name, database, tables, args.bootstrap, url, args.replication, connector)
+    return FirstPipeline(
+        name, database, tables, args.bootstrap, url, args.replication, connector, args.owned, target
+    )
 
 
 def _connector(where: str) -> dict[str, str]:
@@ -144,13 +160,11 @@ def _next(made: FirstPipeline, folder: Path) -> list[str]:
     sql = made.statements()
     if sql:
         steps += ["in the database, as the owner of the tables:", *(f"  {one}" for one in sql)]
-    if made.connector is None:
+    if made.connector is None and not made.owned:
         steps += [
             "start the connector (Connect needs the password as PGPASSWORD, and its env provider):",
             f"  curl -X PUT -H 'Content-Type: application/json' -d @{folder / CONNECTOR_FILE} "
             f"{made.connect}/connectors/{made.name}/config",
         ]
-    path = folder / PIPELINE_FILE
-    return [
-        *steps, f"read {path}, name its target, and:", f"  cdcv2 doctor {path}", f"  cdcv2 run {path} --follow",
-    ]
+    path, named = folder / PIPELINE_FILE, "" if made.target is not None else ", name its target"
+    return [*steps, f"read {path}{named}, and:", f"  cdcv2 doctor {path}", f"  cdcv2 up {path}"]

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import argparse
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,9 +30,9 @@ from cdcv2.cli.options.words import declare, declare_follow
 from cdcv2.cli.stop_signals import stop_signals, stopped_by
 from cdcv2.control.pipeline_check import check_pipeline
 from cdcv2.control.pipeline_file import CaptureFields, Pipeline, ViewFields, read_pipeline
+from cdcv2.control.pipeline_jobs import first_logs
 from cdcv2.events import JobEvents
 from cdcv2.exits import Exit
-from cdcv2.logs.log_json import LOG_FILE
 from cdcv2.store.file_system import is_there
 
 EXAMPLES = (
@@ -66,9 +66,9 @@ def run(args: argparse.Namespace) -> Exit:
     for one in pipeline.captures.values():
         if one.arguments.into.is_topic:
             one.into.fail("cdcv2 run keeps logs in folders: name one, or start cdcv2 capture and cdcv2 materialize")
-    tables = check_pipeline(pipeline)
+    check_pipeline(pipeline)
     captures = [_capture(one, args.follow) for one in pipeline.captures.values()]
-    views = [_view(pipeline, one, args.follow, tables) for one in pipeline.views.values()]
+    views = [_view(pipeline, one, args.follow) for one in pipeline.views.values()]
     with stop_signals() as signalled:
         work = _at_once if args.follow else _in_turn
         outcomes = work([*captures, *views], signalled)
@@ -106,17 +106,13 @@ def _capture(fields: CaptureFields, follow: bool) -> _Part:
     return _Part(fields.name, [], lambda: capture.run(arguments))
 
 
-def _view(pipeline: Pipeline, fields: ViewFields, follow: bool, tables: Mapping[str, Iterable[str]]) -> _Part:
+def _view(pipeline: Pipeline, fields: ViewFields, follow: bool) -> _Part:
     parser = OptionParser("cdcv2 materialize", None)
     materialize.configure(parser)
     words = [str(pipeline.path), "--view", fields.name, *(["--follow"] if follow else [])]
     arguments = parser.parse_args(words)
     arguments.events = JobEvents(fields.name)
-    logs: list[Path] = []
-    if fields.capture is not None:
-        into = pipeline.captures[fields.capture].arguments.into
-        logs = [Path(into.of(table).name) / LOG_FILE for table in tables[fields.capture]]
-    return _Part(fields.name, logs, lambda: materialize.run(arguments))
+    return _Part(fields.name, first_logs(pipeline, fields), lambda: materialize.run(arguments))
 
 
 def _in_turn(parts: list[_Part], signalled: Callable[[], bool]) -> list[_Outcome]:

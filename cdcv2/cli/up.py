@@ -48,7 +48,7 @@ from cdcv2.control.job_folder import JobFolder
 from cdcv2.control.owner import OwnedFolder
 from cdcv2.control.pipeline_external import PipelineExternal, external_needs, new_nonce
 from cdcv2.control.pipeline_file import Pipeline, read_pipeline
-from cdcv2.control.pipeline_jobs import folder_of, jobs_of, with_needs
+from cdcv2.control.pipeline_jobs import FirstLogs, folder_of, jobs_of, with_needs
 from cdcv2.control.reconcile import Reconciliation, is_unsettled
 from cdcv2.control.supervision import JobAct, JobState
 from cdcv2.control.supervisor import JobPlan, JobReport, Supervisor
@@ -92,7 +92,7 @@ def run(args: argparse.Namespace) -> Exit:
     plans, external = jobs_of(pipeline), external_needs(pipeline)
     deadline = time.monotonic() + patience_of(args.timeout)
     with owned(pipeline, "up") as catalogue, served(args, pipeline) as requests, stop_signals() as stopping:
-        supervisor, shown = Supervisor(folder_of(pipeline)), dict[str, str]()
+        supervisor, shown, logs = Supervisor(folder_of(pipeline)), dict[str, str](), FirstLogs(pipeline)
         for name in args.start_held:
             if not supervisor.release(name):
                 remark(f"cdcv2 up: {name} is not held: there is nothing to start")
@@ -102,7 +102,7 @@ def run(args: argparse.Namespace) -> Exit:
                 work.look()
                 # Asked before the turn: what is there now, the turn starts jobs on.
                 done = work.is_done()
-                reports = supervisor.turn(plans, waits=work.waits)
+                reports = supervisor.turn(plans, waits=lambda job: work.waits(job) or logs.waits(job))
                 work.at_work = outdated(plans, reports)
                 show(pipeline, "up", reports, shown)
                 show_entries("up", work.entries, shown)

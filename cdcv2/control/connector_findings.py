@@ -72,15 +72,20 @@ def version_finding(part: str, plugins: Sequence[Mapping[str, Any]]) -> Finding:
 
 
 def topics_findings(
-    part: str, recipe: DatabaseConnector, there: set[str], describe: Callable[[str], Topic]
+    part: str, recipe: DatabaseConnector, there: set[str], describe: Callable[[str], Topic], *, owned: bool = False
 ) -> Iterator[Finding]:
-    """What is found of the topics of a capture; ``describe`` asks the cluster for one of those ``there``."""
-    doubt = recipe.unmet(there)
+    """What is found of the topics of a capture; ``describe`` asks the cluster for one of those ``there``.
+
+    ``owned``: cdcv2 up makes them, before the connector.
+    """
+    missing = sorted(topic for topic in recipe.topics() if topic not in there)
+    if owned and missing:
+        yield Finding(part, f"not there yet: {len(missing)} topics of the connector; cdcv2 up makes them")
+    doubt = None if owned else recipe.unmet(there)
     if doubt is not None:
         yield Finding(part, doubt, Health.WRONG, "name the tables that the connector has")
     single = {recipe.transaction_topic, recipe.notification_topic}
-    missing = sorted(topic for topic in recipe.topics() if topic not in there)
-    if missing:
+    if missing and not owned:
         yield Finding(part, f"not there yet: {', '.join(missing)}", Health.WARNING,
                       "the connector makes a topic with its first record: start it")  # fmt: skip
     for topic in sorted(set(recipe.topics()) & there):

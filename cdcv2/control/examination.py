@@ -99,6 +99,9 @@ def _connector(
     worker = ConnectClient(connector.url, patience=_PATIENCE)
     yield version_finding(part, worker.plugins())
     config = worker.config(connector.name)
+    if config is None and connector.owned:
+        yield Finding(part, f"Connect has no connector {connector.name} yet: cdcv2 up makes it")
+        return
     if config is None:
         yield Finding(part, f"Connect has no connector {connector.name}", Health.WRONG,
                       f"curl -X PUT -H 'Content-Type: application/json' -d @connector.json "
@@ -117,7 +120,10 @@ def _topics(pipeline: Pipeline, capture: CaptureFields, recipes: list[DatabaseCo
     there = set(client.request("Kafka", lambda: client.admin.list_topics(timeout=_PATIENCE)).topics)
     yield Finding("kafka", f"answers, and has {len(there)} topics")
     for recipe in recipes:
-        yield from topics_findings(f"capture {capture.name}", recipe, there, lambda topic: describe(client, topic))
+        owned = bool(capture.source and capture.source.connector and capture.source.connector.owned)
+        yield from topics_findings(
+            f"capture {capture.name}", recipe, there, lambda topic: describe(client, topic), owned=owned
+        )
 
 
 def _disks(pipeline: Pipeline) -> Iterator[Finding]:

@@ -14,6 +14,17 @@ from cdcv2.connectors.debezium.postgres_catalogue import (
 from cdcv2.errors import UsageError
 from cdcv2.logs.log_names import check_table
 
+#: The target of a file for which none is given.
+_TARGET = "host=localhost port=5432 dbname=copy user=copy"
+_COPY_SECRET = " password=${COPY_PASSWORD}"
+#: What the file states about the connector's owner, by whether it is cdcv2 up.
+_OWNED = {
+    False: ["    # owned: no: cdcv2 looks at it, and never changes it."],
+    True: [
+        "    # owned: yes: cdcv2 up makes it, with publication, slot and topics, and removes it, with its data, when",
+        "    # this file does not need it any more.",
+    ],
+}
 #: How the files are called, from their folder.
 PIPELINE_FILE, CONNECTOR_FILE = "pipeline.yaml", "connector.json"
 
@@ -45,7 +56,8 @@ class FirstPipeline:
     """What the files are made of.
 
     ``connector`` is the configuration of a connector that is there; None: one is made, with ``replication`` as the
-    replication factor of its topics.
+    replication factor of its topics. ``owned``: cdcv2 up makes it, with its publication, slot and topics. ``target``:
+    the connection string of the copy's database, without a password; None: it is still to be filled in.
     """
 
     name: str
@@ -55,6 +67,8 @@ class FirstPipeline:
     connect: str
     replication: int = -1
     connector: Mapping[str, str] | None = None
+    owned: bool = False
+    target: str | None = None
 
     @property
     def slot(self) -> str:
@@ -76,7 +90,8 @@ class FirstPipeline:
     def statements(self) -> list[str]:
         """The SQL statements that the owner of the tables has to run before the connector starts."""
         names = ", ".join(_quoted(table.name) for table in self.tables)
-        made = [f"CREATE PUBLICATION {self.slot} FOR TABLE {names};"] if self.connector is None else []
+        theirs = self.connector is None and not self.owned
+        made = [f"CREATE PUBLICATION {self.slot} FOR TABLE {names};"] if theirs else []
         if self.from_state():
             return made
         return made + [
@@ -102,7 +117,7 @@ class FirstPipeline:
         lines = [
             "# From a database to its copy. Each key is explained in docs/operations/pipeline.md.",
             "#   cdcv2 doctor pipeline.yaml          is everything as it has to be?",
-            "#   cdcv2 run pipeline.yaml --follow    capture, and keep the copy",
+            "#   cdcv2 up pipeline.yaml              make what is owned: yes, capture, and keep the copy",
             f"pipeline: {self.name}",
             f"kafka: {{bootstrap: {json.dumps(self.bootstrap)}}}",
             "# The row types of the tables: rows/SCHEMA.TABLE.avsc.",
@@ -113,9 +128,9 @@ class FirstPipeline:
             f"    postgres: {{conninfo: {json.dumps(conninfo + secret)}}}",
             f"    prefix: {json.dumps(prefix)}",
             *([f"    notifications: {json.dumps(notifications)}"] if notifications else []),
-            "    # owned: no: cdcv2 looks at it, and never changes it.",
+            *_OWNED[self.owned],
             f"    connector: {{name: {json.dumps(found.get('name', self.name))}, url: {json.dumps(self.connect)}, "
-            "owned: no}",
+            f"owned: {f'yes, config: {CONNECTOR_FILE}' if self.owned else 'no'}}}",
             f"    slot: {{name: {json.dumps(found.get('slot.name', self.slot))}}}",
             f"    publication: {{name: {json.dumps(found.get('publication.name', self.slot))}}}",
             "captures:",
@@ -132,7 +147,7 @@ class FirstPipeline:
             "    # PostgreSQL 15 or later. Files instead: {driver: lake, folder: lake}, and recovery_log: recovery",
             "    target:",
             "      driver: postgres",
-            '      conninfo: "host=localhost port=5432 dbname=copy user=copy password=${COPY_PASSWORD}"',
+            f"      conninfo: {json.dumps((self.target or _TARGET) + _COPY_SECRET, ensure_ascii=False)}",
         ]
         return "\n".join(lines) + "\n"
 

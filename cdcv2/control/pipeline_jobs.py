@@ -12,6 +12,9 @@ from cdcv2.control.pipeline_file import CaptureFields, Pipeline, ViewFields
 from cdcv2.control.timer_fields import TIMER_COMMANDS, TimerFields
 from cdcv2.control.supervisor import JobPlan
 from cdcv2.control.yaml_lines import YamlNode
+from cdcv2.errors import UsageError
+from cdcv2.logs.log_json import LOG_FILE
+from cdcv2.store.file_system import is_there
 
 #: The folder of the jobs, in a pipeline's state folder.
 JOBS = "jobs"
@@ -45,6 +48,33 @@ def with_needs(plans: Iterable[JobPlan], entries: Iterable[CatalogueEntry]) -> l
         more = {"external state": " ".join(nonces)} if nonces else {}
         made.append(plan._replace(settings={**plan.settings, **more}))
     return made
+
+
+class FirstLogs:
+    """The logs in folders that views of a pipeline wait for: their captures make them when they first start."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._lacking = {view.name: first_logs(pipeline, view) for view in pipeline.views.values()}
+
+    def waits(self, job: str) -> str | None:
+        """What a job has to wait for, in words; None: nothing. Once its logs were there, it waits for none again."""
+        lacking = self._lacking[job] = [one for one in self._lacking.get(job, []) if not is_there(one)]
+        return f"the logs of its capture: {lacking[0].parent} is not there yet" if lacking else None
+
+
+def first_logs(pipeline: Pipeline, view: ViewFields) -> list[Path]:
+    """What has to be there of the logs in folders before a view of a capture can start; none of other views.
+
+    None, too, of a view whose bindings are wrong: it states that itself.
+    """
+    capture = pipeline.captures[view.capture] if view.capture is not None else None
+    if capture is None or capture.arguments.into.is_topic:
+        return []
+    try:
+        bound = [dict(one.entries())["log"].text() for one in view.fields["bindings"].items()]
+        return [Path(capture.arguments.into.of(log).name) / LOG_FILE for log in dict.fromkeys(bound)]
+    except (UsageError, KeyError):
+        return []
 
 
 def folder_of(pipeline: Pipeline) -> Path:

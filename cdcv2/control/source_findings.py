@@ -25,6 +25,15 @@ _SLOT = """
     SELECT plugin, database, wal_status, active FROM pg_catalog.pg_replication_slots WHERE slot_name = %s
 """
 _PUBLICATION = "SELECT puballtables, pubinsert, pubupdate, pubdelete FROM pg_catalog.pg_publication WHERE pubname = %s"
+_OWNERS = """
+    SELECT DISTINCT quote_ident(pg_get_userbyid(c.relowner)) FROM pg_catalog.pg_class c
+    JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+     WHERE n.nspname || '.' || c.relname = ANY(%s) AND NOT pg_has_role(c.relowner, 'USAGE') ORDER BY 1
+"""
+_MAY_PUBLISH = """
+    SELECT current_database(), current_user, has_database_privilege(current_database(), 'CREATE'),
+           quote_ident(current_database()), quote_ident(current_user)
+"""
 _PUBLISHED = "SELECT schemaname || '.' || tablename FROM pg_catalog.pg_publication_tables WHERE pubname = %s"
 #: So many seconds may two clocks differ.
 _SECONDS = 5.0
@@ -95,6 +104,15 @@ def _publication(
 ) -> Iterator[Finding]:
     name = source.publication.name or slot_name(source.prefix)
     rows = _rows_of(connection, _PUBLICATION, name)
+    if not rows and source.publication.owned:
+        yield Finding(part, f"the publication {name} is not there yet: cdcv2 up makes it")
+        database, user, may, *quoted = _rows_of(connection, _MAY_PUBLISH)[0]
+        yield judged(part, may, f"{user} may make publications in {database}",
+                     f"GRANT CREATE ON DATABASE {quoted[0]} TO {quoted[1]};")  # fmt: skip
+        others = [str(owner) for (owner,) in _rows_of(connection, _OWNERS, list(tables))]
+        yield judged(part, not others, f"{user} may publish the tables of {', '.join(others) or user}",
+                     f"GRANT {', '.join(others)} TO {quoted[1]};")  # fmt: skip
+        return
     if not rows:
         yield Finding(part, f"there is no publication {name}", Health.WRONG,
                       f"CREATE PUBLICATION {name} FOR TABLE {', '.join(tables)};")  # fmt: skip

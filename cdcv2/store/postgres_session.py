@@ -63,6 +63,26 @@ def demand_readable(conninfo: str) -> None:
         ) from None
 
 
+def plain_address(conninfo: str, named: str) -> str:
+    """The connection string of ``named``, with host, port, database and user, so that no variable adds to it.
+
+    Raises UsageError where one of them lacks, but for the port, and where a password is in it.
+    """
+    demand_readable(conninfo)
+    from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+    found = conninfo_to_dict(conninfo)
+    if "password" in found:
+        raise UsageError(
+            f"{named} has a password, which everybody on the machine can read in arguments: leave it out, and let the "
+            "environment have it"
+        )
+    lacking = [name for name in ("host", "dbname", "user") if not found.get(name)]
+    if lacking:
+        raise UsageError(f"{named} lacks {', '.join(lacking)}: write 'host=HOST port=PORT dbname=NAME user=NAME'")
+    return make_conninfo("", **{"port": "5432", **found})
+
+
 def _refusal(reason: str, given: dict[str, Any], origin: str) -> UnavailableError | UsageError:
     secret = given.get("password")
     if secret:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -480,6 +481,34 @@ def test_a_target_that_is_ahead_of_the_snapshot_is_not_wrong(
 
     assert 3 == said.code
     assert "orders: 1 keys differ" in said.out and '  {"id": "2"}: the source has {"item": "old"}' in said.out
+
+
+def test_a_pipeline_that_just_begins_is_waited_for(
+    database: Any, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its logs are not there at first, and then the target is behind; without --wait both are reported at once."""
+    pytest.importorskip("pyarrow")
+    database.execute("CREATE TABLE orders (id int PRIMARY KEY, item text); INSERT INTO orders VALUES (1, 'ape')")
+    plan, folder = tmp_path / "shop.yaml", tmp_path / "logs" / "public.orders"
+    plan.write_text(PLAN, "utf-8")
+
+    def begin() -> None:
+        log(tmp_path / "logs", "public.orders", ORDER, upper=10)
+        assert 0 == run("materialize", plan).code
+        made = DirectoryLog(folder)
+        made.send(Updates([(ORDER.row([1, "ape"]), 12, 1)]))
+        made.send(Progress([10], [LATE], {12: 1}))
+        made.flush()
+        made.close()
+
+    at_pauses = [begin, lambda: run("materialize", plan)]
+    early = run("compare", plan, "--source", "env")
+    waiting = SimpleNamespace(monotonic=time.monotonic, sleep=lambda seconds: at_pauses.pop(0)())
+    monkeypatch.setattr("cdcv2.cli.compare.clock", waiting)
+    said = run("compare", plan, "--source", "env", "--wait", 60)
+
+    assert (2, True) == (early.code, "there is no directory" in early.err), early
+    assert (0, True, []) == (said.code, f"equal: shop, complete through {LATE - 1}" in said.out, at_pauses), said
 
 
 def test_a_target_that_is_behind_the_source_is_1(database: Any, tmp_path: Path, run: Run) -> None:

@@ -168,16 +168,16 @@ def test_the_commands_of_the_readme_are_taken_by_their_parsers() -> None:
     blocks = re.findall(r"```text\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.S)
     lines = [line for block in blocks for line in block.splitlines() if line.startswith("cdcv2 ")]
     for line in lines:
-        words = shlex.split(re.split(r" {2,}|#", line)[0])
+        words = shlex.split(re.split(r" {2,}|#| &$", line)[0])
         parser_of(words[1]).parse_args(words[2:])
 
-    assert {"demo", "rows", "capture", "verify", "as-of", "materialize"} <= {line.split()[1] for line in lines}
+    assert {"demo", "init", "doctor", "up", "compare", "as-of", "status"} <= {line.split()[1] for line in lines}
 
 
-def test_the_file_of_the_readme_is_taken(captured: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_file_of_the_way_by_hand_is_taken(captured: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As it stands, on what a capture wrote."""
     (tmp_path / "logs").symlink_to(captured / "logs")
-    text = (ROOT / "README.md").read_text("utf-8").split("```yaml\n")[1].split("```")[0]
+    text = (ROOT / "docs/operations/without-spark.md").read_text("utf-8").split("```yaml\n")[1].split("```")[0]
     (tmp_path / "shop.yaml").write_text(text, "utf-8")
     monkeypatch.setenv("COPY_PASSWORD", "secret")
     plan = read_plan(str(tmp_path / "shop.yaml"))

@@ -66,6 +66,23 @@ def test_a_job_starts_when_what_it_needs_is_there_and_all_of_it_is_removed_at_th
     assert (Exit.DONE, False, ["gone"]) == (removed.code, logs.exists(), states(run, file)), removed.err
 
 
+def test_a_view_waits_for_the_logs_of_its_capture(run: Run, file: Path, tmp_path: Path) -> None:
+    """At the first start they are not made yet: it is not started, and so it is not held."""
+    view = """
+views:
+  copy:
+    bindings: [{log: public.orders, target: orders, key: [id]}]
+    target: {driver: lake, folder: lake}
+    recovery_log: recovery
+"""
+    file.write_text(FILE + view, "utf-8")
+    begun = run("up", file, "--once", "--timeout", "0")
+
+    assert Exit.UNABLE == begun.code
+    assert "cdcv2 up: copy: waits for the logs of its capture: " in begun.err
+    assert not (tmp_path / "shop.state" / "jobs" / "copy" / "run.json").exists()
+
+
 def test_what_cannot_be_removed_is_named(run: Run, file: Path, tmp_path: Path) -> None:
     """The intent is kept: the next down goes on with it."""
     (tmp_path / "there").mkdir()

@@ -11,7 +11,9 @@ import pytest
 
 from cdcv2.connectors.debezium.config import JSON_CONVERTERS, debezium_config
 from cdcv2.connectors.debezium.recipe import Recipe
-from cdcv2.control.connector_findings import connector_findings, state_findings, topic_findings, version_finding
+from cdcv2.control.connector_findings import (
+    connector_findings, state_findings, topic_findings, topics_findings, version_finding,
+)
 from cdcv2.control.findings import Finding, Health, guarded
 from cdcv2.control.source_findings import server_findings
 from cdcv2.errors import UnavailableError
@@ -118,6 +120,16 @@ def test_what_is_wrong_with_a_topic_is_found() -> None:
     assert [("not checked", "t: its settings may not be read")] == bad(unread)
 
 
+def test_topics_that_are_not_there_yet_are_no_step_where_they_are_ours() -> None:
+    """cdcv2 up makes them, before the connector; of a connector of others the first record does."""
+    others = list(topics_findings("k", RECIPE, set(), lambda name: topic({0: (0, 0)})))
+    ours = list(topics_findings("k", RECIPE, set(), lambda name: topic({0: (0, 0)}), owned=True))
+
+    assert ["warning"] == [health for health, _ in bad(others)]
+    assert ([], ["not there yet: 3 topics of the connector; cdcv2 up makes them"]) == (
+        bad(ours), [one.text for one in ours])
+
+
 def test_a_part_that_cannot_be_looked_at_is_a_finding() -> None:
     """And what was found before it is kept."""
     def looking() -> Any:
@@ -164,6 +176,25 @@ def test_a_connector_is_examined_where_connect_has_it(
     assert ["its snapshot is taken once", "it has 0 tasks"] == [text for text, _ in of_connector(found.out)]
 
 
+def test_a_connector_of_ours_that_is_not_there_yet_is_no_step(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch  # noqa: F811
+) -> None:
+    """cdcv2 up makes it, and would refuse one that somebody else has made."""
+    monkeypatch.setattr("cdcv2.control.examination._PATIENCE", 0.5)
+    path = tmp_path / "shop.yaml"
+    with fake_connect() as worker:
+        text = PIPELINE.format(conninfo="host=127.0.0.1 port=1", url=worker.url)
+        path.write_text(text.replace(f'"{worker.url}"', f'"{worker.url}", owned: yes, config: c.json'), "utf-8")
+        findings = json.loads(run("doctor", path, "--json").out)["findings"]
+
+    assert [("ok", "Connect has no connector shop yet: cdcv2 up makes it")] == [
+        (one["health"], one["text"]) for one in findings if one["part"] == "connector of shop"][1:]
+
+
+def of_source(shown: str) -> list[dict[str, str]]:
+    return [one for one in json.loads(shown)["findings"] if one["part"] == "source shop"]
+
+
 @pytest.mark.integration
 def test_a_server_is_looked_at_and_mended_by_the_remedies(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch  # noqa: F811
@@ -181,13 +212,20 @@ def test_a_server_is_looked_at_and_mended_by_the_remedies(
         path.write_text(PIPELINE.format(conninfo=conninfo, url="http://127.0.0.1:1"), "utf-8")
         (tmp_path / "rows" / "public.orders.avsc").write_text(json.dumps(PRICES.schema), "utf-8")
         before = run("doctor", path, "--json")
-        found = [one for one in json.loads(before.out)["findings"] if one["part"] == "source shop"]
+        found = of_source(before.out)
         for one in found:
             if one["remedy"].startswith(("CREATE", "ALTER TABLE")):
                 session.execute(one["remedy"].partition(";")[0].encode())
-        again = json.loads(run("doctor", path, "--json").out)["findings"]
-        after = [one for one in again if one["part"] == "source shop"]
+        after = of_source(run("doctor", path, "--json").out)
         shown = run("doctor", path)
+        session.execute("CREATE ROLE \"C\" LOGIN REPLICATION PASSWORD 'x'; GRANT SELECT ON orders TO \"C\"")
+        ours = PIPELINE.replace("    connector:", "    publication: {{name: own, owned: yes}}\n    connector:")
+        path.write_text(ours.format(conninfo=f"{conninfo} user=C password=x", url="http://127.0.0.1:1"), "utf-8")
+        asked = of_source(run("doctor", path, "--json").out)
+        for one in asked:
+            if one["remedy"].startswith("GRANT"):
+                session.execute(one["remedy"].encode())
+        allowed = of_source(run("doctor", path, "--json").out)
 
     def wrong(findings: list[dict[str, str]]) -> list[str]:
         return [one["text"] for one in findings if one["health"] == "wrong"]
@@ -195,5 +233,9 @@ def test_a_server_is_looked_at_and_mended_by_the_remedies(
     assert 4 == before.code
     assert ["public.orders: before-images by the key id", "there is no publication shop"] == wrong(found)
     assert [] == wrong(after)
+    # Of a publication of ours only the rights of its role are looked at, until it is there.
+    assert ["C may make publications in bank", "C may publish the tables of cdcv2"] == wrong(asked)
+    assert [] == wrong(allowed)
+    assert "the publication own is not there yet: cdcv2 up makes it" in [one["text"] for one in allowed]
     assert "does not answer" in shown.out and "Kafka Connect at" in shown.out and "may make tables" in shown.out
     assert password not in before.out + before.err + shown.out + shown.err

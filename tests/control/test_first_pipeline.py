@@ -15,6 +15,7 @@ from cdcv2.control.pipeline_check import check_pipeline
 from cdcv2.control.pipeline_file import read_pipeline
 from cdcv2.errors import OutputError, UsageError
 from cdcv2.servers.postgres import Postgres
+from cdcv2.store.postgres_session import plain_address
 from tests.cli.conftest import PRICES, Run, run  # noqa: F401 - a fixture
 
 pytest.importorskip("yaml")
@@ -111,8 +112,51 @@ def test_the_next_steps_are_named() -> None:
     """In order, and ready to be copied."""
     lines = _next(SHOP, Path("shop"))
 
-    assert ["cdcv2 init: 1 tables. Now:", "  cdcv2 run shop/pipeline.yaml --follow"] == [lines[0], lines[-1]]
+    assert ["cdcv2 init: 1 tables. Now:", "  cdcv2 up shop/pipeline.yaml"] == [lines[0], lines[-1]]
     assert any("-d @shop/connector.json http://c:8083/connectors/Shop-1/config" in line for line in lines)
+    assert "read shop/pipeline.yaml, name its target, and:" in lines
+
+
+def test_what_cdcv2_up_makes_is_no_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file states connector, slot and publication as ours, and its target: it is taken as it is."""
+    monkeypatch.setenv("PGPASSWORD", "hush")
+    monkeypatch.setenv("COPY_PASSWORD", "of-copy")
+    pytest.importorskip("psycopg")
+    asked = replace(SHOP, tables=[ORDERS, ODD], owned=True, target=plain_address("host=c user=u dbname='d b'", "it"))
+    shop = read_pipeline(str(made(tmp_path, asked)))
+    source, connector = shop.sources["Shop-1"], shop.sources["Shop-1"].connector
+    lines = _next(asked, Path("shop"))
+
+    assert connector is not None and (True, tmp_path / "connector.json") == (connector.owned, connector.config)
+    assert (True, True) == (source.slot.owned, source.publication.owned)
+    target = dict(shop.views["copy"].fields["target"].entries())["conninfo"].text()
+    assert "port=5432 user=u dbname='d b' host=c password=of-copy" == target
+    # Of the tables it changes nothing: that is their owner's.
+    assert ['ALTER TABLE "public"."Odd, one" REPLICA IDENTITY FULL;'] == asked.statements()
+    assert ["read shop/pipeline.yaml, and:", "  cdcv2 doctor shop/pipeline.yaml", "  cdcv2 up shop/pipeline.yaml"] == (
+        lines[-3:])
+    assert not any("curl" in line or "PUBLICATION" in line for line in lines)
+
+
+@pytest.mark.parametrize(("text", "reason"), [
+    ("host=c user=u dbname=d password=hush", "--target has a password"), ("host=c dbname=d", "--target lacks user"),
+    ("user=u", "--target lacks host, dbname"), ("hush hush", "cannot be read"), ("", "--target lacks host"),
+])  # fmt: skip
+def test_a_target_that_is_not_whole_is_refused(text: str, reason: str) -> None:
+    """Libpq would take what lacks from the variables of the source; and a password is shown nowhere."""
+    pytest.importorskip("psycopg")
+    with pytest.raises(UsageError, match=reason) as raised:
+        plain_address(text, "--target")
+
+    assert "hush" not in str(raised.value)
+
+
+def test_a_connector_of_others_is_not_made(run: Run, tmp_path: Path) -> None:  # noqa: F811
+    """Refused before anything is asked."""
+    made_by_both = run("init", "--source", "env", "--owned", "--from-connector", "http://127.0.0.1:1/connectors/a",
+                       "--output", tmp_path / "shop")  # fmt: skip
+
+    assert (2, True) == (made_by_both.code, "--owned is of a connector that is made" in made_by_both.err)
 
 
 @pytest.mark.integration

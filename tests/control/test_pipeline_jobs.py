@@ -8,8 +8,9 @@ import pytest
 
 from cdcv2.cli.main import parser_of
 from cdcv2.control.pipeline_file import read_pipeline
-from cdcv2.control.pipeline_jobs import jobs_of
+from cdcv2.control.pipeline_jobs import FirstLogs, jobs_of
 from cdcv2.errors import UsageError
+from cdcv2.logs.log_json import LOG_FILE
 
 FILE = """
 pipeline: shop
@@ -108,3 +109,37 @@ def test_a_timer_that_is_none_is_refused_with_its_line(
     with pytest.raises(UsageError, match=f"line 2[0-3]: .*{text}") as caught:
         jobs_of(read_pipeline(str(tmp_path / "shop.yaml")))
     assert "hunter2" not in str(caught.value)
+
+
+FIRST = """
+pipeline: shop
+sources: {shop: {}}
+captures:
+  shop: {into: logs, from: topics.jsonl}
+views:
+  copy:
+    bindings: [{log: public.orders, target: orders, key: [id]}, {log: public.items, target: items}]
+    target: {driver: lake, folder: lake}
+    recovery_log: recovery
+  wrong:
+    bindings: [{target: orders}]
+    target: {driver: lake, folder: lake2}
+"""
+
+
+def test_a_view_waits_for_the_logs_that_its_capture_makes_first(tmp_path: Path) -> None:
+    """Of each that it binds, which is named; not again once they were there: that one is lost is for the job to report.
+    """
+    (tmp_path / "rows").mkdir()
+    (tmp_path / "shop.yaml").write_text(FIRST, "utf-8")
+    logs, waited = FirstLogs(read_pipeline(str(tmp_path / "shop.yaml"))), []
+    for table in ("public.orders", "public.items"):
+        waited.append(logs.waits("copy"))
+        (tmp_path / "logs" / table).mkdir(parents=True)
+        (tmp_path / "logs" / table / LOG_FILE).write_text("{}", "utf-8")
+    there = logs.waits("copy")
+    (tmp_path / "logs" / "public.items" / LOG_FILE).unlink()
+
+    assert [f"the logs of its capture: {tmp_path / 'logs' / table} is not there yet"
+            for table in ("public.orders", "public.items")] == waited  # fmt: skip
+    assert [None] * 4 == [there, *(logs.waits(name) for name in ("copy", "wrong", "shop"))]
