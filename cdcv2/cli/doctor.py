@@ -23,8 +23,8 @@ from cdcv2.control.pipeline_file import read_pipeline
 from cdcv2.exits import Exit
 
 EXAMPLES = (
-    ("cdcv2 doctor shop-pipeline.yaml", "one line for each thing that is looked at"),
-    ("cdcv2 doctor shop-pipeline.yaml --json", "as one JSON object"),
+    ("cdcv2 doctor pipeline.yaml", "one line for each thing that is looked at"),
+    ("cdcv2 doctor pipeline.yaml --json", "as one JSON object"),
 )
 #: What exit codes mean here, beside those that mean the same everywhere.
 EXITS = {

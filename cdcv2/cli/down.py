@@ -31,9 +31,9 @@ from cdcv2.control.reconcile import Reconciliation
 from cdcv2.exits import Exit
 
 EXAMPLES = (
-    ("cdcv2 down shop.yaml", "wait until all have ended"),
-    ("cdcv2 down shop.yaml --timeout 10", "at most 10 seconds"),
-    ("cdcv2 down shop.yaml --remove-external", "and remove what cdcv2 up has made in other systems"),
+    ("cdcv2 down pipeline.yaml", "wait until all have ended"),
+    ("cdcv2 down pipeline.yaml --timeout 10", "at most 10 seconds"),
+    ("cdcv2 down pipeline.yaml --remove-external", "and remove what cdcv2 up has made in other systems"),
 )
 #: What exit codes mean here, beside those that mean the same everywhere.
 EXITS = {

@@ -33,9 +33,9 @@ from cdcv2.control.pipeline_file import read_pipeline
 from cdcv2.exits import Exit
 
 EXAMPLES = (
-    ("cdcv2 explain shop.yaml copy", "the way to a view"),
-    ("cdcv2 explain shop.yaml public.orders", "to each target of a table"),
-    ("cdcv2 explain shop.yaml copy --json", "for a program"),
+    ("cdcv2 explain pipeline.yaml copy", "the way to a view"),
+    ("cdcv2 explain pipeline.yaml public.orders", "to each target of a table"),
+    ("cdcv2 explain pipeline.yaml copy --json", "for a program"),
 )
 #: What exit codes mean here, beside those that mean the same everywhere.
 EXITS = {

@@ -27,8 +27,8 @@ from cdcv2.exits import Exit
 from cdcv2.store.file_system import is_there
 
 EXAMPLES = (
-    ("cdcv2 metrics shop.yaml", "now"),
-    ("cdcv2 metrics shop.yaml --output shop.prom", "as a file that node_exporter reads, from a timer"),
+    ("cdcv2 metrics pipeline.yaml", "now"),
+    ("cdcv2 metrics pipeline.yaml --output shop.prom", "as a file that node_exporter reads, from a timer"),
 )
 
 

@@ -31,9 +31,9 @@ from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
 
 EXAMPLES = (
-    ("cdcv2 output shop.yaml shop-files", "the last 50 lines of a view"),
-    ("cdcv2 output shop.yaml shop --lines 5", "the last 5 of a capture"),
-    ("cdcv2 output shop.yaml shop --follow", "and what comes, until Ctrl-C"),
+    ("cdcv2 output pipeline.yaml shop-files", "the last 50 lines of a view"),
+    ("cdcv2 output pipeline.yaml shop --lines 5", "the last 5 of a capture"),
+    ("cdcv2 output pipeline.yaml shop --follow", "and what comes, until Ctrl-C"),
 )
 #: What exit codes mean here, beside those that mean the same everywhere.
 EXITS = {

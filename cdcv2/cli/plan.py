@@ -30,8 +30,8 @@ from cdcv2.exits import Exit
 from cdcv2.store.file_system import is_there
 
 EXAMPLES = (
-    ("cdcv2 plan shop.yaml", "a line for each change"),
-    ("cdcv2 plan shop.yaml --json", "as one JSON object"),
+    ("cdcv2 plan pipeline.yaml", "a line for each change"),
+    ("cdcv2 plan pipeline.yaml --json", "as one JSON object"),
 )
 #: What exit codes mean here, beside those that mean the same everywhere.
 EXITS = {

@@ -36,8 +36,8 @@ from cdcv2.exits import Exit
 from cdcv2.store.file_system import is_there
 
 EXAMPLES = (
-    ("cdcv2 run shop-pipeline.yaml", "what is there now, and end"),
-    ("cdcv2 run shop-from-kafka.yaml --follow", "until SIGTERM or Ctrl-C"),
+    ("cdcv2 run pipeline.yaml", "what is there now, and end"),
+    ("cdcv2 run pipeline-from-kafka.yaml --follow", "until SIGTERM or Ctrl-C"),
 )
 #: What exit codes mean here, beside those that mean the same everywhere.
 EXITS = {

@@ -45,9 +45,9 @@ from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
 
 EXAMPLES = (
-    ("cdcv2 status shop.yaml", "now"),
-    ("cdcv2 status shop.yaml --watch", "again and again, until Ctrl-C"),
-    ("cdcv2 status shop.yaml --json", "for a program"),
+    ("cdcv2 status pipeline.yaml", "now"),
+    ("cdcv2 status pipeline.yaml --watch", "again and again, until Ctrl-C"),
+    ("cdcv2 status pipeline.yaml --json", "for a program"),
 )
 #: What exit codes mean here, beside those that mean the same everywhere.
 EXITS = {

@@ -56,11 +56,11 @@ from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
 
 EXAMPLES = (
-    ("cdcv2 up shop.yaml", "until SIGTERM or Ctrl-C"),
-    ("cdcv2 up shop.yaml --start-held orders", "and start a job that is held"),
-    ("cdcv2 up shop.yaml --once", "start what should run, and end"),
-    ("cdcv2 up shop.yaml --listen", "with an API for programs"),
-    ("cdcv2 up shop.yaml --once --timeout 10", "wait at most 10 seconds for what has to be made or end first"),
+    ("cdcv2 up pipeline.yaml", "until SIGTERM or Ctrl-C"),
+    ("cdcv2 up pipeline.yaml --start-held orders", "and start a job that is held"),
+    ("cdcv2 up pipeline.yaml --once", "start what should run, and end"),
+    ("cdcv2 up pipeline.yaml --listen", "with an API for programs"),
+    ("cdcv2 up pipeline.yaml --once --timeout 10", "wait at most 10 seconds for what has to be made or end first"),
 )
 #: What exit codes mean here, beside those that mean the same everywhere.
 EXITS = {

@@ -61,7 +61,7 @@ def folder(captured: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
     envelope = {**ENVELOPE, "payload": {"source": {"schema": "public", "table": "orders"}}}
     (tmp_path / "record.json").write_text(json.dumps(envelope), "utf-8")
     (tmp_path / "shop-lake.yaml").write_text(LAKE, "utf-8")
-    (tmp_path / "shop-pipeline.yaml").write_text(PIPELINE, "utf-8")
+    (tmp_path / "pipeline.yaml").write_text(PIPELINE, "utf-8")
     (tmp_path / "web").mkdir()
     clicks = {"type": "record", "name": "clicks", "fields": [{"name": "page", "type": "string"}]}
     (tmp_path / "web" / "clicks.avsc").write_text(json.dumps(clicks), "utf-8")
