@@ -170,7 +170,7 @@ WORDS: dict[str, dict[str, Any]] = {
     },
     "--times": {
         "default": "int", "metavar": "N",
-        "help": "for Kafka logs whose times are Products: the number of their coordinates",
+        "help": "for Kafka logs whose times have several coordinates: how many",
     },
     "--view": {"metavar": "NAME", "help": "which view, where the file is a pipeline's that has several"},
 }  # fmt: skip
