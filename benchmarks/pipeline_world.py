@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from benchmarks.kafka_gate import KafkaGate
 from cdcv2.connectors.debezium.config import JSON_CONVERTERS, debezium_config
 from cdcv2.control.job_folder import JobFolder
 from cdcv2.control.pipeline_file import Pipeline, read_pipeline
@@ -60,6 +61,8 @@ class PipelineWorld:
     opened: ExitStack
     folder: Path
     broker: KafkaBroker
+    #: What the connector writes goes through it.
+    gate: KafkaGate
     source: Postgres
     target: Postgres
     connect: DistributedConnect
@@ -78,7 +81,10 @@ class PipelineWorld:
         opened = ExitStack()
         folder = Path(tempfile.mkdtemp(prefix="cdcv2-pipeline-"))
         opened.callback(shutil.rmtree, folder, ignore_errors=True)
-        broker = opened.enter_context(KafkaBroker(heap="384m", options=("-XX:+UseSerialGC",)))
+        broker = KafkaBroker(heap="384m", options=("-XX:+UseSerialGC",))
+        gate = KafkaGate(broker)
+        opened.callback(gate.close)
+        opened.enter_context(broker)
         source, target = opened.enter_context(Postgres()), opened.enter_context(Postgres())
         with source.connect(autocommit=True) as session:
             session.execute("CREATE TABLE orders (id bigint PRIMARY KEY); ALTER TABLE orders REPLICA IDENTITY FULL")
@@ -86,7 +92,8 @@ class PipelineWorld:
         connect = opened.enter_context(DistributedConnect(broker.bootstrap, environment=source.environment))
         config = debezium_config(
             NAME, [TABLE], host=source.host, port=source.port, database="bank", user=source.username,
-            publication="disabled", more=JSON_CONVERTERS,
+            publication="disabled",
+            more={**JSON_CONVERTERS, "producer.override.bootstrap.servers": gate.bootstrap},
         )
         client = ConnectClient(connect.url)
         os.environ["SOURCE_PASSWORD"], os.environ["COPY_PASSWORD"] = source.password, target.password
@@ -95,7 +102,7 @@ class PipelineWorld:
         path.write_text(text, "utf-8")
         (folder / "rows").mkdir()
         (folder / "rows" / f"{TABLE}.avsc").write_text(json.dumps(_ROW), "utf-8")
-        made = cls(opened, folder, broker, source, target, connect, client, config, read_pipeline(str(path)))
+        made = cls(opened, folder, broker, gate, source, target, connect, client, config, read_pipeline(str(path)))
         opened.callback(made.down)
         client.create(NAME, config)
         made.demand(made.slot_is_read, "the connector reads from its slot")

@@ -20,8 +20,10 @@ topic has all commits where one of these holds:
 
 - the source's WAL ends where the last END is;
 - the source's last transaction is that of the last END (``track_commit_timestamp = on``);
-- the server has sent all its WAL to the connector, whose task runs, and which does not write old commits just now. What
-  the connector has received is in its topics within a second or two; a commit that is younger may be missing.
+- the connector runs, and has confirmed all WAL that there was: it confirms only what Kafka has acknowledged.
+
+That the server has sent all its WAL to a connector that runs proves nothing: it may be unable to write to Kafka, and is
+``RUNNING`` while it tries again.
 
 Where the topic may lack commits, all of them are younger than its last END, than the moment at which nothing was
 missing as an earlier look knows, and not older than the first commit behind the last END that the server names.
@@ -32,9 +34,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
-
-#: A connector that wrote something in the last so many seconds which was older than that is not up to date.
-SETTLED = 2.0
 
 
 class Basis(StrEnum):
@@ -198,7 +197,7 @@ def ends_before(source: SourceSight, captured: int | None) -> bool:
 
 _AT_END = "the source has committed nothing since"
 _LAST_TX = "the source's last transaction is in"
-_SENT = "the connector has received all that is committed"
+_CONFIRMED = "the connector has confirmed all that is committed"
 
 
 def _beyond(end: EndSight, at: float, source: SourceSight | None, copy: CopySight, now: float) -> Lag:
@@ -220,16 +219,9 @@ def _all_in_topic(
     if last is not None and source.last_tx == last.tx:
         return _LAST_TX
     slot = source.slot
-    if slot is None or not slot.active or slot.sent is None or slot.sent < source.position:
+    if slot is None or not slot.active or slot.confirmed is None or slot.confirmed < source.position:
         return None
-    return _SENT if (connector is None or connector.runs) and not _catches_up(last, source.at) else None
-
-
-def _catches_up(last: EndSight | None, now: float) -> bool:
-    """Whether the connector wrote an old commit just now: others that it has received may wait in it."""
-    if last is None or last.at is None or last.written_at is None:
-        return False
-    return last.written_at - last.at > SETTLED and now - last.written_at < SETTLED
+    return _CONFIRMED if connector is None or connector.runs else None
 
 
 def _doubt(source: SourceSight, connector: ConnectorSight | None, topic: TopicSight | None) -> str:
@@ -241,11 +233,13 @@ def _doubt(source: SourceSight, connector: ConnectorSight | None, topic: TopicSi
         return "the connector does not run: commits may be missing"
     if source.slot is None or not source.slot.active:
         return "no connector reads from the slot: commits may be missing"
-    if source.slot.sent is None:
-        return "how far the server has sent its WAL may not be seen (GRANT pg_monitor): commits may be missing"
-    unsent = max(0, source.position - source.slot.sent)
-    return f"{unsent} bytes of WAL are not sent to the connector yet: commits may be missing" if unsent else (
-        "the connector writes old commits just now: later ones may be missing"
+    if source.slot.sent is not None and source.slot.sent < source.position:
+        unsent = source.position - source.slot.sent
+        return f"{unsent} bytes of WAL are not sent to the connector yet: commits may be missing"
+    unconfirmed = max(0, source.position - (source.slot.confirmed or 0))
+    return (
+        f"the connector has not confirmed {unconfirmed} bytes of WAL (it does so for tables that it does not capture "
+        "with lsn.flush.mode=connector_and_driver): commits may be missing"
     )
 
 

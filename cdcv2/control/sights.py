@@ -1,7 +1,8 @@
 """A look at all that a pipeline's rows pass: databases, connectors, topics and targets. Quick, and nothing is changed.
 
 First databases, connectors and targets, all at once; then the transaction topics, about frontiers of logs and of what
-targets have answered. Each question has a few seconds.
+targets have answered. Where only its connector can know that a topic has all commits, it is given a second or two to
+confirm them, and the topic is asked again behind that. Each question has a few seconds.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ from cdcv2.control.view_checkpoint import checkpoint_of
 from cdcv2.control.pipeline_check import recipes_of
 from cdcv2.control.pipeline_file import CaptureFields, Pipeline, SourceFields
 from cdcv2.control.questions import NOT_ASKED, Reply, ask_all
-from cdcv2.control.seconds_behind import MISSING, ConnectorSight, EndSight, SourceSight, TopicSight
-from cdcv2.control.source_sight import first_commit_after, source_sight
+from cdcv2.control.seconds_behind import (
+    MISSING, ConnectorSight, EndSight, SlotSight, SourceSight, TopicSight,
+)
+from cdcv2.control.source_sight import confirmed_slot, first_commit_after, source_sight
 from cdcv2.errors import UnavailableError, UsageError
 from cdcv2.events import shown
 from cdcv2.store.connect_client import ConnectClient
@@ -86,12 +89,46 @@ def look(pipeline: Pipeline, frontiers: Callable[[Mapping[str, Reply]], Mapping[
         name: SourceView(*(answers.get((what, name), NOT_ASKED) for what in ("database", "connector")))
         for name in pipeline.sources
     }
+    doubted = _doubted(pipeline, sources, topics)
+    slots = ask_all({source.name: _confirmed(source, sources[source.name]) for source in doubted.values()}, ROUND)
+    for name, slot in slots.items():
+        if slot.error is None:
+            database = sources[name].database.value._replace(slot=slot.value)
+            sources[name] = sources[name]._replace(database=Reply(database))
+    # Behind the slot: what was confirmed in between was not in the topic yet.
+    topics.update(ask_all({name: second[name] for name in doubted}, ROUND))
     return PipelineSight(_with_first_commits(pipeline, sources, topics), targets, topics)
 
 
 def _database(source: SourceFields) -> Callable[[], SourceSight]:
     def question() -> SourceSight:
         return source_sight(source.conninfo() or "", slot_of(source), origin=_origin(source))
+
+    return question
+
+
+def _doubted(
+    pipeline: Pipeline, sources: Mapping[str, SourceView], topics: Mapping[str, Reply]
+) -> dict[str, SourceFields]:
+    """The captures whose topic has no END that a copy lacks, though it may lack commits; and the source of each."""
+    found = {}
+    for capture in pipeline.captures.values():
+        source, ends = capture.source, topics.get(capture.name, NOT_ASKED).value
+        database = None if source is None else sources[source.name].database.value
+        if source is None or ends is None or database is None or None not in ends.beyond.values():
+            continue
+        slot, last = database.slot, ends.last
+        ended = last is not None and (database.position <= last.lsn or database.last_tx == last.tx)
+        if slot is not None and slot.active and not ended:
+            found[capture.name] = source
+    return found
+
+
+def _confirmed(source: SourceFields, view: SourceView) -> Callable[[], SlotSight | None]:
+    position = view.database.value.position
+
+    def question() -> SlotSight | None:
+        return confirmed_slot(source.conninfo() or "", slot_of(source), position, origin=_origin(source))
 
     return question
 

@@ -12,8 +12,8 @@ from cdcv2.store.postgres_session import connect
 
 #: Milliseconds that a statement may take.
 _PATIENCE = 3000
-#: Seconds that the server has to send to the connector what was there when we looked, and between two looks at that.
-_SENDING, _PAUSE = 1.0, 0.05
+#: Seconds that the connector has to confirm what was there when we looked, and between two looks at that.
+_CONFIRMING, _PAUSE = 1.5, 0.05
 _POSITION = """
     SELECT extract(epoch FROM clock_timestamp())::float8, (pg_current_wal_flush_lsn() - '0/0')::bigint,
            current_setting('track_commit_timestamp') = 'on'
@@ -43,11 +43,21 @@ def source_sight(conninfo: str, slot: str, *, origin: str) -> SourceSight:
         ((at, position, tracked),) = _rows(session, _POSITION)
         last = _rows(session, _LAST) if tracked else []
         seen = _slot(session, slot)
-        deadline = time.monotonic() + _SENDING
-        while seen is not None and seen.sent is not None and seen.sent < position and time.monotonic() < deadline:
+    return SourceSight(float(at), int(position), seen, last[0][0] if last else None, slot_name=slot)
+
+
+def confirmed_slot(conninfo: str, slot: str, position: int, *, origin: str) -> SlotSight | None:
+    """The slot when its connector has confirmed all WAL before a position, or as it is after a second or two.
+
+    None: there is none. Raises as :func:`source_sight`.
+    """
+    deadline = time.monotonic() + _CONFIRMING
+    with closing(_session(conninfo, origin)) as session:
+        seen = _slot(session, slot)
+        while seen is not None and (seen.confirmed or 0) < position and time.monotonic() < deadline:
             time.sleep(_PAUSE)
             seen = _slot(session, slot)
-    return SourceSight(float(at), int(position), seen, last[0][0] if last else None, slot_name=slot)
+    return seen
 
 
 def first_commit_after(conninfo: str, slot: str, last: EndSight, *, origin: str) -> float | None:

@@ -83,7 +83,7 @@ def topic(frontiers: list[int]) -> Reply:
 
 
 WELL = SourceView(
-    Reply(SourceSight(103.0, 700, SlotSight("shop", True, sent=700))),
+    Reply(SourceSight(103.0, 700, SlotSight("shop", True, confirmed=700, sent=700))),
     Reply(ConnectorSight("shop", "RUNNING", ("RUNNING",))),
 )
 
@@ -316,3 +316,43 @@ def test_logs_of_one_capture_are_as_far_as_the_slowest_of_them(shop: Pipeline) -
     assert stated_frontier(into, ["public.orders"]) == [501]
     assert stated_frontier(into, ["public.orders", "public.none"]) is None
     assert stated_frontier(LogAddress.parse("kafka:cdc.{table}"), ["public.orders"]) is None
+
+
+@pytest.mark.parametrize(("confirmed", "expected"), [
+    (700, ("log", 2.0, "exact")), (699, ("log", 3.0, "at most")), (None, ("log", 3.0, "at most")),
+])  # fmt: skip
+def test_the_topic_is_asked_again_behind_what_the_connector_has_confirmed(
+    shop: Pipeline, monkeypatch: pytest.MonkeyPatch, confirmed: int | None, expected: tuple[str, float, str]
+) -> None:
+    """A commit of 101 comes into the topic between the two: asked once, the topic would lack it, and 0 be "exact".
+
+    Where the connector does not confirm, the commit may be missing; and no answer is no confirmation.
+    """
+    log(shop, 501)
+    asked = list[str]()
+    ends = [LAST] if confirmed != 700 else [LAST, EndSight(758, 650, 101.0, 9)]
+
+    def confirms(conninfo: str, slot: str, position: int, *, origin: str) -> SlotSight:
+        asked.append(f"the slot {slot} about {position}")
+        if confirmed is None:
+            raise UnavailableError("PostgreSQL does not answer")
+        return SlotSight(slot, True, confirmed, sent=700)
+
+    def topics(pipeline: Pipeline, recipe: object, frontiers: Any) -> Callable[[], TopicEnds]:
+        def question() -> TopicEnds:
+            there = ends if "topic" in asked else [LAST]
+            asked.append("topic")
+            beyond = {one: next((end for end in there if end.lsn >= one), None) for one in frontiers}
+            return TopicEnds("shop.transaction", 9, there[-1], beyond)
+
+        return question
+
+    view = WELL.database.value._replace(slot=SlotSight("shop", True, 500, sent=700))
+    monkeypatch.setattr(sights, "_database", lambda source: lambda: view)
+    monkeypatch.setattr(sights, "_connector", lambda source: lambda: WELL.connector.value)
+    monkeypatch.setattr(sights, "checkpoint_of", lambda view: [501])
+    monkeypatch.setattr(sights, "confirmed_slot", confirms)
+    monkeypatch.setattr(sights, "_topic", topics)
+
+    assert behind(status_of(shop))[0] == expected
+    assert asked == ["topic", "the slot shop about 700", "topic"]
