@@ -17,6 +17,7 @@ from cdcv2.capture.connector import DatabaseConnector
 from cdcv2.control.entries import CatalogueEntry, Kind
 from cdcv2.control.intents import DesiredState, matching
 from cdcv2.control.kinds.remaps import THIS_MACHINE
+from cdcv2.control.pipeline_check import row_types
 from cdcv2.control.pipeline_file import CaptureFields, ConnectorFields, Pipeline, SourceFields, ViewFields
 from cdcv2.control.pipeline_servers import DatabaseServer, KafkaCluster, PipelineServers, url_of
 from cdcv2.logs.kafka_topics import KEEPING
@@ -229,7 +230,7 @@ def _logs(capture: CaptureFields, cluster: KafkaCluster | None) -> Iterator[Desi
     """The logs of a capture, and its remap."""
     into: LogAddress = capture.arguments.into
     remap: LogAddress | None = capture.arguments.remap
-    places = [into]
+    places = [into.of(table) for table in row_types(capture)] if into.is_topic else [into]
     if remap is not None:
         places = written_places(capture.arguments, capture_request(capture.arguments)) if into.is_topic else [into]
         yield _place(capture, Kind.REMAP, remap, cluster, SUMMARIES)

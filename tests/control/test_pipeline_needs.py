@@ -78,6 +78,14 @@ def keys(found: list[DesiredState], **has: object) -> set[tuple[Kind, str, str]]
     return {one.key for one in found if all(getattr(one, name) == value for name, value in has.items())}
 
 
+def test_a_capture_by_commit_times_needs_a_topic_for_each_table(write: Write) -> None:
+    """It has no remap, as the job on Spark that writes into topics."""
+    path = write((', remap: "kafka:timeline"', ", spark: {state: s, arguments: [--jars, j]}"))
+
+    assert {(Kind.TOPIC, KAFKA, "cdc.public.orders")} == {
+        key for key in keys(needs(path).stated, user="shop") if key[2].startswith("cdc")}
+
+
 ALL = {
     (Kind.PUBLICATION, DATABASE, "shop"), (Kind.SLOT, DATABASE, "shop"), (Kind.CONNECTOR, CONNECT, "shop"),
     *((Kind.TOPIC, KAFKA, name) for name in (
