@@ -19,6 +19,8 @@ class FakeConnect:
         self.refusal: tuple[int, str] | None = None
         #: with what every request is answered, whatever it asks for; None: as Connect does
         self.always: tuple[object] | None = None
+        #: the ends of paths for which it answers as a worker that starts or ends: 404, and a page
+        self.pages: tuple[str, ...] = ()
         #: connectors whose positions were removed
         self.forgotten: list[str] = []
         #: whether a connector that was stopped still has tasks
@@ -32,6 +34,8 @@ class FakeConnect:
         self.asked.append((method, path))
         if self.refusal is not None:
             return self.refusal[0], {"error_code": self.refusal[0], "message": self.refusal[1]}
+        if self.pages and path.endswith(self.pages):
+            return 404, "<html>Not Found</html>"
         if self.always is not None:
             return 200, self.always[0]
         if path == "/":
@@ -48,7 +52,8 @@ class FakeConnect:
             self.configs[name] = body
             return 200, {"name": name}
         if method == "PUT" and rest == ["stop"]:
-            return (202, None) if name in self.configs else (404, {"message": f"Connector {name} not found"})
+            missing = {"error_code": 404, "message": f"Connector {name} not found"}
+            return (202, None) if name in self.configs else (404, missing)
         if method == "DELETE" and rest == ["offsets"]:
             if self.running:
                 return 400, {"message": "Connectors must be in the STOPPED state before their offsets can be modified."}

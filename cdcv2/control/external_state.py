@@ -84,7 +84,9 @@ def condition_of(entry: CatalogueEntry, look: Look) -> Condition:
     if thing is None:
         return Condition.ABSENT
     if not _is_ours(entry, thing):
-        takes = entry.rules.takes_empty and entry.identity is None and thing.mark is None and not _too_early(entry)
+        # Where no mark can be put on it, only what we have asked for: another catalogue may use what is still empty.
+        may = entry.rules.takes_empty and (entry.rules.marked or entry.attempted is not None)
+        takes = may and entry.identity is None and thing.mark is None and not _too_early(entry)
         return Condition.FITTING if takes and thing.empty and _fits(entry, thing) else Condition.FOREIGN
     if entry.state is EntryState.UNWANTED and thing.holder:
         return Condition.BUSY

@@ -67,16 +67,6 @@ def released(entry: CatalogueEntry, now: float) -> CatalogueEntry:
     return replace(entry, state=EntryState.UNWANTED, since=now, debt=None)
 
 
-def renewed(entry: CatalogueEntry, now: float, nonce: str) -> tuple[CatalogueEntry, CatalogueEntry]:
-    """What replaces a lost entry: the same to be removed, and a new one to be made when it is `gone`."""
-    name = entry.name.replace(entry.nonce, nonce)
-    fresh = CatalogueEntry(
-        nonce, entry.kind, name, entry.address, entry.settings, entry.owned, entry.users, entry.needs, entry.maker,
-        since=now,
-    )  # fmt: skip
-    return released(entry, now), fresh
-
-
 def missing_for(job: str, entries: Iterable[CatalogueEntry]) -> list[CatalogueEntry]:
     """What a job needs and has to wait for before it starts: what is ours, and what it opens itself.
 
@@ -103,10 +93,13 @@ def used(entry: CatalogueEntry, now: float) -> CatalogueEntry:
 def after_removal(maker: CatalogueEntry, entries: Iterable[CatalogueEntry], now: float) -> list[CatalogueEntry]:
     """What its maker may have made up to the moment in which it was removed: in doubt from here on.
 
-    A connector makes the slot that it needs whenever it starts and finds none, even if the first was ours.
+    A connector makes the slot that it needs whenever it starts and finds none, even if the first was ours. One that was
+    never requested, as others had its name, has made none: a slot that is there is theirs.
     """
+    never = maker.attempted is None and maker.identity is None
     return [
-        replace(one, attempted=now) for one in entries
+        replace(one, attempted=None if never and one.identity is None and one.maker == maker.nonce else now)
+        for one in entries
         if (one.maker == maker.nonce or (one.kind is Kind.SLOT and one.nonce in maker.needs))
         and one.attempted is not None and one.state is not EntryState.GONE
     ]
@@ -122,6 +115,9 @@ def blocked_by(entry: CatalogueEntry, entries: Iterable[CatalogueEntry]) -> list
         return [one for one in others if entry.nonce in one.needs and one.owned]
     if entry.state is not EntryState.WANTED:
         return []
+    if entry.maker is not None and entry.attempted is not None and entry.owned:
+        # What appears is our connector's only if there is one: where others have its name, theirs made the slot.
+        return [one for one in others if one.nonce == entry.maker and one.owned and not one.is_there]
     old = [one for one in others if one.state is EntryState.UNWANTED and one.key == entry.key and one.owned]
     return old + [one for one in others if one.nonce in entry.needs and not _allows(one)]
 

@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from cdcv2.errors import MissingLogError, UnsafeTopicError, UsageError
+from cdcv2.errors import MissingLogError, RefusedError, UnsafeTopicError, UsageError
 from cdcv2.protocol.log import Positions
 from cdcv2.store.kafka_client import Client
 
@@ -49,11 +49,12 @@ class Topic:
 
 def create_topic(
     client: Client, topic: str, *, partitions: int = 1, replication: int | None = None,
-    settings: Mapping[str, str] | None = None,
+    settings: Mapping[str, str] | None = None, fresh: bool = False,
 ) -> Topic:
     """Make the topic, with the settings that keep it whole, and others, unless it is there; what it is like then.
 
-    Raises UnavailableError when the cluster does not answer, or does not allow it.
+    Raises UnavailableError when the cluster does not answer, or does not allow it; RefusedError, with ``fresh``, for
+    one that is there.
     """
     # -1: as many replicas as the cluster gives by default.
     config = {**(settings or {}), **KEEPING}
@@ -70,6 +71,8 @@ def create_topic(
 
     if client.request(f"topic {topic!r}", ask):
         LOGGER.info("made the topic %s with %d partitions", topic, partitions)
+    elif fresh:
+        raise RefusedError(f"the topic {topic!r} is there already: others made it a moment ago")
     deadline = time.monotonic() + client.patience
     while True:
         try:

@@ -135,9 +135,14 @@ class ConnectClient:
             with urllib.request.urlopen(request, timeout=self._patience) as answer:
                 text = answer.read(_LONGEST)
         except urllib.error.HTTPError as cause:
+            with cause:
+                said = cause.read(_LONGEST)
+            if cause.code == 404 and not _is_of_connect(said):
+                # A worker that starts or ends answers so, whatever is asked for.
+                raise self._unlike(path, "its answer 404 is not Connect's, as while it starts or ends") from None
             if cause.code == 404 and missing is not ...:
                 return missing
-            raise self._refusal(method, path, cause) from None
+            raise self._refusal(method, path, cause.code, said.decode("utf-8", "replace")) from None
         except (OSError, http.client.HTTPException) as cause:
             why = getattr(cause, "reason", cause)
             raise UnavailableError(
@@ -148,25 +153,32 @@ class ConnectClient:
         except ValueError:
             raise UnavailableError(f"{self.url} does not answer as Kafka Connect does: correct its address") from None
 
-    def _refusal(self, method: str, path: str, cause: urllib.error.HTTPError) -> Exception:
-        with cause:
-            said = cause.read(_LONGEST).decode("utf-8", "replace")
+    def _refusal(self, method: str, path: str, code: int, said: str) -> Exception:
         what = f"Kafka Connect at {self.url} refuses {method} {path}"
-        if cause.code in (401, 403):
-            error = UnavailableError(f"{what} (status {cause.code}): get the right")
+        if code in (401, 403):
+            error = UnavailableError(f"{what} (status {code}): get the right")
             error.forbidden = True
             return error
-        if cause.code == 409:
+        if code == 409:
             return RefusedError(f"{what}: it is there already, or the workers rebalance. Try it again later")
-        if cause.code in (400, 422):
+        if code in (400, 422):
             names = sorted(set(re.findall(r"'([a-z][a-z0-9_.]*)'", said)))
             return UsageError(
                 f"{what}: a setting is wrong, of these that it names: {', '.join(names) or 'none'}. Its log has its "
                 "words, which are not shown, as a password may be in them"
             )
-        if cause.code == 404:
+        if code == 404:
             return MissingLogError(f"{what}: there is nothing of that name")
-        return UnavailableError(f"{what} (status {cause.code}): see to its log")
+        return UnavailableError(f"{what} (status {code}): see to its log")
+
+
+def _is_of_connect(answer: bytes) -> bool:
+    """Whether an answer with an error is Connect's own: its JSON object has the code."""
+    try:
+        found = parse_json(answer)
+    except ValueError:
+        return False
+    return isinstance(found, dict) and "error_code" in found
 
 
 def without_secrets(config: Mapping[str, str]) -> dict[str, str]:

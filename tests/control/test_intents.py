@@ -8,7 +8,7 @@ from itertools import count
 import pytest
 
 from cdcv2.control.entries import CatalogueEntry, Kind, EntryState
-from cdcv2.control.intents import DesiredState, blocked_by, planned, released, renewed, used
+from cdcv2.control.intents import DesiredState, blocked_by, planned, released, used
 from cdcv2.errors import UsageError
 
 NOW = 50.0
@@ -124,17 +124,6 @@ def test_what_becomes_ours_is_judged_from_nothing_and_what_becomes_theirs_stays(
     drawn.plan(desired(CONNECTOR))
     entry = drawn.entries["n1"]
     assert (EntryState.WANTED, None, None, "c") == (entry.state, entry.identity, entry.attempted, entry.server)
-
-
-def test_what_is_lost_is_replaced_by_a_new_entry() -> None:
-    """The old one is removed, the new one has a nonce and a name of its own."""
-    lost = CatalogueEntry("n1", Kind.SLOT, "shop_n1", "db", {}, True, ("a",), state=EntryState.LOST, identity="x")
-    old, fresh = renewed(lost, NOW, "n2")
-
-    assert (EntryState.UNWANTED, "x") == (old.state, old.identity)
-    assert ("n2", "shop_n2", EntryState.WANTED, None, ("a",)) == (
-        fresh.nonce, fresh.name, fresh.state, fresh.identity, fresh.users
-    )
 
 
 def test_only_what_is_there_can_be_used() -> None:

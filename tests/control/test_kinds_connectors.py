@@ -222,3 +222,19 @@ def test_every_answer_has_the_form_of_connect(connect: FakeConnect, answer: obje
             assert connect.url in str(error)
     with pytest.raises(UnavailableError, match="as Kafka Connect does"):
         client.status("shop")
+
+
+@pytest.mark.parametrize("path", ["/config", "/stop", "/offsets", "/shop", "/"])
+def test_a_worker_that_starts_or_ends_does_not_state_that_a_connector_is_missing(
+    connect: FakeConnect, path: str
+) -> None:
+    """Its 404 is a page, whatever is asked for. A connector that counted as removed would stay for ever."""
+    case = case_at(connect)
+    case.up()
+    connect.pages = (path,)
+    entry = case.down()
+    assert entry.debt is not None and "while it starts or ends" in entry.debt.text
+    assert (EntryState.UNWANTED, Reason.UNREACHABLE) == (entry.state, entry.debt.reason)
+
+    connect.pages = ()
+    assert (EntryState.GONE, {}, ["shop"]) == (case.go_on().state, connect.configs, sorted({*connect.forgotten}))

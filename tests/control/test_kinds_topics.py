@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from cdcv2.control.entries import EntryState, Kind, Reason
+from cdcv2.control.entries import CatalogueEntry, EntryState, Kind, NoAnswer, Reason
 from cdcv2.control.intents import used
 from cdcv2.control.kinds.folders import StateFolderKind
 from cdcv2.control.kinds.remaps import RemapKind
@@ -118,3 +118,19 @@ def test_a_broker_that_is_away_is_waited_for() -> None:
         case.how = TopicKind({"Kafka": Client(broker.bootstrap)})
 
         assert (EntryState.GONE, False) == (case.go_on().state, case.exists())
+
+
+def test_a_topic_that_others_make_a_moment_before_us_is_refused(broker: KafkaBroker) -> None:
+    """Between our look and our request: it is empty and fits, and it is not ours."""
+    case = case_at(broker, "a-moment-before")
+    plain = case.how.make
+
+    def make(entry: CatalogueEntry) -> NoAnswer | None:
+        create_topic(Client(broker.bootstrap), entry.name, partitions=2)
+        return plain(entry)
+
+    case.how.make = make  # type: ignore[method-assign]
+    entry = case.up()
+    assert entry.debt is not None and (EntryState.WANTED, Reason.REFUSED) == (entry.state, entry.debt.reason)
+    assert (EntryState.GONE, True) == (case.down().state, case.exists())
+    case.drop()

@@ -7,7 +7,7 @@ from typing import Any
 
 from cdcv2 import failpoints
 from cdcv2.control.entries import Answer, CatalogueEntry, ExternalObject, Look, NoAnswer, Reason
-from cdcv2.errors import Cdcv2Error, MissingLogError, UnavailableError
+from cdcv2.errors import Cdcv2Error, MissingLogError, RefusedError, UnavailableError
 from cdcv2.logs.kafka_topics import create_topic, describe
 from cdcv2.store.kafka_client import Client
 
@@ -45,7 +45,7 @@ class TopicKind:
         settings = {name: str(value) for name, value in entry.settings.items() if name not in _OWN}
         return self._do(entry, lambda client: create_topic(
             client, entry.name, partitions=int(entry.settings.get(_PARTITIONS, 1)),
-            replication=entry.settings.get(_REPLICATION), settings=settings,
+            replication=entry.settings.get(_REPLICATION), settings=settings, fresh=True,
         ))  # fmt: skip
 
     def alter(self, entry: CatalogueEntry) -> NoAnswer | None:
@@ -126,5 +126,7 @@ def _undeclared(entry: CatalogueEntry) -> NoAnswer:
 
 
 def _no_answer(error: Cdcv2Error) -> NoAnswer:
+    if isinstance(error, RefusedError):
+        return NoAnswer(Reason.BUSY, str(error))
     forbidden = isinstance(error, UnavailableError) and error.forbidden
     return NoAnswer(Reason.DENIED if forbidden else Reason.UNREACHABLE, str(error))
