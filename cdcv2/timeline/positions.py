@@ -44,8 +44,11 @@ def places(where: Antichain) -> dict[Place, int]:
             continue
         if not isinstance(element.part, str) or not isinstance(inner, Partitioned):
             raise _foreign(element)
-        if type(inner.part) is int and type(inner.time) is int:
-            found[element.part, inner.part] = inner.time
+        if inner.part is None:
+            continue
+        if type(inner.part) is not int or type(inner.time) is not int:
+            raise _foreign(element)
+        found[element.part, inner.part] = inner.time
     return found
 
 

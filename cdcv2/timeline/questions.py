@@ -46,7 +46,7 @@ def when(remap: Remap, position: Time) -> TimeAnswer | None:
         raise UsageError(f"{position!r} is no position in sources that begin at {remap.start}: {cause}") from cause
     if not fits:
         raise UsageError(f"{position!r} is before where the sources of this remap begin: {remap.start}")
-    return None if into is None else TimeAnswer(into, into == remap.since > 0)
+    return None if into is None else TimeAnswer(into, into == remap.since)
 
 
 def where(remap: Remap, time: int | None = None) -> Antichain:

@@ -120,8 +120,8 @@ class _Part:
             self._runs[-1].updates += updates
         elif numbers:
             self._runs.append(_Run(numbers, updates))
-            while len(self._runs) > 1 and len(self._runs[-2]) < 2 * len(self._runs[-1]):
-                self._merge()
+        while len(self._runs) > 1 and len(self._runs[-2]) < 2 * len(self._runs[-1]):
+            self._merge()
 
     def take(self, steps: Steps, taken: list[Update]) -> bool:
         """Move what is covered into ``taken``; whether something is left."""

@@ -121,3 +121,11 @@ def test_parts_that_no_binding_names_finish_when_no_more_can_start() -> None:
 
     assert [20, 20, 20] == [lookup.into(Partitioned.at(*at)) for at in ((7, 0), (7, 99), (0, 4))]
     assert 10 == lookup.into(Partitioned.at(0, 3))
+
+
+def test_a_number_is_found_without_a_look_at_the_frontiers() -> None:
+    """One bisect in the ends of its part, however many parts there are."""
+    lookup = Lookup([(0, NOT_STARTED), (10, offsets({0: 4})), (20, offsets({0: 6}))])
+    lookup.frontiers.clear()
+
+    assert [10, 20, None] == [lookup.into(Partitioned.at(0, number)) for number in (3, 4, 6)]

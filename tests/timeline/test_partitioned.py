@@ -15,7 +15,7 @@ from cdcv2.errors import MalformedError
 from cdcv2.timeline import gauges
 from cdcv2.timeline.gauges import frontier_from_plain, frontier_to_plain, from_plain, to_plain
 from cdcv2.timeline.partitioned import (
-    NOT_STARTED, Beyond, Partitioned, frontier_of, is_least, offsets, part_of, parts_of,
+    NOT_STARTED, Beyond, Partitioned, frontier_of, is_least, offsets, part_of, parts_of, path_of,
 )
 from tests.reclock_oracle import KINDS, Kind, Several, Topic
 from tests.strategies import Chooser, choosers
@@ -197,3 +197,71 @@ def test_a_part_with_times_of_another_kind_is_refused() -> None:
         for ask in (frontier.less_equal, Beyond(frontier)):
             with pytest.raises(MalformedError):
                 ask(wrong)
+
+
+@pytest.mark.parametrize("ask", [Partitioned.less_equal, Partitioned.join, Partitioned.meet])
+def test_times_of_different_kinds_are_both_named(ask: Any) -> None:
+    """By the one who is asked and by the one who is asked about."""
+    with pytest.raises(MalformedError, match=r"^Partitioned.at\(0, 1\) and 7 are times of different kinds"):
+        ask(Partitioned.at(0, 1), 7)
+
+
+def test_a_time_knows_the_number_that_it_comes_down_to() -> None:
+    """And whether it comes down to none."""
+    deep = Partitioned.at("bank", Partitioned.at(2, 17))
+
+    assert [((2,), 17), (("bank", 2), 17)] == [(time.path, time.number) for time in (Partitioned.at(2, 17), deep)]
+    for other in (Partitioned.rest([1]), Partitioned.at("a", Partitioned.rest()), Partitioned.at(0, Product(1, 2))):
+        assert (None, 0) == (other.path, other.number) == path_of(other)
+    assert (((), 7), (None, 0)) == (path_of(7), path_of(Product(1, 2)))
+
+
+def test_times_of_one_part_are_sorted_even_if_they_are_of_different_kinds() -> None:
+    """So that the error is the one that names both."""
+    one, other, third = Partitioned.at(0, 5), Partitioned.at(0, Product(1, 2)), Partitioned.at(0, Partitioned.rest())
+
+    assert [third, other, one] == sorted([one, other, third], key=sort_key)
+    larger_first = [Partitioned.rest([0]), *map(Partitioned.among, ([0, 1], [0])), Partitioned.at(0, 0)]
+    assert larger_first == sorted(reversed(larger_first), key=sort_key)
+    assert 50 == len({hash(Partitioned.at(0, number)) for number in range(50)})
+
+
+def test_what_two_times_leave_out_is_left_out_by_their_meet() -> None:
+    """And their join is without what either leaves out."""
+    one, other = Partitioned.rest([0, 1]), Partitioned.rest([1, 2])
+
+    assert (Partitioned.rest([1]), Partitioned.rest([0, 1, 2])) == (one.meet(other), one.join(other))
+
+
+def test_numbers_come_before_names() -> None:
+    """Of parts that a frontier names both ways."""
+    assert (0, 7, "a") == parts_of(frontier_of({"a": Antichain([1]), 7: Antichain([1]), 0: Antichain()}))
+
+
+def test_a_part_that_is_at_a_number_is_judged_without_its_frontier() -> None:
+    """Which may have thousands of parts."""
+    beyond = Beyond(frontier_of({"bank": Antichain([5]), "orders": offsets({0: 4})}))
+    beyond.frontier = Antichain()
+    asked = [Partitioned.at("bank", 4), Partitioned.at("bank", 5)]
+    asked += [Partitioned.at("orders", Partitioned.at(0, offset)) for offset in (3, 4)]
+
+    assert [False, True, False, True] == list(map(beyond, asked))
+
+
+@pytest.mark.parametrize("gauge, where, shown", [
+    (gauges.sources({1: gauges.KAFKA}), Antichain([Partitioned.among([1])]), "1 not started"),
+    (gauges.KAFKA, offsets({0: None, 1: 4}), "0 finished, 1 at 4"),
+    (gauges.INTEGER, Antichain([Product(0, 3), Product(2, 1)]), "Product(0, 3), Product(2, 1)"),
+    (gauges.INTEGER, Antichain([1 << 33]), "8589934592"),
+])  # fmt: skip
+def test_each_frontier_is_shown_as_its_gauge_has_it(gauge: gauges.Gauge, where: Antichain, shown: str) -> None:
+    """Of which the parts of a source are some."""
+    assert shown == gauge.show(where)
+
+
+def test_gauges_of_sources_are_equal_when_their_parts_are() -> None:
+    """And the digits of an LSN are sixteen."""
+    bank = gauges.sources({"bank": gauges.POSTGRES})
+
+    assert bank == gauges.Gauge("sources", NOT_STARTED, (("bank", gauges.POSTGRES),)) != gauges.sources({})
+    assert (0xFE << 32) + 0xB374D848 == gauges.lsn("fe/B374D848")

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from cdcv2.core.antichain import Antichain
+from cdcv2.core.order import Product, Time
 from cdcv2.errors import ForeignStateError
-from cdcv2.timeline.partitioned import NOT_STARTED, Partitioned, frontier_of
+from cdcv2.timeline.partitioned import NOT_STARTED, Partitioned, frontier_of, offsets
 from cdcv2.timeline.positions import frontier, limited, of_topics, places, position
 
 PLACES = st.dictionaries(st.tuples(st.sampled_from(["a", "b"]), st.integers(0, 3)), st.integers(0, 20))
@@ -38,13 +39,30 @@ def test_a_part_of_what_is_new_is_neither_more_nor_nothing(
     assert min(most, lacking) <= moved <= max(most, len(behind))
 
 
-@pytest.mark.parametrize("where", [
-    Antichain([7]), frontier_of({"bank": Antichain([7])}), Antichain([Partitioned.at(0, 4)]),
-])  # fmt: skip
-def test_a_remap_of_other_sources_is_named(where: Antichain) -> None:
-    """LSNs, lines, one topic without its name."""
-    with pytest.raises(ForeignStateError, match="which is no offset in a topic"):
-        places(where)
+def test_what_is_left_over_goes_to_the_first_that_have_more() -> None:
+    """Whole records."""
+    assert {("a", 0): 9, ("b", 0): 3, ("b", 1): 1} == limited(
+        {("a", 0): 2}, {("a", 0): 99, ("b", 0): 99, ("b", 1): 1, ("c", 0): 0}, 11
+    )
+
+
+@pytest.mark.parametrize("element", [
+    7, Partitioned.at("bank", 7), Partitioned.at(0, 4), Partitioned.at("a", Partitioned.at("left", 4)),
+    Partitioned.at("a", Partitioned.at(0, Product(1, 2))), Partitioned.at(0, Partitioned.at(0, 4)),
+], ids=str)  # fmt: skip
+def test_a_remap_of_other_sources_is_named(element: Time) -> None:
+    """LSNs, lines, one topic without its name; a topic in parts that are no partitions, or at what is no offset."""
+    with pytest.raises(ForeignStateError, match="which is no offset in a topic") as refused:
+        places(Antichain([element]))
+
+    assert f"the remap binds {element!r}," in str(refused.value)
+
+
+def test_topics_that_are_finished_or_have_no_start_have_no_offsets() -> None:
+    """Nothing of them is to be read."""
+    where = frontier_of({"a": offsets({0: 4, 1: None}), "b": Antichain(), "c": NOT_STARTED})
+
+    assert {("a", 0): 4} == places(where)
 
 
 def test_topics_that_are_not_ours_are_left_alone() -> None:

@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given, settings
 
 from cdcv2.core.antichain import Antichain
+from cdcv2.core.order import Product
 from cdcv2.errors import MalformedError
 from cdcv2.protocol.messages import Update
 from cdcv2.timeline.binding import Binding
 from cdcv2.timeline.partitioned import NOT_STARTED, Partitioned, offsets
-from cdcv2.timeline.reclock import Reclock
+from cdcv2.timeline.reclock import Reclock, _Part, by_part
 from cdcv2.timeline.remap import Remap
 from tests.reclock_oracle import KINDS, Kind, Steps, advanced, changes, complete, steps
 from tests.strategies import Chooser, choosers
@@ -243,3 +244,56 @@ def test_a_void_binding_gives_nothing_out() -> None:
 
     assert ([], Antichain([1])) == carry.bind(Binding(2, 9, Antichain([5])))
     assert ([("a", 4, 1)], Antichain([4])) == carry.bind(Binding(1, 5, Antichain([5])))
+
+
+def test_a_part_is_a_few_runs_whatever_order_its_updates_come_in() -> None:
+    """Each at least twice as long as the next: looking at them costs what one list costs, nearly."""
+    part = _Part(0)
+    pairs = [number for first in range(98, 0, -2) for number in (first, first + 1)]
+    for number in (*pairs, *range(100, 200), 50, 199, 198, 150, 150):
+        part.add([number], [("a", number, 1)])
+        lengths = list(map(len, part._runs))
+        assert all(longer >= 2 * shorter for longer, shorter in zip(lengths, lengths[1:]))
+
+    assert 198 == len(part)
+
+
+def test_updates_that_cancel_leave_a_part_as_if_they_had_not_come() -> None:
+    """Also one that has no other update then, to which more comes."""
+    carry = Reclock(Remap(Antichain([0])))
+    for update in (("a", 5, 1), ("a", 5, -1), ("b", 7, 1)):
+        carry.updates([update])
+
+    assert ([("b", 9, 1)], 0) == (carry.bind(Binding(1, 10, Antichain([8]))).updates, carry.deferred)
+    part = _Part(0)
+    for update in (("a", 5, 1), ("a", 5, -1), ("b", 7, 1)):
+        part.add([update[1]], [update])
+    assert 1 == len(part)
+
+
+def test_data_of_one_time_need_no_order_among_themselves() -> None:
+    """A row may be None, or of columns that nothing compares."""
+    carry = Reclock(Remap(Antichain([0])))
+    carry.updates([(None, 5, 1), ("a", 5, 1), (None, 3, 1)])
+
+    assert 3 == carry.deferred
+
+
+def test_updates_are_sorted_by_the_parts_whose_numbers_they_have() -> None:
+    """Only these need no look at each one."""
+    pair, mixed = Product(1, 2), Partitioned.at("bank", Partitioned.at(2, 17))
+    found, others = by_part([("a", 3, 1), ("b", mixed, 1), ("c", pair, 1), ("d", 4, 1), ("e", Partitioned.rest(), 1)])
+
+    assert {(): [("a", 3, 1), ("d", 4, 1)], ("bank", 2): [("b", mixed, 1)]} == found
+    assert [("c", pair, 1), ("e", Partitioned.rest(), 1)] == others
+
+
+def test_an_operator_that_begins_where_its_source_is_takes_nothing_from_before() -> None:
+    """It stands in the output already; and it forgets nothing of the remap unless it should."""
+    remap = Remap(Antichain([0]))
+    remap.mint(Antichain([5]), 10)
+    carry = Reclock(remap, source=Antichain([5]), compacting=False)
+    with pytest.raises(MalformedError, match="came after its source"):
+        carry.updates([("a", 4, 1)])
+
+    assert (Antichain([5]), Antichain([11]), 0) == (carry.source, carry.frontier, remap.since)
