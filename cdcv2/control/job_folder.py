@@ -130,12 +130,17 @@ class JobFolder:
         for field, kind in _RUN_FIELDS.items():
             if type(last_run.get(field)) is not kind:
                 raise MalformedError(f"{self._run} has no {field} as it was written: restore it, or remove it")
+        parts = last_run.get("parts") or {}
+        if not isinstance(parts, dict) or not all(isinstance(one, str) for one in parts.values()):
+            raise MalformedError(f"{self._run} has no parts as they were written: restore it, or remove it")
+        if last_run["run"] < 0 or last_run["events_from"] < 0:
+            raise MalformedError(f"{self._run} has a number below 0: restore it, or remove it")
         last, own = self._last_events(), self._last_events(last_run["events_from"])
         end = next((event for event in reversed(own) if event.get("event") == "end"), None)
         frontier = next((event["frontier"] for event in reversed(last) if event.get("frontier") is not None), None)
         progress = None if frontier is None else json.dumps(frontier)
         reported = None if alive or end is None else _end(end)
-        return JobSight(alive, last_run["run"], last_run["command"], reported, progress, last_run.get("parts") or {})
+        return JobSight(alive, last_run["run"], last_run["command"], reported, progress, parts)
 
     def last_progress(self) -> dict[str, Any] | None:
         """The newest event that states how far the job is; None: there is none. Raises as :meth:`sight`."""
@@ -173,29 +178,42 @@ class JobFolder:
         holders = self._holders()
         first = [pid for pid in holders if _session(pid) == pid]
         for pid in first or holders:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGTERM)
+            self._signal(pid, signal.SIGTERM)
 
     def kill(self) -> None:
         """End it with all that it started (SIGKILL)."""
         for pid in self._holders():
-            with suppress(ProcessLookupError):
-                if _session(pid) == pid:
-                    os.killpg(pid, signal.SIGKILL)
-                os.kill(pid, signal.SIGKILL)
+            self._signal(pid, signal.SIGKILL, group=_session(pid) == pid)
+
+    def _signal(self, pid: int, number: signal.Signals, *, group: bool = False) -> None:
+        """Send a signal to a process that holds a lock, and to no other that has its number by now."""
+        with suppress(ProcessLookupError):
+            process = os.pidfd_open(pid)
+            try:
+                # It is the same process from here on: what is asked of its number is of it, or it has ended.
+                if self._holds(pid):
+                    if group:
+                        os.killpg(pid, number)
+                    signal.pidfd_send_signal(process, number)
+            finally:
+                os.close(process)
 
     def _holders(self) -> list[int]:
-        """The processes that have a lock open, and so belong to the job: no other process keeps one open."""
-        found = []
+        """The processes that hold a lock, and so belong to the job; one that only has its file open does not."""
+        numbers = (int(entry) for entry in os.listdir("/proc") if entry.isdigit())
+        return sorted(pid for pid in numbers if pid != os.getpid() and self._holds(pid))
+
+    def _holds(self, pid: int) -> bool:
+        """Whether a process has a lock: opened by itself, or taken over from the process that started it."""
         locks = {os.path.realpath(lock) for lock in (self._lock, self._driver_lock)}
-        for entry in os.listdir("/proc"):
-            if not entry.isdigit() or int(entry) == os.getpid():
-                continue
-            with suppress(OSError):  # of other users, or it has ended
-                folder = f"/proc/{entry}/fd"
-                if any(_target(f"{folder}/{number}") in locks for number in os.listdir(folder)):
-                    found.append(int(entry))
-        return sorted(found)
+        with suppress(OSError):  # of other users, or it has ended
+            folder = Path(f"/proc/{pid}")
+            for number in os.listdir(folder / "fd"):
+                if _target(f"{folder}/fd/{number}") in locks:
+                    # The system names the locks of an open file; all that share it hold them.
+                    if " FLOCK " in (folder / "fdinfo" / number).read_text("utf-8"):
+                        return True
+        return False
 
     def _is_held(self, path: Path) -> bool:
         if not path.exists():

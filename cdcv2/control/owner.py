@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
 
-from cdcv2.control.kept_value import keep, kept
+from cdcv2.control.kept_value import keep, kept_record
 from cdcv2.errors import OutputError, RefusedError
 
 
@@ -71,8 +71,7 @@ class OwnedFolder:
 
 def owner(path: Path) -> OwnerRecord | None:
     """Who kept the jobs of a state folder last; None: no process did. Raises MalformedError for a damaged record."""
-    plain = kept(path / "owner.json")
-    return None if plain is None else OwnerRecord(**plain)
+    return kept_record(path / "owner.json", OwnerRecord)
 
 
 def is_owned(path: Path) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -23,14 +24,20 @@ JOBS = "jobs"
 def jobs_of(pipeline: Pipeline) -> list[JobPlan]:
     """A job for each capture, view and timer, by its name in the file.
 
-    A job is another one, and is started again, when what the file has about it changes; not when a variable of the
-    environment does.
+    A job is another one, and is started again, when what the file has about it changes, or the folder of the file; not
+    when a variable of the environment does, nor when Python or the file is found by another path.
     """
     parts: list[CaptureFields | ViewFields] = [*pipeline.captures.values(), *pipeline.views.values()]
     return [
-        *(JobPlan(part.name, _argv(pipeline, part), settings=_settings(pipeline, part)) for part in parts),
         *(
-            JobPlan(timer.name, _timer_argv(pipeline, timer), timer.every, _written(timer.node))
+            JobPlan(part.name, _argv(pipeline, part), None, _settings(pipeline, part), _identity(pipeline, part))
+            for part in parts
+        ),
+        *(
+            JobPlan(
+                timer.name, _timer_argv(pipeline, timer), timer.every, _timer_settings(pipeline, timer),
+                (timer.command, timer.of, _place(pipeline)),
+            )
             for timer in pipeline.timers.values()
         ),
     ]
@@ -85,16 +92,31 @@ def folder_of(pipeline: Pipeline) -> Path:
 def _argv(pipeline: Pipeline, part: CaptureFields | ViewFields) -> tuple[str, ...]:
     of_view = (str(pipeline.path.absolute()), f"--view={part.name}")
     words = part.words if isinstance(part, CaptureFields) else of_view
-    own: tuple[str, ...] = ("--follow", _events(pipeline, part.name))
-    if part.owned is not None and _makes(part):
-        own = ("--no-create", *own)
+    own = (*_flags(part), _events(pipeline, part.name))
     if part.spark is not None:
         return (*part.spark.argv(words), *own)
-    if isinstance(part, CaptureFields):
-        # A second one that was started by hand would do the same work again.
-        sole = ("--sole",) if part.arguments.remap is None else ()
-        return (sys.executable, "-m", "cdcv2", "capture", *words, *sole, *own)
-    return (sys.executable, "-m", "cdcv2", "materialize", *words, *own)
+    return (sys.executable, "-m", "cdcv2", _command(part), *words, *own)
+
+
+def _identity(pipeline: Pipeline, part: CaptureFields | ViewFields) -> tuple[str, ...]:
+    """What its command line has beside what the file has about it, and what changes what the job does."""
+    return (_command(part), part.name, _place(pipeline), *_flags(part))
+
+
+def _place(pipeline: Pipeline) -> str:
+    """The folder of the file, to which its paths are relative, by its one path without links."""
+    return os.path.realpath(pipeline.path.parent)
+
+
+def _command(part: CaptureFields | ViewFields) -> str:
+    return "capture" if isinstance(part, CaptureFields) else "materialize"
+
+
+def _flags(part: CaptureFields | ViewFields) -> tuple[str, ...]:
+    made = ("--no-create",) if part.owned is not None and _makes(part) else ()
+    # A second one that was started by hand would do the same work again.
+    alone = part.spark is None and isinstance(part, CaptureFields) and part.arguments.remap is None
+    return (*(("--sole",) if alone else ()), *made, "--follow")
 
 
 def _makes(part: CaptureFields | ViewFields) -> bool:
@@ -115,6 +137,15 @@ def _timer_argv(pipeline: Pipeline, timer: TimerFields) -> tuple[str, ...]:
             words += [f"--kafka-config={asked.kafka_config}"] if asked.kafka_config else []
     own = (*timer.arguments, _events(pipeline, timer.name))
     return (sys.executable, "-m", "cdcv2", timer.command, *words, *own)
+
+
+def _timer_settings(pipeline: Pipeline, timer: TimerFields) -> dict[str, str]:
+    """What the file has about a timer, and about the remap that it works on."""
+    found = _written(timer.node)
+    if not TIMER_COMMANDS[timer.command]:
+        found |= {f"capture {timer.of}": pipeline.captures[timer.of].node.written()}
+        found |= {f"{name}:": node.written() for name, node in pipeline.node.entries() if name == "kafka"}
+    return found
 
 
 def _events(pipeline: Pipeline, name: str) -> str:

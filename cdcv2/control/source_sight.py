@@ -25,13 +25,17 @@ _SLOT = """
      WHERE s.slot_name = %s
 """
 _LAST = "SELECT xid::text::bigint FROM pg_catalog.pg_last_committed_xact()"
+#: At most so many transactions are looked at.
+MOST = 20_000
 #: The oldest commit since a moment, of the transactions that may have been committed behind what the slot needs: none
-#: of them is older than its catalog_xmin. At most twenty thousand of them are looked at, the oldest.
+#: of them is older than its catalog_xmin. None is named where there are too many: one that is not
+#: looked at may be older than those that are.
 _FIRST = """
     WITH top AS (SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS top),
          low AS (SELECT top - ((top - catalog_xmin::text::bigint) %% 4294967296 + 4294967296) %% 4294967296 AS low, top
                    FROM pg_catalog.pg_replication_slots, top WHERE slot_name = %s AND catalog_xmin IS NOT NULL),
-         xids AS (SELECT generate_series(low, least(top - 1, low + 20000)) %% 4294967296 AS xid FROM low)
+         xids AS (SELECT generate_series(low, top - 1) %% 4294967296 AS xid FROM low
+                   WHERE top - low <= %s)
     SELECT min(extract(epoch FROM pg_xact_commit_timestamp(xid::text::xid)))::float8 FROM xids
      WHERE xid > 2 AND xid <> %s AND extract(epoch FROM pg_xact_commit_timestamp(xid::text::xid)) >= %s
 """
@@ -66,7 +70,7 @@ def first_commit_after(conninfo: str, slot: str, last: EndSight, *, origin: str)
     For a server with ``track_commit_timestamp = on``. Raises as :func:`source_sight`.
     """
     with closing(_session(conninfo, origin)) as session:
-        ((moment,),) = _rows(session, _FIRST, slot, last.tx, last.at)
+        ((moment,),) = _rows(session, _FIRST, slot, MOST, last.tx, last.at)
         return None if moment is None else float(moment)
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from cdcv2.cli.options.capture_command import add_command_options
 from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.spark_jobs import add_capture_job_options, add_materialize_job_options
-from cdcv2.control.argument_secrets import demand_no_secret
+from cdcv2.control.argument_secrets import demand_no_secret, demand_no_secrets
 from cdcv2.control.yaml_lines import LineError, YamlNode
 from cdcv2.errors import MissingExtraError, UsageError
 from cdcv2.spark_files import job_file, spark_submit_program
@@ -33,6 +33,8 @@ _GIVEN = {"help", "events", "follow", "no-follow", "state", "view"}
 _PATHS = {"checkpoint", "quarantine"}
 #: What chooses where the driver runs.
 _MODE = "spark.submit.deployMode"
+#: Where a secret of spark-submit belongs.
+_INSTEAD = "put it into a file, and give [--properties-file, FILE]"
 
 
 @dataclass(frozen=True)
@@ -118,6 +120,7 @@ def _before(fields: dict[str, YamlNode]) -> tuple[str, ...]:
         _demand_allowed(value, f"{name}={value.text()}")
         words += ["--conf", f"{name}={value.text()}"]
     items = fields["arguments"].items() if "arguments" in fields else []
+    demand_no_secrets(items, _INSTEAD)
     for before, item in zip([None, *items], items):
         word = item.text()
         _demand_allowed(item, f"{_MODE}={word}" if before is not None and before.text() == "--deploy-mode" else word)
@@ -132,7 +135,7 @@ def _demand_allowed(part: YamlNode, word: str) -> None:
             f"the driver of a job must run on this machine, where cdcv2 up can see and end it (--deploy-mode client), "
             f"and here it is {value!r}: leave it out; the executors run where --master has them"
         )
-    demand_no_secret(part, word, "put it into a file, and give [--properties-file, FILE]")
+    demand_no_secret(part, word, _INSTEAD)
 
 
 def _found() -> str:

@@ -32,22 +32,29 @@ class JobPlan(NamedTuple):
     - ``argv``: its command line, without any secret.
     - ``period``: how often it is due, in seconds; None: it always runs.
     - ``settings``: what else it depends on, by names for people: if one is another text, it is another job.
+    - ``identity``: what of its command line changes what it does; None: all of it. The interpreter and how a path is
+      spelled do not, so an upgrade into another environment starts no job again, and no held one.
     """
 
     name: str
     argv: tuple[str, ...]
     period: float | None = None
     settings: Mapping[str, str] = MappingProxyType({})
+    identity: tuple[str, ...] | None = None
 
     @property
     def digest(self) -> str:
         """What it is known by."""
-        return _digest([*self.argv, *sorted(self.settings.items())])
+        return _digest([*self._known, *sorted(self.settings.items())])
 
     @property
     def parts(self) -> dict[str, str]:
         """Digests of what it is made of, by which a later plan finds what has changed."""
-        return {"command line": _digest(self.argv), **{name: _digest(text) for name, text in self.settings.items()}}
+        return {"command line": _digest(self._known), **{name: _digest(text) for name, text in self.settings.items()}}
+
+    @property
+    def _known(self) -> tuple[str, ...]:
+        return self.argv if self.identity is None else self.identity
 
     @property
     def request(self) -> JobRequest:

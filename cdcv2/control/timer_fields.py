@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from cdcv2.control.argument_secrets import demand_no_secret
+from cdcv2.control.argument_secrets import demand_no_secrets
 from cdcv2.control.yaml_lines import YamlNode
 from cdcv2.suggestions import meant
 
@@ -61,6 +61,7 @@ def timer_fields(
 
 def _arguments(part: YamlNode) -> tuple[str, ...]:
     words = []
+    demand_no_secrets(part.items(), "put it into the environment of cdcv2 up, or into a file that the command reads")
     for item in part.items():
         word = item.text()
         option = word.partition("=")[0]
@@ -71,7 +72,6 @@ def _arguments(part: YamlNode) -> tuple[str, ...]:
             )
         if option in _GIVEN:
             item.fail(f"{option} is given by the pipeline: leave it out, and name the view by its command")
-        demand_no_secret(item, word, "put it into the environment of cdcv2 up, or into a file that the command reads")
         words.append(word)
     return tuple(words)
 

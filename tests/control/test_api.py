@@ -20,7 +20,7 @@ import pytest
 
 from cdcv2.control.api.address import api_of, listen, parse_address, published, url_of
 from cdcv2.control.api.application import ApiAnswers, application
-from cdcv2.control.api.limits import BODY, HEADERS, BackgroundAnswer, RateLimit, RecentAnswer
+from cdcv2.control.api.limits import ALLOWED, BODY, HEADERS, BackgroundAnswer, RateLimit, RecentAnswer
 from cdcv2.control.api.loop_requests import MOST, LoopRequests
 from cdcv2.control.api.server import READERS, BoundedConnection, serving
 from cdcv2.control.api.token_file import token_of
@@ -40,7 +40,9 @@ class Port:
         listening = listen("127.0.0.1:0", unencrypted=False)
         self.number = listening.getsockname()[1]
         limit = RateLimit(bounds.pop("rate", 1e6), bounds.pop("burst", 1e6))
-        self.thread = opened.enter_context(serving(application(answers, TOKEN, limit=limit), listening, **bounds))
+        refusals = RateLimit(bounds.pop("refused", 1e6), bounds.pop("refused_burst", 1e6))
+        made = application(answers, TOKEN, limit=limit, refusals=refusals)
+        self.thread = opened.enter_context(serving(made, listening, **bounds))
 
     def ask(
         self, method: str, path: str, token: str | None = f"Bearer {TOKEN}", **headers: str
@@ -182,17 +184,66 @@ def test_a_slow_client_is_cut_and_others_are_served_meanwhile() -> None:
 
 def test_one_connection_too_many_is_refused_with_a_reason() -> None:
     """Health is no exception: it would show that no client gets through. The reason arrives every time."""
-    with api(connections=3) as port:
-        others = [port.connected(b"GET /") for _ in range(3)]
-        # The server has taken them when it refuses the next one.
+    go, there = threading.Event(), threading.Semaphore(0)
+
+    def slow() -> Any:
+        there.release()
+        assert go.wait(PATIENCE)
+        return STATUS
+
+    with api(answers(status=slow), connections=3) as port:
+        head = f"GET /v1/status HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\n\r\n"
+        others = [port.connected(head.encode()) for _ in range(3)]
+        for _ in others:
+            assert there.acquire(timeout=PATIENCE)
         codes = Counter(port.ask("GET", "/v1/health")[0] for _ in range(50))
+        go.set()
+        served = [everything(client)[:15] for client in others]
         for client in others:
             client.close()
-        ask = threading.Event()
         while port.ask("GET", "/v1/health")[0] != 200:
-            ask.wait(0.01)
+            pass
 
     assert codes == {503: 50}
+    assert served == [b"HTTP/1.1 200 OK"] * 3
+
+
+def test_clients_without_the_token_hold_no_connection_that_others_need() -> None:
+    """All connections are theirs, and they send nothing: the oldest makes room for each client that comes."""
+    with api(connections=3, lifetime=PATIENCE) as port:
+        idle = [port.connected(b"") for _ in range(12)]
+        found = [port.ask("GET", "/v1/status")[0] for _ in range(20)]
+        for client in idle:
+            client.close()
+
+    assert found == [200] * 20
+
+
+def test_clients_without_the_token_take_no_requests_from_those_that_have_it() -> None:
+    """They have a limit of their own, and are refused above it."""
+    with api(rate=1e-9, burst=5.0, refused=1e-9, refused_burst=3.0) as port:
+        without = [port.ask("GET", "/v1/status", "Bearer wrong")[0] for _ in range(6)]
+        right = [port.ask("GET", "/v1/status")[0] for _ in range(6)]
+
+    assert without == [401] * 3 + [429] * 3
+    assert right == [200] * 5 + [429]
+
+
+def test_a_mistake_is_an_error_as_any_other_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """With its class; the traceback is in the log alone, and no secret is in either."""
+
+    def wrong() -> Any:
+        raise KeyError("host=db password=hunter2")
+
+    with api(answers(external=wrong)) as port:
+        code, answer, response = port.ask("GET", "/v1/external")
+        after = port.ask("GET", "/v1/status")[0]
+
+    assert (code, answer["error"], after) == (500, "KeyError", 200)
+    assert answer.keys() == {"reason", "remedy", "error"} and "KeyError" in answer["reason"]
+    assert response.headers["Content-Type"] == "application/json"
+    assert "Traceback" not in str(answer) and "hunter2" not in str(answer) + caplog.text
+    assert "GET /v1/external" in caplog.text and "in wrong" in caplog.text
 
 
 def test_a_refused_client_is_left_to_send_its_request_and_not_too_many_of_them_are() -> None:
@@ -207,15 +258,16 @@ def test_a_refused_client_is_left_to_send_its_request_and_not_too_many_of_them_a
             self.close, self.abort = (lambda: done[-1].append("close")), (lambda: done[-1].append("abort"))
 
     async def connect() -> None:
-        full, others = SimpleNamespace(connections={1, 2}), set[BoundedConnection]()
+        inner, others = SimpleNamespace(scope={ALLOWED: True}), set[BoundedConnection]()
+        full = {BoundedConnection(inner, 2, 60.0, others, {}): None for _ in range(2)}
         for _ in range(2 * READERS):
-            connection = BoundedConnection(full, 2, 60.0, others)
+            connection = BoundedConnection(inner, 2, 60.0, others, full)
             connection.connection_made(Transport())
         assert done[-1] == ["write"]
         connection.data_received(b"GET")
-        BoundedConnection(full, 2, 60.0, others).connection_made(Transport())
+        BoundedConnection(inner, 2, 60.0, others, full).connection_made(Transport())
         connection.connection_lost(None)
-        BoundedConnection(full, 2, 60.0, others).connection_made(Transport())
+        BoundedConnection(inner, 2, 60.0, others, full).connection_made(Transport())
 
     asyncio.run(connect())
 

@@ -208,3 +208,48 @@ def test_the_last_exit_is_of_the_last_run_that_reported_its_end(tmp_path: Path) 
         found.append(job.last_exit())
 
     assert found == [None, 0, 3, 3]
+
+
+def test_only_what_holds_the_lock_is_ended(job: JobFolder, tmp_path: Path) -> None:
+    """A program that only reads the file, as a backup does, belongs to no job; the job goes all the same."""
+    job.start(argv(job), 1, "c")
+    wait_for_progress(job)
+    with open(job.path / "lock", "rb") as lock:
+        reader = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, pass_fds=[lock.fileno()])
+    job.stop()
+    assert poll_until(lambda: not job.alive(), 20)
+    job.kill()
+    went_on = reader.poll() is None
+    reader.communicate(b"\n", timeout=20)
+
+    assert went_on and reader.returncode == 0
+
+
+def test_a_number_that_another_process_has_by_now_gets_no_signal(
+    job: JobFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The job ends between the look and the signal, and its number is given again."""
+    job.make()
+    other = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, start_new_session=True)
+    monkeypatch.setattr(job, "_holders", lambda: [other.pid])
+    job.stop()
+    job.kill()
+    went_on = other.poll() is None
+    other.communicate(b"\n", timeout=20)
+
+    assert went_on and other.returncode == 0
+
+
+@pytest.mark.parametrize("changed", [
+    b"[" * 100_000, b"[]", b'{"version": 1}', b'{"version": 1, "run": true, "command": "c", "events_from": 0}',
+    b'{"version": 1, "run": 1, "command": "c", "events_from": -1}',
+    b'{"version": 1, "run": 1, "command": "c", "events_from": 0, "parts": [1]}',
+    b'{"version": 1, "run": 1, "command": "c", "events_from": 0, "parts": {"kafka:": 1}}',
+])  # fmt: skip
+def test_a_run_of_another_shape_is_damage(job: JobFolder, changed: bytes) -> None:
+    """With the name of the file, and what to do."""
+    job.make()
+    (job.path / "run.json").write_bytes(changed)
+
+    with pytest.raises(MalformedError, match=r"run\.json .*(Restore it|restore it|Use that one), or remove it"):
+        job.sight()

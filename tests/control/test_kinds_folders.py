@@ -114,3 +114,30 @@ def test_what_we_may_not_look_at_is_owed(tmp_path: Path, monkeypatch: pytest.Mon
         assert entry.debt is not None and Reason.DENIED is entry.debt.reason
 
     assert EntryState.GONE is case.go_on().state
+
+
+def test_a_folder_whose_parent_was_restored_is_there_and_is_not_removed(tmp_path: Path) -> None:
+    """It has our mark, so jobs go on; it may be a copy of the one that we made, so it is not ours to remove."""
+    case = case_in(tmp_path / "one")
+    (tmp_path / "one").mkdir()
+    case.up()
+    shutil.copytree(tmp_path / "one", tmp_path / "copy")
+    (tmp_path / "one").rename(tmp_path / "old")
+    (tmp_path / "copy").rename(tmp_path / "one")
+    restored = case.up()
+    left = case.down()
+
+    assert (restored.state, restored.debt) == (EntryState.MADE, None)
+    assert left.debt is not None and (left.state, left.debt.reason) == (EntryState.UNWANTED, Reason.MOVED)
+    assert case.exists()
+
+
+def test_a_link_in_its_place_is_not_taken_for_the_folder(tmp_path: Path) -> None:
+    """What it leads to is not emptied."""
+    case = case_in(tmp_path)
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "state").symlink_to(tmp_path / "theirs")
+    entry = case.up()
+
+    assert entry.debt is not None and "symbolic link" in entry.debt.text
+    assert [] == list((tmp_path / "theirs").iterdir())

@@ -94,6 +94,8 @@ def test_a_timer_is_a_job_that_is_due_from_time_to_time(tmp_path: Path, monkeypa
     ("every: 90m", "every: 90m, arguments: [--remove]", "--remove takes the view over"),
     ("every: 90m", 'every: 90m, arguments: ["--source=postgresql://u:hunter2@h/d"]', "user and password in an address"),
     ("every: 90m", 'every: 90m, arguments: [--source, "host=h password=hunter2"]', "password looks like a secret"),
+    ("every: 90m", "every: 90m, arguments: [--token, hunter2]", "token looks like a secret"),
+    ("every: 90m", "every: 90m, arguments: [--api-key, hunter2]", "api-key looks like a secret"),
     ("every: 90m", "every: 90m, arguments: [--view=two]", "--view is given by the pipeline"),
     ("every: 90m", "every: 90m, arguments: [--events, there]", "--events is given by the pipeline"),
     ("  left-files:", "  one:", "'one' is a capture or a view, too"),
@@ -143,3 +145,18 @@ def test_a_view_waits_for_the_logs_that_its_capture_makes_first(tmp_path: Path) 
     assert [f"the logs of its capture: {tmp_path / 'logs' / table} is not there yet"
             for table in ("public.orders", "public.items")] == waited  # fmt: skip
     assert [None] * 4 == [there, *(logs.waits(name) for name in ("copy", "wrong", "shop"))]
+
+
+def test_another_interpreter_or_path_of_the_file_gives_the_same_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An upgrade into another environment starts nothing again, and no job that is held; another folder does."""
+    for name in ("one", "two"):
+        (tmp_path / name / "rows").mkdir(parents=True)
+    before, other = digests(tmp_path / "one" / "shop.yaml", TIMERS), digests(tmp_path / "two" / "shop.yaml", TIMERS)
+    (tmp_path / "link").symlink_to(tmp_path / "one")
+    monkeypatch.setattr("sys.executable", "/opt/other/bin/python")
+    again = [digests(tmp_path / one / "shop.yaml", TIMERS) for one in ("link", "two/../one")]
+
+    assert again == [before, before]
+    assert len(before) > 6 and not set(before.values()) & set(other.values())

@@ -123,6 +123,7 @@ def test_without_a_program_it_is_that_of_the_installed_spark_or_the_one_in_path(
     ("spark.executor.memory: 2g", "spark.submit.deployMode: cluster", 13, "driver of a job must run"),
     ("spark.executor.memory: 2g", "spark.ssl.keyPassword: hunter2", 13, "spark.ssl.keyPassword looks like a secret"),
     ('--jars, "a.jar', '--conf, spark.x.token=hunter2, "a.jar', 12, "spark.x.token looks like a secret"),
+    ('--jars, "a.jar', '--my.password, hunter2, "a.jar', 12, "my.password looks like a secret"),
     ("spark.executor.memory: 2g", '"spark.x.uri": "jdbc:x://db/y?user=u&password=hunter2"', 13, "password looks like"),
     ("spark.executor.memory: 2g", '"spark.x": "-Dmy.password=hunter2"', 13, "my.password looks like a secret"),
     ('--jars, "a.jar', '--conf, "spark.x=postgresql://u:hunter2@h/d", "a.jar', 12, "user and password in an address"),

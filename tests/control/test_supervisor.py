@@ -213,3 +213,18 @@ def test_a_second_owner_is_told_who_is_there_and_a_dead_one_is_taken_over_from(t
 
     assert seen and not is_owned(tmp_path)
     assert record is not None and (record.pid, record.since) == (os.getpid(), 7.0)
+
+
+@pytest.mark.parametrize("changed", [
+    b"[" * 100_000, b"[]", b'{"version": 1, "pid": 7}', b'{"version": 1, "pid": "7", "host": "h", "since": 1.0}',
+    b'{"version": 1, "pid": 7, "host": "h", "since": 1.0, "more": 2}',
+    b'{"version": 1, "pid": true, "host": "h", "since": 1.0}',
+])  # fmt: skip
+def test_a_record_of_the_owner_of_another_shape_is_damage(tmp_path: Path, changed: bytes) -> None:
+    """With the name of the file, and what to do; a whole number of seconds is none."""
+    (tmp_path / "owner.json").write_bytes(changed)
+    with pytest.raises(MalformedError, match=r"owner\.json .*(Restore it|restore it|Use that one), or remove it"):
+        owner(tmp_path)
+
+    (tmp_path / "owner.json").write_bytes(b'{"version": 1, "pid": 7, "host": "h", "since": 1}')
+    assert owner(tmp_path) == (7, "h", 1)

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from cdcv2.control.kept_value import keep, kept
+from cdcv2.control.kept_value import keep, kept_record
 from cdcv2.control.owner import is_owned
 from cdcv2.errors import UnavailableError, UsageError
 
@@ -93,5 +93,4 @@ def api_of(state: Path) -> ApiRecord | None:
 
     What a killed process left behind counts no longer than until another one owns the folder.
     """
-    plain = kept(state / RECORD) if is_owned(state) else None
-    return None if plain is None else ApiRecord(**plain)
+    return kept_record(state / RECORD, ApiRecord) if is_owned(state) else None

@@ -13,8 +13,10 @@
 from __future__ import annotations
 
 import hmac
+import logging
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
+from traceback import extract_tb
 from typing import Any, NamedTuple
 
 from starlette.applications import Starlette
@@ -25,13 +27,15 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from cdcv2.control.api.limits import BODY, BURST, HEADERS, RATE, RateLimit
+from cdcv2.control.api.limits import ALLOWED, BODY, BURST, HEADERS, RATE, RateLimit
 from cdcv2.control.metrics.text import CONTENT_TYPE
 from cdcv2.errors import Cdcv2Error, UnavailableError
 from cdcv2.events import shown
 from cdcv2.suggestions import meant
 
 HEALTH = "/v1/health"
+_LOG = logging.getLogger("cdcv2.api")
+_REPORT = "the output of cdcv2 up has the traceback: report it; the jobs go on"
 _PATHS = "GET /v1/status, /v1/jobs/NAME, /v1/external, /v1/metrics, /v1/health; POST /v1/jobs/NAME/release"
 
 
@@ -50,8 +54,13 @@ class ApiAnswers(NamedTuple):
     alive: Callable[[], bool]
 
 
-def application(answers: ApiAnswers, token: str, *, limit: RateLimit | None = None) -> Starlette:
-    """The application; ``limit``: how many requests it answers (default: :data:`RATE` a second)."""
+def application(
+    answers: ApiAnswers, token: str, *, limit: RateLimit | None = None, refusals: RateLimit | None = None
+) -> Starlette:
+    """The application; ``limit``: how many requests with the token it answers (default: :data:`RATE` a second).
+
+    ``refusals``: the same of requests without it, so that clients that have none take nothing from those that do.
+    """
 
     async def health(request: Request) -> Response:
         alive = answers.alive()
@@ -81,7 +90,10 @@ def application(answers: ApiAnswers, token: str, *, limit: RateLimit | None = No
             Route("/v1/jobs/{name}/release", release, methods=["POST"]), Route("/v1/external", external),
             Route("/v1/metrics", metrics),
         ],
-        middleware=[Middleware(RequestGuard, token=token, limit=limit or RateLimit(RATE, BURST))],
+        middleware=[Middleware(
+            RequestGuard, token=token, limit=limit or RateLimit(RATE, BURST),
+            refusals=refusals or RateLimit(RATE, BURST),
+        )],
         exception_handlers={HTTPException: _refused, Cdcv2Error: _failed},
     )  # fmt: skip
 
@@ -92,15 +104,31 @@ def failure(code: int, reason: str, remedy: str, *, headers: Mapping[str, str] |
 
 
 class RequestGuard:
-    """Refuses requests that are too many, too large, or without the token, before any other code looks at them."""
+    """Refuses requests that are too many, too large, or without the token, before any other code looks at them.
 
-    def __init__(self, app: Any, token: str, limit: RateLimit) -> None:
-        self._app, self._token, self._limit = app, token.encode(), limit
+    What fails behind it in a way that nobody thought of is answered as any error, and logged: a client sees no code.
+    """
+
+    def __init__(self, app: Any, token: str, limit: RateLimit, refusals: RateLimit) -> None:
+        self._app, self._token, self._limit, self._refusals = app, token.encode(), limit, refusals
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer it, or have it answered."""
         refusal = self._refusal(scope) if scope["type"] == "http" else None
-        await (self._app if refusal is None else refusal)(scope, receive, send)
+        answering = list[str]()
+
+        async def watched(message: Any) -> None:
+            answering.append(message["type"])
+            await send(message)
+
+        try:
+            await (self._app if refusal is None else refusal)(scope, receive, watched)
+        except Exception as error:
+            _LOG.error("cdcv2 up: %s %s: %s", scope.get("method"), scope.get("path"), _traced(error))
+            if answering:  # the client has a part of the answer already: it sees that the rest is missing
+                raise
+            name = type(error).__name__
+            await failure(500, f"a mistake in cdcv2 itself ({name})", _REPORT, error=name)(scope, receive, send)
 
     def _refusal(self, scope: Any) -> Response | None:
         headers: list[tuple[bytes, bytes]] = scope["headers"]
@@ -114,11 +142,14 @@ class RequestGuard:
             return failure(413, f"the body is longer than {BODY} bytes", "send no body: no path needs one")
         if scope["path"] == HEALTH:
             return None
-        if not self._limit.allows():
+        allowed = self._allowed(named.get(b"authorization"))
+        if not (self._limit if allowed else self._refusals).allows():
             return failure(
                 429, f"more than {RATE:g} requests a second", "ask less often", headers={"Retry-After": "1"}
             )
-        return None if self._allowed(named.get(b"authorization")) else failure(
+        # The connection is one of a client that has the token, from here on.
+        scope[ALLOWED] = allowed
+        return None if allowed else failure(
             401, "the request has no token, or a wrong one",
             "send the header Authorization: Bearer TOKEN, with the line that is in the token file of cdcv2 up",
             headers={"WWW-Authenticate": "Bearer"},
@@ -128,6 +159,12 @@ class RequestGuard:
         kind, _, token = (given or b"").partition(b" ")
         # In the same time, however many letters are right.
         return hmac.compare_digest(token.strip(), self._token) and kind.lower() == b"bearer"
+
+
+def _traced(error: Exception) -> str:
+    """Class, text and places of an error. What looks like a secret in the text is replaced; places have no values."""
+    places = (f"  {one.filename}, line {one.lineno}, in {one.name}" for one in extract_tb(error.__traceback__))
+    return "\n".join([f"{type(error).__name__}: {shown(str(error))}", *places])
 
 
 def _job(answers: ApiAnswers, name: str) -> Any:

@@ -12,6 +12,8 @@ T = TypeVar("T")
 RATE, BURST = 100.0, 200.0
 #: Bytes of a request: what has no use for a body gets none that is longer; all names and values of headers.
 BODY, HEADERS = 4096, 16384
+#: In the scope of a request: whether it has the token.
+ALLOWED = "cdcv2.allowed"
 #: Connections at once, and the seconds that one lasts: a request each, however slow the client is.
 CONNECTIONS, LIFETIME = 64, 20.0
 #: Seconds for the loop to do what is asked for. Less than a connection lasts.

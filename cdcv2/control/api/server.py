@@ -15,7 +15,7 @@ from typing import Any, cast
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from cdcv2.control.api.limits import CONNECTIONS, HEADERS, LIFETIME
+from cdcv2.control.api.limits import ALLOWED, CONNECTIONS, HEADERS, LIFETIME
 
 #: Seconds for requests that are being answered when the server ends, and for the thread to end.
 GRACE, ENDING = 1, 10.0
@@ -29,7 +29,8 @@ def serving(
 ) -> Iterator[threading.Thread]:
     """Within the block the application is served at the socket, by the thread that is given.
 
-    ``connections``: at once; one more is refused. ``lifetime``: the seconds after which a connection is cut, whatever
+    ``connections``: at once; one more takes the place of the oldest that has not shown the token, and is refused where
+    all have. ``lifetime``: the seconds after which a connection is cut, whatever
     its client does. Each connection has one request.
     """
     # It reports each request that is no HTTP, which any client may send without end.
@@ -50,21 +51,44 @@ def serving(
 
 
 class BoundedConnection(asyncio.Protocol):
-    """A connection that ends after a while, whatever its client does, with uvicorn's own inside of it."""
+    """A connection that ends after a while, whatever its client does, with uvicorn's own inside of it.
 
-    def __init__(self, inner: Any, most: int, lifetime: float, refused: set[BoundedConnection]) -> None:
+    ``served`` has those that are served, the oldest first; ``refused`` those that read why they are not.
+    """
+
+    def __init__(
+        self, inner: Any, most: int, lifetime: float, refused: set[BoundedConnection],
+        served: dict[BoundedConnection, None],
+    ) -> None:
         self._inner, self._most, self._lifetime = inner, most, lifetime
         self._end: asyncio.TimerHandle | None = None
         self._transport: asyncio.Transport | None = None
         self._others, self._refused = refused, False
+        self._served = served
+
+    @property
+    def has_token(self) -> bool:
+        """Whether its request has arrived, and has the token."""
+        return bool((getattr(self._inner, "scope", None) or {}).get(ALLOWED))
+
+    def cut(self) -> None:
+        """End it now, for another one."""
+        self._served.pop(self, None)
+        if self._transport is not None:
+            self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Serve it, or refuse it at once if there are too many."""
         self._transport = stream = cast(asyncio.Transport, transport)
-        self._refused = len(self._inner.connections) >= self._most
+        if len(self._served) >= self._most:
+            oldest = next((one for one in self._served if not one.has_token), None)
+            if oldest is not None:
+                oldest.cut()
+        self._refused = len(self._served) >= self._most
         seconds = READING if self._refused else self._lifetime
         self._end = asyncio.get_running_loop().call_later(seconds, stream.abort)
         if not self._refused:
+            self._served[self] = None
             self._inner.connection_made(transport)
         elif len(self._others) >= READERS * self._most:
             stream.abort()
@@ -89,6 +113,7 @@ class BoundedConnection(asyncio.Protocol):
         if self._end is not None:
             self._end.cancel()
         self._others.discard(self)
+        self._served.pop(self, None)
         if not self._refused:
             self._inner.connection_lost(exc)
 
@@ -106,9 +131,10 @@ class BoundedConnection(asyncio.Protocol):
 def _connections(most: int, lifetime: float) -> Any:
     """What makes the protocol of each connection, as uvicorn calls it."""
     refused: set[BoundedConnection] = set()
+    served: dict[BoundedConnection, None] = {}
 
     def made(**given: Any) -> BoundedConnection:
-        return BoundedConnection(H11Protocol(**given), most, lifetime, refused)
+        return BoundedConnection(H11Protocol(**given), most, lifetime, refused, served)
 
     return made
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -9,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from cdcv2 import failpoints
-from cdcv2.control.entries import Answer, CatalogueEntry, ExternalObject, Look, NoAnswer, Reason
+from cdcv2.control.entries import Answer, CatalogueEntry, EntryState, ExternalObject, Look, NoAnswer, Reason
 from cdcv2.control.kinds.marks import mark_of, read_mark
 from cdcv2.core.json_text import parse_json
 from cdcv2.store.file_system import in_words
@@ -29,7 +30,8 @@ class StateFolderKind:
         """See :class:`cdcv2.control.reconcile.ExternalKind`.
 
         A folder that is not mounted is another one than the folder that is mounted there, so what is in it is not
-        missing but moved.
+        missing but moved. One that has our mark is there, also where the folder that it is in was restored from a
+        copy; to be removed, it must be in the same one.
         """
         found: list[Answer] = []
 
@@ -39,10 +41,11 @@ class StateFolderKind:
             server = f"inode {os.stat(path.parent).st_ino}"
             if aside.exists():
                 found.append(Answer(server, ExternalObject(entry.nonce, entry.nonce)))
-            elif not path.exists():
-                found.append(Answer(server, None))
-            else:
-                found.append(Answer(server, _object_at(path)))
+                return
+            _demand_no_link(path)
+            there = _object_at(path) if path.exists() else None
+            ours = there is not None and there.mark == entry.nonce and entry.state is not EntryState.UNWANTED
+            found.append(Answer(entry.server or server if ours else server, there))
 
         return _done(entry, look) or found[0]
 
@@ -51,6 +54,7 @@ class StateFolderKind:
 
         def make() -> None:
             path = Path(entry.name)
+            _demand_no_link(path)
             path.mkdir(exist_ok=True)
             failpoints.reach(FOLDER_MADE)
             found = _object_at(path)
@@ -72,6 +76,7 @@ class StateFolderKind:
         def destroy() -> None:
             path, aside = Path(entry.name), _aside(entry)
             if not aside.exists():
+                _demand_no_link(path)
                 there = _object_at(path)
                 if there.identity != entry.identity and not (entry.identity is None and there.empty):
                     return
@@ -94,6 +99,12 @@ class StateFolderKind:
 def _aside(entry: CatalogueEntry) -> Path:
     path = Path(entry.name)
     return path.with_name(f".{path.name}.{entry.nonce}.removed")
+
+
+def _demand_no_link(path: Path) -> None:
+    """Raise NotADirectoryError unless the folder is one itself: a link can be removed, and not what it leads to."""
+    if path.is_symlink():
+        raise NotADirectoryError(errno.ENOTDIR, "it is a symbolic link, and not a folder itself", str(path))
 
 
 def _object_at(path: Path) -> ExternalObject:
