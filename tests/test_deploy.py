@@ -128,7 +128,10 @@ def test_the_units_are_for_any_pipeline_and_have_no_password() -> None:
         else:
             assert found["Service"]["User"] == "cdcv2" and found["Service"]["EnvironmentFile"].startswith("/etc/cdcv2/")
             assert not found.has_option("Service", "Environment")
-    assert "process" == UNITS["cdcv2@.service"]["Service"]["KillMode"]
+    kept = UNITS["cdcv2@.service"]["Service"]
+    assert "process" == kept["KillMode"]
+    # What systemd removes at its end would be taken from under the jobs.
+    assert not {"PrivateTmp", "RuntimeDirectory", "DynamicUser", "ExecStopPost"} & set(kept)
 
 
 def test_the_objects_of_the_manifest_name_each_other() -> None:

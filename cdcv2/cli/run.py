@@ -12,7 +12,8 @@ ends it at once. You may kill it and run it again at any time.
 
 A part that stops with an error ends the others between two transactions. The
 exit code and the last line are those of that part. Lines begin with the name
-of the part. The logs must be in folders.
+of the part. The logs must be in folders. What the file has as owned: yes is
+made by cdcv2 up alone, so it is refused here.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.words import declare, declare_follow
 from cdcv2.cli.stop_signals import stop_signals, stopped_by
 from cdcv2.control.pipeline_check import check_pipeline
+from cdcv2.control.pipeline_external import owned_parts
 from cdcv2.control.pipeline_file import CaptureFields, Pipeline, ViewFields, read_pipeline
 from cdcv2.control.pipeline_jobs import first_logs
 from cdcv2.events import JobEvents
@@ -66,6 +68,11 @@ def run(args: argparse.Namespace) -> Exit:
     for one in pipeline.captures.values():
         if one.arguments.into.is_topic:
             one.into.fail("cdcv2 run keeps logs in folders: name one, or start cdcv2 capture and cdcv2 materialize")
+    for node in owned_parts(pipeline):
+        node.fail(
+            "cdcv2 run makes and removes nothing for 'owned: yes': start the pipeline with cdcv2 up, which does; or "
+            "make it by hand, and write 'owned: no'"
+        )
     check_pipeline(pipeline)
     captures = [_capture(one, args.follow) for one in pipeline.captures.values()]
     views = [_view(pipeline, one, args.follow) for one in pipeline.views.values()]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import NamedTuple, TypeVar
 
@@ -13,6 +13,7 @@ from cdcv2.control.pipeline_check import recipes_of, row_types
 from cdcv2.control.pipeline_file import CaptureFields, Pipeline, ViewFields
 from cdcv2.control.pipeline_needs import PipelineNeeds, needs_of
 from cdcv2.control.pipeline_servers import PipelineServers, servers_of
+from cdcv2.control.yaml_lines import YamlNode
 from cdcv2.errors import UsageError
 from cdcv2.materialize.protocol.messages import Table
 
@@ -67,3 +68,12 @@ def _judged(demanded: bool, judge: Callable[[], T], otherwise: T) -> T:
         if demanded:
             raise
         return otherwise
+
+
+def owned_parts(pipeline: Pipeline) -> Iterator[YamlNode]:
+    """The parts of the file that state something as ``owned: yes``."""
+    for source in pipeline.sources.values():
+        parts = (source.connector, source.slot, source.publication)
+        yield from (one.node for one in parts if one is not None and one.owned)
+    yield from (capture.node for capture in pipeline.captures.values() if capture.owned)
+    yield from (view.node for view in pipeline.views.values() if view.owned)

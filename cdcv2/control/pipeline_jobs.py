@@ -115,7 +115,7 @@ def _command(part: CaptureFields | ViewFields) -> str:
 def _flags(part: CaptureFields | ViewFields) -> tuple[str, ...]:
     made = ("--no-create",) if part.owned is not None and _makes(part) else ()
     # A second one that was started by hand would do the same work again.
-    alone = part.spark is None and isinstance(part, CaptureFields) and part.arguments.remap is None
+    alone = isinstance(part, CaptureFields) and part.arguments.remap is None
     return (*(("--sole",) if alone else ()), *made, "--follow")
 
 

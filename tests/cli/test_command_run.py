@@ -167,3 +167,19 @@ def test_what_a_part_prints_begins_with_its_name(capsys: pytest.CaptureFixture[s
     assert [
         "cdcv2 run: copy: complete through 4", "cdcv2 run: copy: waits: for cdcv2 x: y", "cdcv2 capture: as ever",
     ] == capsys.readouterr().err.splitlines()  # fmt: skip
+
+
+@pytest.mark.parametrize(("before", "after", "line"), [
+    ("{prefix: clean_full}", "{prefix: clean_full, slot: {name: mine, owned: yes}}", 3),
+    ("{from: topics.jsonl.gz}", "{from: topics.jsonl.gz, owned: yes}", 5),
+    ("{driver: lake, folder: lake}", "{driver: lake, folder: lake}\n    owned: yes", 8),
+])  # fmt: skip
+def test_what_up_makes_is_refused_with_its_line(
+    run: Run, tmp_path: Path, before: str, after: str, line: int
+) -> None:
+    """It would be made without an entry, and refused by cdcv2 up from then on as that of others."""
+    path = tmp_path / "shop.yaml"
+    path.write_text(SHOP.replace(before, after), "utf-8")
+    said = run("run", path)
+
+    assert said.code == 2 and f"line {line}" in said.err and "start the pipeline with cdcv2 up" in said.err, said.err

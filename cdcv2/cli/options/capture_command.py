@@ -16,11 +16,16 @@ def add_command_options(parser: OptionParser) -> None:
     declare_follow(parser, default=False, more="; from Kafka")
     declare(parser, "--json", more="the result, one object")
     declare(parser, "--events")
-    parser.add_argument("--sole", action="store_true",
-                        help="run beside no other capture of these logs: one of the two is refused, and names the "
-                             "other; so cdcv2 up starts it")
+    add_sole_option(parser)
     add_remap_options(parser)
     add_stream_options(parser.add_argument_group("records with times of their own"))
     declare(parser, "--bootstrap", "--kafka-config", "--patience")
     for old, new in (("--release-every", "--max-records"), ("--name", "--bind-as")):
         parser.formerly(old, new)
+
+
+def add_sole_option(parser: OptionParser) -> None:
+    """Declare ``--sole``, which the job on Spark has, too."""
+    parser.add_argument("--sole", action="store_true",
+                        help="run beside no other capture of these logs: one of the two is refused, and names the "
+                             "other; so cdcv2 up starts it")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cdcv2.cli.options.capture import add_capture_options
+from cdcv2.cli.options.capture_command import add_sole_option
 from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.remap_capture import add_remap_options
 from cdcv2.cli.options.stream_capture import add_stream_options
@@ -46,6 +47,7 @@ def add_capture_job_options(made: OptionParser) -> None:
     declare(made, "--max-records", default=200_000,
             more=" (default: 200000); with --remap about so many, and whole bindings")
     declare(made, "--max-files", more="; without --remap")
+    add_sole_option(made)
     add_remap_options(made)
     add_stream_options(made.add_argument_group("records with times of their own"))
     for old, new in (("--logs", "--into"), ("--files", "{}"), ("--log-partitions", "--partitions"),

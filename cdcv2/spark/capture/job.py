@@ -107,6 +107,8 @@ class CaptureJobPlan(NamedTuple):
     interval: float | None
     #: where the directories of all the logs are, if in one
     together: Path | None
+    #: whether no other capture may write these logs meanwhile
+    sole: bool = False
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -192,7 +194,7 @@ def _capture(
 
     def begin() -> LogDescription:
         if plan.together is not None:
-            used = running.enter_context(FolderInUse(plan.together))
+            used = running.enter_context(FolderInUse(plan.together, sole=plan.sole))
             write_manifest(used, plan.recipe)
         return log_set_in(plan.together)
 
@@ -242,7 +244,7 @@ def planned(options: argparse.Namespace) -> CaptureJobPlan:
     }
     return CaptureJobPlan(
         recipe, topics, logs, local_path(options.state), not options.follow, options.interval,
-        folder.absolute() if (folder := together(options.into)) else None,
+        folder.absolute() if (folder := together(options.into)) else None, options.sole,
     )
 
 

@@ -147,6 +147,8 @@ class StreamJobPlan(NamedTuple):
     interval: float | None
     #: Where the directories of all the logs are, if in one.
     together: Path | None
+    #: Whether no other capture may write these logs meanwhile.
+    sole: bool = False
 
 
 def planned(options: argparse.Namespace) -> StreamJobPlan:
@@ -166,7 +168,7 @@ def planned(options: argparse.Namespace) -> StreamJobPlan:
     folder = together(options.into)
     return StreamJobPlan(
         tables, source, logs, local_path(options.state), not options.follow, options.interval,
-        folder and folder.absolute(),
+        folder and folder.absolute(), options.sole,
     )
 
 
@@ -179,7 +181,7 @@ def capture(
         return Exit.DONE
     with ExitStack() as running:
         if plan.together is not None:
-            used = running.enter_context(FolderInUse(plan.together))
+            used = running.enter_context(FolderInUse(plan.together, sole=plan.sole))
             write_stream_manifest(used, plan.tables)
         progress = _StreamProgress(plan.tables, report)
         captures = {table: _opened(plan, table, report, stopping, progress) for table in sorted(plan.tables)}
