@@ -82,7 +82,7 @@ def test_spark_submit_gets_its_own_words_then_the_file_of_the_job_then_the_job_s
     assert (["kafka"], "localhost:9092", ["shop"], "from-state") == (
         options.source, options.bootstrap, options.prefix, options.before,
     )
-    assert (1000, 5.0, True) == (options.max_records, options.interval, options.follow)
+    assert (1000, 5.0, True, True) == (options.max_records, options.interval, options.follow, options.sole)
     assert str(tmp_path / "capture-state") == options.state
     assert str(tmp_path / "shop.state" / "jobs" / "shop" / "events.jsonl") == options.events
 

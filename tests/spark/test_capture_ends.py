@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from cdcv2.capture.run.folder_lock import FolderInUse
 from cdcv2.cli.main import main
-from cdcv2.errors import MissingLogError, SourceStop
+from cdcv2.errors import MissingLogError, RefusedError, SourceStop
 from cdcv2.exits import Exit
 from cdcv2.logs.capture_manifest import CAPTURE_FILE
 from cdcv2.spark.capture.job import CaptureJobPlan, begins, capture, outcome, parser, planned
@@ -92,6 +93,22 @@ def test_topics_that_end_inside_a_transaction_are_told_as_the_command_tells_them
     assert (code, code) == (command, outcome(made))
     assert told in people.getvalue().splitlines()[-1]
     assert [CAPTURE_FILE, TABLE] == sorted(path.name for path in (folder / "logs").iterdir())
+
+
+def test_one_that_is_to_be_alone_is_refused_beside_another(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before it has read anything; and it is not refused when the other has ended."""
+    monkeypatch.setattr("cdcv2.capture.run.folder_lock.WAIT", 0.1)
+    folder = arranged(tmp_path, *WHOLE)
+    alone = planned(parser().parse_args([
+        str(folder / "topics"), "--prefix", "p", "--rows", str(folder / "rows"), "--snapshot", "none", "--sole",
+        "--into", str(folder / "logs"), "--state", str(folder / "state"), "--no-follow",
+    ]))
+    with FolderInUse(folder / "logs"), pytest.raises(RefusedError, match="--sole"):
+        capture(spark, alone, CaptureReport(people=io.StringIO()))
+
+    assert Exit.DONE == outcome(capture(spark, alone, CaptureReport(people=io.StringIO())))
 
 
 def test_one_that_was_told_to_end_is_not_at_the_end(spark: SparkSession, tmp_path: Path) -> None:

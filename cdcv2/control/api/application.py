@@ -106,7 +106,7 @@ def failure(code: int, reason: str, remedy: str, *, headers: Mapping[str, str] |
 class RequestGuard:
     """Refuses requests that are too many, too large, or without the token, before any other code looks at them.
 
-    What fails behind it in a way that nobody thought of is answered as any error, and logged: a client sees no code.
+    What fails behind it by a mistake of ours is answered as any error, and logged: a client sees no code.
     """
 
     def __init__(self, app: Any, token: str, limit: RateLimit, refusals: RateLimit) -> None:
