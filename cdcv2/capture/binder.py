@@ -283,7 +283,7 @@ class Binder:
         unlike = self._unlike()
         if unlike:
             raise RefusedError(
-                f"this recipe cannot follow what is bound, as no logs could be gone on with: {unlike[0]}. Run the "
+                f"this recipe cannot follow what is bound, as no logs could be continued: {unlike[0]}. Run the "
                 f"capture as it is bound, or {OTHER_LOGS}"
             )
         return self._next_recipe()

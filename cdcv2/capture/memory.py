@@ -171,6 +171,6 @@ def check_memory(plain: Mapping[str, Any], tables: tuple[str, ...], snapshot: st
     through = plain["through"]
     if through is not None and (snapshot == "initial" or through > 0) and through >= known:
         raise ForeignStateError(
-            f"the memory says that all through {through} is in the logs, but one only has what is before {known}, "
+            f"the memory states that all through {through} is in the logs, but one only has what is before {known}, "
             f"so it is not the memory of these logs: {FORGET}"
         )

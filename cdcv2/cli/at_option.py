@@ -87,7 +87,8 @@ def _release(text: str, moment: int, logs: Sequence[NamedLog], who: str) -> Rele
         )
     if found.ts_ms < moment:
         remark(
-            f"{who}: --at {text}: the last release by then was committed at {clock_text(found.ts_ms)} (LSN {found.lsn})"
+            f"{who}: --at {text}: the last release before it was committed at {clock_text(found.ts_ms)} "
+            f"(LSN {found.lsn})"
         )
     return found
 

@@ -254,8 +254,8 @@ def _logs(recipe: DatabaseConnector, into: Path, memory: StateFile) -> dict[str,
         return {table: DirectoryLog(into / table, row_type, create=not known) for table, row_type in tables}
     except MissingLogError as error:
         raise ForeignStateError(
-            f"the memory {memory.path} is of logs that are gone. Bring them back, or remove the memory, and they are "
-            f"written again from the start of the topics: {error}"
+            f"the memory {memory.path} is of logs that are missing. Bring them back, or remove the memory, and they "
+            f"are written again from the start of the topics: {error}"
         ) from error
 
 

@@ -61,8 +61,8 @@ def run(args: argparse.Namespace) -> Exit:
         _release(log, shared, of)
     if not shared.holds and not args.release:
         raise RefusedError(
-            f"no logs hold the remap {args.remap}, so nobody knows what is needed of it: run each of its captures "
-            "once, which say so; then shorten it"
+            f"no logs hold the remap {args.remap}, so it is not known what is needed of it: run each of its "
+            "captures once, which states that; then shorten it"
         )
     minted(log, compact(shared, max(0, shared.remap.last - round(args.keep * HOUR))))
     records = len(log.read(0).records)

@@ -72,7 +72,7 @@ EXAMPLES = (
     ("cdcv2 compare shop-lake.yaml --json", "the same for a program"),
     ("cdcv2 compare shop-lake.yaml --source shop.dsn --wait 60 --marker",
      "source, log and target; the source's connection string is in a file"),
-    ("cdcv2 compare logs --source env --wait 60", "source and log; PGHOST, PGDATABASE, ... say where the source is"),
+    ("cdcv2 compare logs --source env --wait 60", "source and log; PGHOST, PGDATABASE, ... name the source"),
     ("cdcv2 compare shop-lake.yaml --source service:shop --without-log", "source and target"),
 )
 #: What exit codes mean here, beside those that mean the same everywhere.
@@ -199,7 +199,7 @@ def _wait_for_target(plan: MaterializationPlan, through: int, deadline: float) -
 
 def _check(args: argparse.Namespace, file: str | None) -> None:
     if file is None and not args.source:
-        raise UsageError(f"{args.log[0]} is no YAML file: name that of cdcv2 materialize, or say --source for a log")
+        raise UsageError(f"{args.log[0]} is no YAML file: name that of cdcv2 materialize, or give --source for a log")
     if file is not None and len(args.log) > 1:
         raise UsageError(f"{args.log[1]}: the logs of a materialization stand in its file; name nothing beside it")
     if file is None and args.view is not None:
@@ -240,7 +240,7 @@ def _text(found: list[TableComparison]) -> Iterator[str]:
         if not one.number:
             yield f"{one.table.name}: {theirs} rows, fingerprint {there}"
             continue
-        sides = f"the logs say {ours} ({here}), the target has {theirs} ({there})"
+        sides = f"the logs state {ours} ({here}), the target has {theirs} ({there})"
         yield f"{one.table.name}: {one.number} rows differ; {sides}"
         yield from one.differing_lines
 

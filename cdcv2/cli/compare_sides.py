@@ -135,7 +135,7 @@ def with_logs(source: SourceSnapshot, covered: CoveredLogs, start: int, wanted: 
     far = through_text(read.frontier)
     behind = f"of the logs {far} only" + (f" ({read.lacking()})" if read.lacking() else "")
     left = {table: covered.of.text(table) for table in covered.of.uncovered}
-    return _part(source, found, ("log", "the log says"), None if complete else behind, f"log {far}", left)
+    return _part(source, found, ("log", "the log states"), None if complete else behind, f"log {far}", left)
 
 
 def _demand_positions(logs: Iterable[NamedLog]) -> None:
@@ -170,7 +170,7 @@ def with_target(source: SourceSnapshot, plan: MaterializationPlan, wanted: Sourc
     """Each table with the target's, if that is not a reduction: no log shows what is on its way."""
     reduced = [binding.target for binding in plan.bindings if binding.reduce]
     if reduced:
-        raise UsageError(f"{reduced[0]} is a reduction: only the log says what it should be; leave --without-log out")
+        raise UsageError(f"{reduced[0]} is a reduction: only the log states what it should be; leave --without-log out")
     if wanted.at is not None:
         raise UsageError("--at needs the log, as neither source nor target show a past: leave one of both out")
     tables = tables_of(source, {one.log: one.row_type for one in plan.bindings}, wanted.called, wanted.without)

@@ -209,7 +209,7 @@ def tables_of(
     for name, row_type in types.items():
         table = called.get(name, name)
         if "." not in table:
-            raise UsageError(f"which table of the source is the log {name}? Say --table {name}=SCHEMA.TABLE")
+            raise UsageError(f"which table of the source is the log {name}? Write --table {name}=SCHEMA.TABLE")
         left = {text[len(name) + 1:] for text in without if text.startswith(f"{name}.")}
         found[name] = source.table(table, row_type, left)
     return found

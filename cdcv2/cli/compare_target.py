@@ -66,7 +66,7 @@ class TableComparison:
     def differing_lines(self) -> Iterator[str]:
         """The same for people."""
         for key, by_logs, in_target in self.differing:
-            yield f"  {key}: the logs say {by_logs or 'nothing'}, the target has {in_target or 'nothing'}"
+            yield f"  {key}: the logs state {by_logs or 'nothing'}, the target has {in_target or 'nothing'}"
         if self.number > MOST_SHOWN:
             yield f"  and {self.number - MOST_SHOWN} more"
 
@@ -85,7 +85,7 @@ def demand_started(plan: MaterializationPlan, frontier: Antichain) -> None:
     """Raise IncompleteError unless the target has something."""
     if frontier == Antichain([plan.start]):
         raise IncompleteError(
-            "run cdcv2 materialize, once something is complete in its logs (cdcv2 verify says what is). If it had "
+            "run cdcv2 materialize, once something is complete in its logs (cdcv2 verify states what is). If it had "
             "something before, its tables were lost",
             what=f"the target of {plan.name} has nothing yet",
         )

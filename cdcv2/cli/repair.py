@@ -89,7 +89,8 @@ class Damage(NamedTuple):
             return
         ours, theirs = self.comparison.rows
         yield (
-            f"{self.binding.target}: {self.comparison.number} rows differ; the logs say {ours}, the target had {theirs}"
+            f"{self.binding.target}: {self.comparison.number} rows differ; the logs state {ours}, "
+            f"the target had {theirs}"
         )
         yield from self.comparison.differing_lines
 

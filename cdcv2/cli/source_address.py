@@ -36,7 +36,7 @@ def source_address(where: str) -> SourceAddress:
     if "=" in where or "://" in where:
         raise UsageError(
             "--source takes no connection string, as everybody on the machine can read arguments: put it into a file "
-            "and name that, or into the environment (CDCV2_POSTGRES) and say --source env"
+            "and name that, or into the environment (CDCV2_POSTGRES) and give --source env"
         )
     what = f"the file {where} with the source's connection string"
     return SourceAddress(text_of(Path(where).expanduser(), what).strip(), f"the file {where}")

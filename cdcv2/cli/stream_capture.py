@@ -59,8 +59,8 @@ def run_streams(args: argparse.Namespace) -> Exit:
             logs = {table: DirectoryLog(into / table, kind, create=not known) for table, kind in sorted(rows.items())}
         except MissingLogError as error:
             raise ForeignStateError(
-                f"the memory {memory.path} is of logs that are gone. Bring them back, or remove the memory, and they "
-                f"are written again from the start of the topics: {error}"
+                f"the memory {memory.path} is of logs that are missing. Bring them back, or remove the memory, and "
+                f"they are written again from the start of the topics: {error}"
             ) from error
         describe_log_set(logs, log_set_in(into))
         for text in kept_types(in_directories(args.into, rows)):

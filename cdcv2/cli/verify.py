@@ -161,7 +161,7 @@ class TableVerdict:
         if self.orphans:
             lines.append(f"  {self.orphans} updates are there that no statement counts yet")
         if counted["late"]:
-            lines.append(f"  {counted['late']} updates came at finished times: repeats, or else only --full can tell")
+            lines.append(f"  {counted['late']} updates came at finished times: duplicates, or only --full can find out")
         return lines
 
     def plain(self) -> dict[str, Any]:
@@ -303,7 +303,7 @@ def _behind(judged: list[TableVerdict], *, topics: bool) -> list[str]:
     furthest = reduce(Antichain.join, (one.reader.frontier for one in judged))
     return [
         f"{one.table}: behind the others, which are {through_text(furthest)}: a capture ended between its statements, "
-        "or has not come there, or files at the log's end are gone; start the capture, which knows. If the capture "
+        "or has not come there, or files at the log's end are missing; start the capture, which knows. If the capture "
         "leaves it out now, it stays behind: read the others one by one, by their names" + (usual if topics else "")
         for one in judged if not one.lacks and one.reader.frontier != furthest
     ]

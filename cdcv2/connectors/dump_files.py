@@ -186,7 +186,7 @@ def _check_start(names: str, place: Place, first: int, wanted: int) -> None:
         topic, partition = place
         raise UnsafeTopicError(
             f"in the dump {names} the topic {topic!r} begins at {first} in partition {partition}, and {wanted} is "
-            f"wanted: what came before was removed, or not dumped. Dump it from {wanted} on, or, if it is gone, start "
+            f"wanted: what came before was removed, or not dumped. Dump it from {wanted} on, or, if it is lost, start "
             "over with a new snapshot"
         )
 
@@ -204,7 +204,7 @@ def gap(names: str, place: Place, gone: str) -> UnsafeTopicError:
     topic, partition = place
     return UnsafeTopicError(
         f"in the dump {names} the topic {topic!r} lacks {gone} in partition {partition}: those records were "
-        "removed (compaction), or not dumped. Dump them too, or, if they are gone, start over with a new "
+        "removed (compaction), or not dumped. Dump them too, or, if they are lost, start over with a new "
         "snapshot. A connector that writes in Kafka's transactions leaves such gaps: capture from Kafka then"
     )
 

@@ -97,8 +97,8 @@ def judge(client: Client, place: Place, error: Any, remedy: str) -> None:
     kinds = client.kafka.KafkaError
     if error.code() in (kinds._AUTO_OFFSET_RESET, kinds.OFFSET_OUT_OF_RANGE):
         raise UnsafeTopicError(
-            f"records of the topic {place[0]!r}, partition {place[1]}, are gone that were to be read ({error.str()}): "
-            f"{remedy}"
+            f"records of the topic {place[0]!r}, partition {place[1]}, are missing that were to be read "
+            f"({error.str()}): {remedy}"
         )
     if not error.retriable() and error.code() not in (kinds._ALL_BROKERS_DOWN, kinds._TRANSPORT):
         client.fail(f"topic {place[0]!r}", error)
@@ -116,6 +116,6 @@ def check_not_compacted(client: Client, topic: str) -> dict[str, str]:
     if "compact" in policy:
         raise UnsafeTopicError(
             f"the topic {topic!r} is compacted (cleanup.policy={policy}), so rows of it go missing: set "
-            "cleanup.policy=delete, and start over with a new snapshot, as some may be gone already"
+            "cleanup.policy=delete, and start over with a new snapshot, as some may be missing already"
         )
     return {name: settings[name] for name in _RETENTION if settings.get(name, KEEPING[name]) != KEEPING[name]}

@@ -21,8 +21,8 @@ from cdcv2.logs.formats import no_json
 from cdcv2.rows.row_type import Row, RowType
 
 FAULT = (
-    "Whoever writes the topic is at fault, or the row type is not the topic's: give the right one. A record that can "
-    "never be a row cannot be passed over: write the good ones to another topic, and capture that"
+    "The program that writes the topic is at fault, or the row type is not the topic's: give the right one. A record "
+    "that can never be a row cannot be passed over: write the good ones to another topic, and capture that"
 )
 
 

@@ -363,9 +363,9 @@ def _demand_deletes(target: YamlNode, bound: Iterable[YamlNode], bindings: Itera
     for part, binding in zip(bound, bindings):
         if binding.key and not binding.delta and "deletes" not in dict(part.entries()):
             part.fail(
-                f"{binding.target}: many connectors keep rows that are deleted, so the file has to say what becomes of "
-                "them: write deletes: hard (they are removed; the connector must do so), or deletes: soft (they stay, "
-                "with cdcv2_deleted)"
+                f"{binding.target}: many connectors keep rows that are deleted, so the file has to state what becomes "
+                "of them: write deletes: hard (they are removed; the connector must do so), or deletes: soft (they "
+                "stay, with cdcv2_deleted)"
             )
 
 
@@ -417,6 +417,6 @@ def _reduction(part: YamlNode) -> Reduction:
     column = fields[kinds[0]].text()
     if "retractions" in fields:
         if kinds[0] not in _FOLLOWING:
-            fields["retractions"].fail(f"only {', '.join(_FOLLOWING)} can be told to expect no retractions")
+            fields["retractions"].fail(f"only {', '.join(_FOLLOWING)} can be declared to have no retractions")
         return _FOLLOWING[kinds[0]](column, fields["retractions"].flag())
     return _REDUCTIONS[kinds[0]](column)

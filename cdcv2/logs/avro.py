@@ -181,12 +181,12 @@ def _read_array(raw: bytes, at: int, read: Callable[[bytes, int], tuple[Any, int
                 bad(f"a block of {size} bytes where {len(raw) - at} are left")
             count, stop = -count, at + size
         if count > len(raw) - at:
-            bad(f"{count} items are said to follow in {len(raw) - at} bytes")
+            bad(f"{count} items are stated to follow in {len(raw) - at} bytes")
         for _ in range(count):
             item, at = read(raw, at)
             items.append(item)
         if stop is not None and at != stop:
-            bad("a block that is not as long as it says")
+            bad("a block that is not as long as it states")
 
 
 def _split(schema: object) -> tuple[Any, Times]:

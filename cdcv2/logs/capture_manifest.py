@@ -128,7 +128,7 @@ def _fits(name: str, value: Any) -> bool:
 
 def _damaged(path: Path, what: str) -> RefusedError:
     return RefusedError(
-        f"{path} is not what a capture writes ({what}), and it says which logs there must be: restore it; or remove "
+        f"{path} is not what a capture writes ({what}), and it states which logs there must be: restore it; or remove "
         "it, if you know that they are all there"
     )
 

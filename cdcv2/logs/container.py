@@ -227,7 +227,7 @@ def _read_block(raw: bytes, at: int, codec: str, sync: bytes, digest: list[str] 
         body = _inflated(body)
     values, inside = [], 0
     if count > len(body):
-        bad(f"{count} messages are said to stand in {len(body)} bytes")
+        bad(f"{count} messages are stated to stand in {len(body)} bytes")
     for _ in range(count):
         value, inside = read_bytes(body, inside)
         values.append(value)

@@ -279,7 +279,7 @@ class DirectoryLog:
             return [*filter(_NAME.match, os.listdir(self.path))]
         except FileNotFoundError:
             # It was there when it was opened: its name is right.
-            raise UnavailableError(f"the log {self.name} is gone since it was opened: bring it back") from None
+            raise UnavailableError(f"the log {self.name} is missing since it was opened: bring it back") from None
         except OSError as cause:
             raise UnavailableError(f"the log {self.name} cannot be read: {in_words(cause)}") from cause
 

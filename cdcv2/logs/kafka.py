@@ -350,8 +350,8 @@ class KafkaLog:
 
     def _compacted(self, part: int, why: str) -> str:
         return (
-            f"messages of the topic {self._topic!r}, partition {part}, are gone that were to be read ({why}): restore "
-            "the topic, or write the log again"
+            f"messages of the topic {self._topic!r}, partition {part}, are missing that were to be read ({why}): "
+            "restore the topic, or write the log again"
         )
 
     def _assign(self, consumer: Any, parts: Any, at: Positions) -> None:

@@ -258,8 +258,8 @@ class Quarantine:
     def _demand_same(self, path: Path, one: Decision, other: Decision) -> None:
         if one.fact != other.fact:
             raise RefusedError(
-                f"it was decided before that {one}, and readers may have gone on with it: to decide otherwise, remove "
-                f"{path} and whatever was made with it"
+                f"it was decided before that {one}, and readers may have continued with it: to decide otherwise, "
+                f"remove {path} and whatever was made with it"
             )
 
     def decisions(self) -> list[Decision]:

@@ -114,7 +114,7 @@ def _name(raw: bytes) -> str:
 
 def _damaged(path: Path, why: str) -> RefusedError:
     return RefusedError(
-        f"{path} is not what a capture writes ({why}), and it says why nothing more was captured: restore it"
+        f"{path} is not what a capture writes ({why}), and it states why nothing more was captured: restore it"
     )
 
 

@@ -44,7 +44,7 @@ BEFORE_COMMIT = failpoints.declare(
     "materialize.before-commit", "the driver has started its commit; the recovery log knows nothing of it"
 )
 AFTER_COMMIT = failpoints.declare(
-    "materialize.after-commit", "the recovery log has the transaction; the driver was not told that it has"
+    "materialize.after-commit", "the recovery log has the transaction; the driver does not know that it has"
 )
 AFTER_PREPARE = failpoints.declare(
     "materialize.after-prepare", "the driver's state of Flushed, and the extent, are durable; nothing was stored"

@@ -82,7 +82,7 @@ class Subscriber:
             near = f"others from {met[0][0]} to {met[0][1]}" if met[0][0] else f"the view, which is at {met[0][1]}"
             raise RefusedError(
                 f"deltas from {lower} to {upper} overlap {near}: they were pushed with another recovery log, or an old "
-                "one (of a backup, say), and would be added a second time. Push with the right one; or start over, "
+                "one (as of a backup), and would be added a second time. Push with the right one; or start over, "
                 "with an empty topic or receiver, an empty recovery log and a new subscriber"
             )
 

@@ -155,7 +155,7 @@ class _Code:
         else:
             self.read_long("n", depth)
             self.add(depth, "if n < 0: bad(f'a length of {n}')", "q = p + n")
-        self.add(depth, "if q > end: bad(f'{q - p} bytes are said to follow where {end - p} are left')")
+        self.add(depth, "if q > end: bad(f'{q - p} bytes are stated to follow where {end - p} are left')")
         if shape.kind == "string":
             self.add(depth, f"{target} = buf[p:q].decode()")
         elif shape.decimal:
@@ -209,11 +209,11 @@ class _Code:
                  "    if not 0 <= size <= end - p: bad(f'a block of {size} bytes where {end - p} are left')",
                  "    stop = p + size",
                  # Every item takes a byte: a forged count is found before anything is made of it.
-                 "if count > end - p: bad(f'{count} items are said to follow in {end - p} bytes')",
+                 "if count > end - p: bad(f'{count} items are stated to follow in {end - p} bytes')",
                  "for _ in range(count):")
 
     def block_end(self, depth: int) -> None:
-        self.add(depth, "if stop >= 0 and p != stop: bad('a block that is not as long as it says')")
+        self.add(depth, "if stop >= 0 and p != stop: bad('a block that is not as long as it states')")
 
     # --- writing: the statements that append the canonical form of `source` to out
 

@@ -139,7 +139,7 @@ class UpdateBatch:
         ]
         held = [_int64(times, "time", 0), _int64(diffs, "diff", -_LONG)]
         if pc.any(pc.equal(held[1], 0)).as_py():
-            raise MalformedError("an update has the diff 0, which says nothing: leave it out")
+            raise MalformedError("an update has the diff 0, which states nothing: leave it out")
         return cls(row_type, pa.Table.from_arrays([*columns, *held], schema=_with_update(schema)))
 
     @property

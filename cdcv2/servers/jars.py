@@ -206,7 +206,7 @@ def _with_maven(maven: str, jars: Sequence[Jar], target: Path, report: Callable[
                 elif "ERROR" in line:
                     complaints.append(line.partition("]")[2].strip())
         if mvn.returncode:
-            raise UnavailableError(f"mvn says {(complaints or ['nothing'])[0]!r} (exit code {mvn.returncode})")
+            raise UnavailableError(f"mvn reports {(complaints or ['nothing'])[0]!r} (exit code {mvn.returncode})")
 
 
 def _with_jgo(jars: Sequence[Jar], target: Path, report: Callable[[str], None]) -> None:

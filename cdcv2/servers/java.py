@@ -52,5 +52,5 @@ def java_version(java: Path) -> int:
         raise UnavailableError(f"{str(java)!r} does not run ({cause}): {_REMEDY}") from cause
     match = re.search(r'version "(?:1\.)?(\d+)', output.stderr + output.stdout)
     if match is None:
-        raise UnavailableError(f"{str(java)!r} does not tell its version: {_REMEDY}")
+        raise UnavailableError(f"{str(java)!r} does not report its version: {_REMEDY}")
     return int(match.group(1))

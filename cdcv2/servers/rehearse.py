@@ -40,7 +40,7 @@ def make(program: str) -> Path:
         fresh = Path(work, target.name)
         text = _REHEARSALS[program](Path(work), (*SHORT_LIVED, f"-XX:ArchiveClassesAtExit={fresh}", "-Xlog:cds=off"))
         if not fresh.exists():
-            raise UnavailableError(f"the rehearsal of {program} left no archive; it said:\n{text[-1000:]}")
+            raise UnavailableError(f"the rehearsal of {program} left no archive; it printed:\n{text[-1000:]}")
         for old in target.parent.glob(f"{program}-*.jsa"):  # of other jars, or of another Java
             old.unlink()
         fresh.rename(target)

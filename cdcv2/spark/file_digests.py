@@ -52,7 +52,7 @@ def check(directory: str, end: int, known: Mapping[int, str], state: Path | None
     who = "the memory" if state is None else f"the state in {state}"
     if there < end:
         raise UnsafeTopicError(
-            f"the log {directory} ends at {there} and was read up to {end}, as {who} says: it was made "
+            f"the log {directory} ends at {there} and was read up to {end}, as {who} states: it was made "
             f"again, or files were removed. {remedy}"
         )
     for number, mark in sorted(known.items()):

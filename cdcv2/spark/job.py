@@ -50,7 +50,7 @@ from cdcv2.spark_files import DRIVER_LOCK
 _TRANSLATIONS: tuple[tuple[str, type[Cdcv2Error], str], ...] = (
     (LINE_WITHOUT_VALUE, MalformedError, "not a dumped record: a line has no value; dump the topics again"),
     (r"Could not read records in offset|OffsetOutOfRange|data was aged out|offset.{0,80}was changed from",
-     UnsafeTopicError, "messages that were asked for have been removed from a topic; what they said is lost, so "
+     UnsafeTopicError, "messages that were asked for have been removed from a topic; what they stated is lost, so "
      "restore the topic, or begin a new log from the source (and set retention.ms=-1)"),
     (r"UnknownTopicOrPartition|Topic\(s\) .{0,200}not exist|[Pp]artitions .{0,200}have been (deleted|removed)",
      MissingLogError, "a topic that was read has been deleted; restore it, or start over with fresh state and output"),
@@ -257,9 +257,9 @@ def translated(error: BaseException) -> BaseException:
     for pattern, kind, remedy in _TRANSLATIONS:
         found = re.search(pattern, text)
         if found is not None:
-            return kind(f"{remedy} (Spark says: {_around(text, found)})")
+            return kind(f"{remedy} (Spark reports: {_around(text, found)})")
     if isinstance(error, (Py4JNetworkError, ConnectionError, EOFError)):
-        return SparkEndedError("the Java side of Spark has gone away; start the job again")
+        return SparkEndedError("the Java side of Spark has ended; start the job again")
     return error
 
 

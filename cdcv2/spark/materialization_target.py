@@ -113,7 +113,7 @@ def _received(row: Any) -> tuple[Any, int]:
         failure = pickle.loads(row["failure"])
         if isinstance(failure, Cdcv2Error):
             raise failure
-        raise RuntimeError(f"an executor says {failure!r}, which is no error of ours")
+        raise RuntimeError(f"an executor reports {failure!r}, which is no error of ours")
     return json.loads(row["receipt"]), row["updates"]
 
 

@@ -49,7 +49,7 @@ _ATTEMPT = re.compile(r"(\d{20})-[0-9a-f]{32}\Z")
 
 _AFTER_FILES = failpoints.declare("output.after-files", "the rows are in files; no manifest names them yet")
 _AFTER_MANIFEST = failpoints.declare(
-    "output.after-manifest", "the output has them; the reader's manifest does not say so"
+    "output.after-manifest", "the output has them; the reader's manifest does not state it"
 )
 
 

@@ -46,7 +46,7 @@ def statements(codec: RowCodec, one: PartitionBatch) -> list[tuple[Progress, Pos
 def wrong(codec: RowCodec, raw: DataFrame, found: Row | None) -> DecodeError:
     """The error about the message from which ``found`` (with its position) was made."""
     if found is None:
-        raise LookupError("the message that cannot be decoded is gone")
+        raise LookupError("the message that cannot be decoded is missing")
     position = Position(*(found[name] for name in POSITION))
     same = reduce(lambda a, b: a & b, (F.col(name) == found[name] for name in POSITION))
     message = raw.where(same).select("value").first()

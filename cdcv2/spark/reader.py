@@ -361,7 +361,7 @@ class Reader:
         if seen.get.get("early", 0):
             first = rows.where(~begun).orderBy("time", *POSITION).select("time", *POSITION).first()
             if first is None:
-                raise LookupError("an update before the start is gone")
+                raise LookupError("an update before the start is missing")
             table.ledger.left_out({first[0]: 1}, Position(*first[1:]))
         table.late += seen.get.get("late", 0)
         table.ledger.arrived(counts, exact=False)

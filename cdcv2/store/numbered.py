@@ -163,7 +163,7 @@ class NumberedFiles:
             raise self._unwritable(error) from error
         numbers = self.numbers()
         if not numbers:
-            raise self._unwritable(FileNotFoundError("it is gone, and what was put with it"))
+            raise self._unwritable(FileNotFoundError("it is missing, and what was put with it"))
         if numbers[-1] != number:
             path.unlink(missing_ok=True)
             raise self._lost(number)

@@ -82,7 +82,7 @@ def _last_word(stage: Stage) -> None:
     """Somebody comes and finishes what is left; then all of it must be there."""
     outcome = stage.instance().finish()
     if outcome != "done":
-        raise ConformanceError(f"an instance that nobody disturbs is {outcome}")
+        raise ConformanceError(f"an instance that nothing disturbs is {outcome}")
     stage.demand_whole()
 
 
@@ -180,7 +180,7 @@ def _crash_after_change(nth: int) -> Callable[[Stage], None]:
     def play(stage: Stage) -> None:
         one = stage.instance(changes=nth)
         if one.finish() not in ("killed", "done"):
-            raise ConformanceError(f"an instance that nobody disturbs is {one.outcome}")
+            raise ConformanceError(f"an instance that nothing disturbs is {one.outcome}")
         if stage.subject.consistent:
             stage.demand_cut()
         _last_word(stage)

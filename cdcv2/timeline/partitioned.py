@@ -53,7 +53,7 @@ class Partitioned:
     number: int
 
     def __init__(self) -> None:
-        raise MalformedError("Partitioned() says nothing: write Partitioned.at(part, time) or Partitioned.rest(parts)")
+        raise MalformedError("Partitioned() names nothing: write Partitioned.at(part, time) or Partitioned.rest(parts)")
 
     @classmethod
     def _made(cls, but: bool, parts: frozenset[Part], time: Time | None) -> Partitioned:

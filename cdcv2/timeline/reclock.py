@@ -238,7 +238,7 @@ class Reclock:
             self._check(path, numbers[path], found)
         self._check_each(others)
         if source is not None and not all(map(self._to_come, source)):
-            raise MalformedError(f"the source was at {self.source} and says now that it is at {source}: it went back")
+            raise MalformedError(f"the source was at {self.source} and reports now {source}: it went back")
         for path, found in parts.items():
             self._deferred.add(path, numbers[path], found)
         for update in others:
@@ -264,8 +264,8 @@ class Reclock:
         for update in updates:
             if not self._to_come(update[1]):
                 raise MalformedError(
-                    f"the update {update!r} came after its source said that it was at {self.source}: the source is at "
-                    "fault, or it is read twice; read it from the frontier that the operator names"
+                    f"the update {update!r} came after its source reported that it was at {self.source}: the source is "
+                    "at fault, or it is read twice; read it from the frontier that the operator names"
                 )
             self._remap.into_of(update[1])
 

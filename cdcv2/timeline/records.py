@@ -135,7 +135,7 @@ def decode(raw: bytes, position: object = None) -> Record:
     except ValueError:
         plain = None
     if not isinstance(plain, dict) or _MARK not in plain:
-        raise DamagedRecordError("it does not say that it is one", position, raw)
+        raise DamagedRecordError("it does not state that it is one", position, raw)
     if plain[_MARK] != VERSION:
         raise RefusedError(
             f"the record at {position} has version {plain[_MARK]!r} of the format, and this program knows version "

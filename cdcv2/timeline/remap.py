@@ -154,8 +154,8 @@ class Remap:
             return []
         if other.since <= self.last and other.at(self.last) != self.current:
             raise RefusedError(
-                f"at {self.last} the sources were at {self.current} here, and at {other.at(self.last)} in a remap said "
-                "to be the same: one of them was read from another place. Read the remap again"
+                f"at {self.last} the sources were at {self.current} here, and at {other.at(self.last)} in a remap that "
+                "should be the same: one of them was read from another place. Read the remap again"
             )
         if other.since > self._end and other.lookup.frontiers[0] != self.current:
             if any(since < other.since for since in self._holds.values()):

@@ -109,7 +109,7 @@ class SharedRemap:
     def remap(self) -> Remap:
         """The accepted bindings so far. Raises MissingLogError before the remap has started."""
         if self._remap is None:
-            raise MissingLogError("the shared remap is empty: nobody has begun it; is its place right?")
+            raise MissingLogError("the shared remap is empty: no capture has begun it; is its place right?")
         return self._remap
 
     def recipe_at(self, time: int) -> RecipeEpoch:

@@ -78,9 +78,9 @@ class ViewBinding:
         if self.reduce and not self.key:
             raise UsageError(f"{self.target}: reductions need the key columns that they are grouped by")
         if self.delta and any(isinstance(one, Min) and one.retractions for one in self.reduce.values()):
-            raise UsageError(f"{self.target}: no change can say that a least value is gone: set retractions to false")
+            raise UsageError(f"{self.target}: no change can take a least value away: set retractions to false")
         if self.delta and any(isinstance(one, Last) for one in self.reduce.values()):
-            raise UsageError(f"{self.target}: no change can say that the last value stays: push rows by key instead")
+            raise UsageError(f"{self.target}: no change can state that the last value stays: push rows by key instead")
         names = [one.name for one in self.view().table.fields]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:

@@ -79,7 +79,7 @@ def demand_same(materialization: str, bindings: Iterable[ViewBinding], checkpoin
         if before is not None and before == _mark_of_old(binding):
             raise RefusedError(
                 f"{materialization!r} is at {checkpoint.frontier}, and its view {target!r} was begun by an earlier "
-                "release, whose last value could be that of a row that is gone; which rows are there, it has not kept. "
+                "release, whose last value could be that of a deleted row; which rows are there, it has not kept. "
                 "Materialize again, under another name and into an empty place"
             )
         demand_known_view(materialization, target, checkpoint)

@@ -313,7 +313,7 @@ class _Extreme(BoundReduction):
 
 def _retracted(name: str, row: Any, time: Time) -> RefusedError:
     return RefusedError(
-        f"{name!r} was told to expect no retractions, and the row {row!r} is retracted at time {time}: let it keep "
+        f"{name!r} was declared to have no retractions, and the row {row!r} is retracted at time {time}: let it keep "
         "what it needs (leave retractions out), and materialize it again"
     )
 

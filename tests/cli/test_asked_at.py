@@ -40,7 +40,7 @@ def test_a_moment_is_the_last_release_that_was_committed_by_then(run: Run, logs:
 
     for ts_ms in (one.ts_ms, one.ts_ms + 1, two.ts_ms - 1):
         code, out, err = at(run, logs, clock_text(ts_ms))
-        which = f"as-of: --at {clock_text(ts_ms)}: the last release by then was committed at {clock_text(one.ts_ms)}"
+        which = f"as-of: --at {clock_text(ts_ms)}: the last release before it was committed at {clock_text(one.ts_ms)}"
         assert (wanted[:2], ts_ms != one.ts_ms) == ((code, out), which in err) and err.endswith(wanted[2])
     utc = clock_text(one.ts_ms)
     east = f"{utc[:11]}{(int(utc[11:13]) + 2) % 24:02d}{utc[13:-1]}+02:00"

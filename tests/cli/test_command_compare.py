@@ -71,10 +71,10 @@ def test_what_differs_is_named_and_3(run: Run, kept: Path) -> None:
     said, plain = run("compare", kept), json.loads(run("compare", kept, "--json").out)
 
     assert (3, "different: prices, complete through 9") == (said.code, said.out.splitlines()[-1])
-    row = '  {"id": 1}: the logs say {"price": 13, "name": "apple"}, the target has {"price": 12, "name": "apple"}'
+    row = '  {"id": 1}: the logs state {"price": 13, "name": "apple"}, the target has {"price": 12, "name": "apple"}'
     assert row in said.out.splitlines()
     assert {"now": 1, "all": 2, "names": 1} == {name: one["differing"] for name, one in plain["tables"].items()}
-    assert "the target has nothing" in said.out and "the logs say nothing" in said.out
+    assert "the target has nothing" in said.out and "the logs state nothing" in said.out
 
 
 def test_a_time_is_demanded(run: Run, kept: Path) -> None:
@@ -351,7 +351,7 @@ def test_a_table_that_somebody_changed_is_found(run: Run, tmp_path: Path, monkey
             after = connection.execute(fence).fetchall()
 
     assert (3, 0, 0, changed.out) == (tried.code, mended.code, right.code, still.out), mended
-    assert "now: 2 rows differ; the logs say 2, the target had 3" in mended.out.splitlines()
+    assert "now: 2 rows differ; the logs state 2, the target had 3" in mended.out.splitlines()
     assert tried.out.splitlines()[:-1] == mended.out.splitlines()[:-1]
     assert {("", 0, True), ('pl"um, ripe', 1, False), ("apple", 1, False)} == set(names)
     # Who is refused leaves the one who runs alone.

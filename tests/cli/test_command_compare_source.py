@@ -247,7 +247,7 @@ def test_a_source_without_one_row_in_common_may_be_another_database(
     )
     for behind in (None, "of the logs nothing"):
         read: Any = SimpleNamespace(high=9, open=0)
-        part = _part(read, {"orders": told}, ("log", "the log says"), behind, "far", {})
+        part = _part(read, {"orders": told}, ("log", "the log states"), behind, "far", {})
         assert strangers is any("this may be another database" in line for line in part.lines), part.lines
 
 
@@ -265,9 +265,9 @@ def test_equal_is_0_and_differing_rows_are_named_and_3(database: Any, orders: Pa
     assert (3, 3) == (said.code, plain.code)
     assert said.out.splitlines()[0].startswith("public.orders: 3 keys differ; the source has 3 rows (")
     assert [
-        '  {"id": "1"}: the source has {"item": "bee"}, the log says {"item": "ape"}',
-        '  {"id": "3"}: the source has nothing, the log says {"item": ""}',
-        '  {"id": "9"}: the source has {"item": "new"}, the log says nothing',
+        '  {"id": "1"}: the source has {"item": "bee"}, the log states {"item": "ape"}',
+        '  {"id": "3"}: the source has nothing, the log states {"item": ""}',
+        '  {"id": "9"}: the source has {"item": "new"}, the log states nothing',
     ] == said.out.splitlines()[1:4]
     found = json.loads(plain.out)
     assert (False, 3) == (found["equal"], found["source"]["tables"]["public.orders"]["differing"])
@@ -310,7 +310,7 @@ def test_rows_from_before_a_table_was_covered_differ(database: Any, tmp_path: Pa
     said = run("compare", folder, "--source", "env")
 
     assert 3 == said.code, said
-    assert '  {"id": "1"}: the source has {"item": "ape"}, the log says nothing' in said.out.splitlines()
+    assert '  {"id": "1"}: the source has {"item": "ape"}, the log states nothing' in said.out.splitlines()
 
 
 def test_equal_tables_are_not_moved(database: Any, orders: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -335,7 +335,7 @@ def test_rows_without_a_key_are_compared_with_how_often_they_are_there(
 
     assert 3 == said.code
     ape = '{"id": "1", "item": "ape"}'
-    assert f"  {ape}: the source has {ape}, {ape}, {ape}, the log says {ape}, {ape}" == said.out.splitlines()[1]
+    assert f"  {ape}: the source has {ape}, {ape}, {ape}, the log states {ape}, {ape}" == said.out.splitlines()[1]
 
 
 def test_a_log_that_is_not_there_yet_is_1_until_it_is(database: Any, tmp_path: Path, run: Run) -> None:
@@ -451,7 +451,7 @@ def test_source_log_and_target(database: Any, orders: Path, run: Run) -> None:
     three, pair = run("compare", plan, "--source", "env"), run("compare", plan, "--source", "env", "--without-log")
 
     assert (3, 3) == (three.code, pair.code)
-    assert '  {"id": "1"}: the source has {"item": "bee"}, the log says {"item": "ape"}' in three.out.splitlines()
+    assert '  {"id": "1"}: the source has {"item": "bee"}, the log states {"item": "ape"}' in three.out.splitlines()
     assert "equal: shop, complete through" in three.out.splitlines()[-1]
     assert '  {"id": "1"}: the source has {"item": "bee"}, the target has {"item": "ape"}' in pair.out.splitlines()
 

@@ -114,7 +114,7 @@ WRONG = [
     ("prices.db", "${HOME}", 10, 'no YAML: expected \',\' or \'}\', but got \'{\'; put "${NAME}" into quotes'),
     ("  config: ", "  patience: soon\n  config: ", 10, "a whole number from 1 on is wanted"),
     ("  config: ", "  image: none\n  config: ", 10, "'image' is not known here; known are driver, command, config"),
-    (", deletes: hard", "", 5, "now: many connectors keep rows that are deleted, so the file has to say"),
+    (", deletes: hard", "", 5, "now: many connectors keep rows that are deleted, so the file has to state"),
     ("  config: ", "  acknowledge_patience: 0\n  config: ", 10, "a whole number from 1 on is wanted"),
     ("recovery_log: recovery\n", "", 8, "the driver 'process' needs a recovery_log"),
 ]
@@ -164,7 +164,7 @@ def test_a_connector_that_fails_is_said_with_its_words(run: Run, tmp_path: Path)
     path.write_text(path.read_text("utf-8").replace(fault, "x: 1"), "utf-8")
     said = run("materialize", path)
 
-    assert 0 not in (failed.code, len(failed.err)) and "it said: the disk is full" in failed.err
+    assert 0 not in (failed.code, len(failed.err)) and "it printed: the disk is full" in failed.err
     assert 0 == said.code, said.err
 
 

@@ -127,7 +127,7 @@ def test_what_was_added_to_a_note_is_not_left_out(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize(
-    ("looks", "text"), [(1, "logs/one is gone"), (2, "logs/one has no file 00000000000000000000.avro")]
+    ("looks", "text"), [(1, "logs/one is missing"), (2, "logs/one has no file 00000000000000000000.avro")]
 )
 def test_a_log_that_vanishes_while_it_is_read_is_named(
     run: Run, monkeypatch: pytest.MonkeyPatch, looks: int, text: str

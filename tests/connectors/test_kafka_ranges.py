@@ -179,7 +179,7 @@ def test_unsafe_topics_are_refused(hands: Hands) -> None:
     hands.make()
     hands.send(0, *"abc")
     hands.trim(0, 2)
-    with pytest.raises(UnsafeTopicError, match="are gone that were to be read"):
+    with pytest.raises(UnsafeTopicError, match="are missing that were to be read"):
         list(hands.ranges().read({(hands.name, 0): (0, 3)}))
 
 

@@ -40,4 +40,4 @@ def test_what_is_no_row_is_an_error_with_its_place(value: bytes | None, said: st
     with pytest.raises(DecodeError, match=said) as caught:
         PlainRows(ROWS).row(Record("t", 2, 17, None, value))
 
-    assert "t[2]@17" in str(caught.value) and "Whoever writes the topic is at fault" in str(caught.value)
+    assert "t[2]@17" in str(caught.value) and "The program that writes the topic is at fault" in str(caught.value)

@@ -54,7 +54,7 @@ def test_what_is_neither_is_an_error_with_its_place(value: bytes | None, text: s
     with pytest.raises(DecodeError, match=text) as caught:
         StreamRecords(ROWS).fact(record(value))
 
-    assert "t[2]@17" in str(caught.value) and "Whoever writes the topic is at fault" in str(caught.value)
+    assert "t[2]@17" in str(caught.value) and "The program that writes the topic is at fault" in str(caught.value)
 
 
 def test_the_columns_may_have_other_names() -> None:

@@ -360,7 +360,7 @@ def test_a_log_that_goes_away_is_unavailable(path: Path) -> None:
     log = written(path)
     (path / "_log.json").unlink()
     path.rmdir()
-    with pytest.raises(UnavailableError, match="gone"):
+    with pytest.raises(UnavailableError, match="is missing since it was opened"):
         log.ends()
 
 

@@ -220,7 +220,7 @@ def test_a_topic_trimmed_while_it_is_read_is_an_error(broker: KafkaBroker, topic
     log = log_of(broker, topic, FIRST, SECOND, LAST)
     reading = log.read(follow=follow)
     trim(broker, topic, 2)
-    with pytest.raises(UnsafeTopicError, match="gone"):
+    with pytest.raises(UnsafeTopicError, match="missing that were to be read"):
         next_of(reading)
 
 

@@ -86,7 +86,7 @@ def test_a_rehearsal_that_fails_is_told_and_leaves_nothing(place: Path, monkeypa
     """With what it said."""
     monkeypatch.setitem(rehearse._REHEARSALS, "kafka", lambda work, options: "it rained")
 
-    with pytest.raises(UnavailableError, match="the rehearsal of kafka left no archive; it said:\nit rained"):
+    with pytest.raises(UnavailableError, match="the rehearsal of kafka left no archive; it printed:\nit rained"):
         rehearse.make("kafka")
 
     assert () == archive.flags("kafka")

@@ -117,7 +117,7 @@ def test_without_a_network_the_error_says_what_to_do(tmp_path: Path, monkeypatch
         get(tmp_path)
 
     assert (
-        f"the jars of set 'pair' are not in '{tmp_path}/cache' and cannot be fetched: mvn says "
+        f"the jars of set 'pair' are not in '{tmp_path}/cache' and cannot be fetched: mvn reports "
         "'Could not resolve: host unknown' (exit code 1). Try again with a network; once fetched, they are kept"
     ) == str(caught.value)
     assert [] == [path for path in (tmp_path / "cache").iterdir() if path.is_dir()]

@@ -72,5 +72,5 @@ def test_a_missing_java_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_what_is_no_java_is_said(tmp_path: Path) -> None:
     """Some systems have a placeholder that only advertises."""
-    with pytest.raises(UnavailableError, match="does not tell its version"):
+    with pytest.raises(UnavailableError, match="does not report its version"):
         java_version(fake_java(tmp_path, "The operation could not be completed. Unable to locate a Java Runtime."))

@@ -203,7 +203,7 @@ def test_the_memory_of_other_logs_is_refused(run: CaptureRun, spark: SparkSessio
     """
     run.run(spark)
     shutil.rmtree(run.logs)
-    with pytest.raises(ForeignStateError, match=r"of a log that is gone\. .* remove the memory"):
+    with pytest.raises(ForeignStateError, match=r"of a log that is missing\. .* remove the memory"):
         run.run(spark)
     assert not run.logs.exists()
     for spec in run.specs().values():

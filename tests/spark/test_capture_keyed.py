@@ -114,7 +114,7 @@ def test_died_anywhere_its_state_is_what_the_logs_say(spark: SparkSession, tmp_p
     assert expected(RUN) == found(run)
 
     shutil.rmtree(run.logs / "public.orders")
-    with pytest.raises(ForeignStateError, match="of a log that is gone"):
+    with pytest.raises(ForeignStateError, match="of a log that is missing"):
         run.run(spark)
 
 

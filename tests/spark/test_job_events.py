@@ -94,7 +94,7 @@ IN_EXECUTOR = f"[STREAM_FAILED] Query terminated\n{TRACEBACK}cdcv2.errors.Fenced
     (of_query(lambda _: StreamingQueryException("[X] odd\n\tat org.apache.y password=hunter2")),
      (4, "StreamingQueryException", "StreamingQueryException: [X] odd", None, "mended")),
     (of_query(lambda _: Py4JNetworkError("Answer from Java side is empty")),
-     (4, "SparkEndedError", "the Java side of Spark has gone away; start the job again", None, "now")),
+     (4, "SparkEndedError", "the Java side of Spark has ended; start the job again", None, "now")),
     (of_query(lambda _: StreamingQueryException("x"), KeyError("hunter2")), (70, "KeyError", None, None, "never")),
 ], ids=["stop", "stop that lasts", "executor", "of Spark", "Java was killed", "mistake"])  # fmt: skip
 def test_an_end_has_the_error_itself_and_not_what_spark_makes_of_it(

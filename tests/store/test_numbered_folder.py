@@ -55,5 +55,5 @@ def test_a_folder_that_goes_away_with_what_is_put_is_told(tmp_path: Path, monkey
     numbered = NumberedFiles(tmp_path / "log", "the log")
     monkeypatch.setattr("cdcv2.store.numbered.durable", lambda path, **_: (tmp_path / "log").rename(tmp_path / "kept"))
 
-    with pytest.raises(OutputError, match="the log in .* it is gone"):
+    with pytest.raises(OutputError, match="the log in .* it is missing"):
         numbered.put(0, {"number": 0})

@@ -202,7 +202,7 @@ def test_the_last_write_without_its_rows_refuses_retractions() -> None:
 
     assert {("s",): (Decimal("2.00"), 3)} == kept(binding, *written)
     assert {("s",): (None, 4)} == kept(binding, *written, [(sale(item=4, price=None), 3, 1)])
-    with pytest.raises(RefusedError, match=r"'last' was told .* row Row\(.* at time 3: let it keep"):
+    with pytest.raises(RefusedError, match=r"'last' was declared .* row Row\(.* at time 3: let it keep"):
         kept(binding, *written, [(sale(price="2.00"), 3, -1)])
 
 

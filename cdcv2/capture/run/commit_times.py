@@ -135,7 +135,7 @@ class Capture:
             )
         memory = CaptureMemory.from_plain(plain)
         if not declares_same(memory, self._recipe.resnapshots):
-            LOGGER.info("the topics are read from their start, as other snapshots are told of than before")
+            LOGGER.info("the topics are read from their start, as other snapshots are declared than before")
             return CaptureMemory(topics=memory.topics)
         return memory
 

@@ -161,7 +161,8 @@ class Database:
             found = f"the initial snapshot of {self._recipe.prefix} is not complete"
             if self._ended or self._snapshot.has_notifications:
                 return found
-            return f"{found}: the topic {self._recipe.notification_topic!r} has told nothing of it; is its name right?"
+            topic = self._recipe.notification_topic
+            return f"{found}: the topic {topic!r} has reported nothing about it; is its name right?"
         held = self.held
         return f"{held} records of {self._recipe.prefix} are of transactions that are not complete" if held else None
 
@@ -365,6 +366,6 @@ def check_recipe(recipe: DatabaseConnector, ordering: str) -> None:
     if recipe.snapshot == "initial" and recipe.notification_topic is None:
         raise UsageError(
             f"the snapshot of {recipe.prefix} needs the connector's notification topic (--notifications), which "
-            "says how many rows it has; or, if the connector took no snapshot (snapshot.mode=no_data), --snapshot "
+            "states how many rows it has; or, if the connector took no snapshot (snapshot.mode=no_data), --snapshot "
             "none. A snapshot without notifications cannot be captured on a remap: capture it without --remap"
         )

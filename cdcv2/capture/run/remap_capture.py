@@ -138,8 +138,8 @@ class _RemapCapture:
                 check_first(self._run.request, look, self.ranges)
                 return there or self._stores.remap(create=True)
             raise MissingLogError(
-                f"there is no topic {missing[0]!r} in {self._topics.called}: its name is wrong, or nobody has written "
-                "it yet"
+                f"there is no topic {missing[0]!r} in {self._topics.called}: its name is wrong, or it was never "
+                "written"
             ) from None
 
     def check_proposed(self, binder: Binder, look: TopicExtents) -> None:

@@ -28,7 +28,7 @@ WAYS = {
         ["--prefix", "--tables", "--snapshot", "--notifications", "--full-identity", "--before", "--empty"],
         _OF_CONNECTORS,
     ),
-    "--snapshot-again": _GoesWith((COMMIT_TIMES,), "a snapshot taken anew stops a capture there"),
+    "--snapshot-again": _GoesWith((COMMIT_TIMES,), "a second snapshot stops a capture there"),
     **dict.fromkeys(
         ["--remap", "--plain", "--ordering", "--bind-as", "--bind-every", "--bind-idle", "--bind-at-most",
          "--begin-at-first", "--propose-recipe"],

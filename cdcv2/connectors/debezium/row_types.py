@@ -180,6 +180,6 @@ def _decimal(parameters: Mapping[str, str], path: str) -> Avro:
         precision, scale = int(parameters["connect.decimal.precision"]), int(parameters["scale"])
     except (KeyError, ValueError):
         raise MalformedError(
-            f"column {path!r}: its decimals say no precision; set decimal.handling.mode=string in the connector"
+            f"column {path!r}: its decimals state no precision; set decimal.handling.mode=string in the connector"
         ) from None
     return {"type": "bytes", "logicalType": "decimal", "precision": precision, "scale": scale}

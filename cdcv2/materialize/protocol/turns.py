@@ -24,7 +24,7 @@ from cdcv2.materialize.protocol.messages import (
 class Phase(Enum):
     """Where a role is, by the message that it sent last."""
 
-    START = "nothing was said"
+    START = "nothing was sent"
     OPEN = "opened"
     LOAD = "acknowledged: the keys of a transaction are being asked for"
     STORE = "flushed: everything that is there was loaded, rows are being stored"
@@ -58,8 +58,8 @@ DRIVER_TURNS: dict[Phase, Moves] = {
 #: Kind of message -> the phases of the *other* role in which it may be sent, and why not in others.
 WHILE: dict[type[Any], tuple[frozenset[Phase], str]] = {
     Open: (frozenset({Phase.START}), "after Opened"),
-    Acknowledge: (frozenset({Phase.OPEN, Phase.LOAD, Phase.COMMIT}), "before the answer to what it said last"),
-    Load: (frozenset({Phase.OPEN, Phase.LOAD, Phase.COMMIT}), "before the answer to what it said last"),
+    Acknowledge: (frozenset({Phase.OPEN, Phase.LOAD, Phase.COMMIT}), "before the answer to what it sent last"),
+    Load: (frozenset({Phase.OPEN, Phase.LOAD, Phase.COMMIT}), "before the answer to what it sent last"),
     Flush: (frozenset({Phase.LOAD}), "before Acknowledged"),
     Store: (frozenset({Phase.STORE}), "before Flushed"),
     Changes: (frozenset({Phase.STORE}), "before Flushed"),

@@ -229,7 +229,7 @@ def _demand_known(place: Path, applied: Iterable[tuple[Range, Antichain]], messa
         there, known = beyond
         raise RefusedError(
             f"{place} is at {there.frontier}, and the recovery log at {known.frontier}: it is another log, or an old "
-            "one (of a backup, say), and what is in the folder would be added again. Name the log that the folder was "
+            "one (as of a backup), and what is in the folder would be added again. Name the log that the folder was "
             "made with, restore both from one moment, or start over with both empty"
         )
 

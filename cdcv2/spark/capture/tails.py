@@ -100,8 +100,8 @@ def opened(specs: Mapping[str, LogSpec], tails: Mapping[str, LogTail]) -> dict[s
             logs[table] = spec.open(create=table not in tails, writing=True)
         except MissingLogError as error:
             raise ForeignStateError(
-                "the capture's memory is of a log that is gone. Bring it back, or remove the memory, and the capture "
-                f"writes it again from the topics' start: {error}"
+                "the capture's memory is of a log that is missing. Bring it back, or remove the memory, and the "
+                f"capture writes it again from the topics' start: {error}"
             ) from error
     return logs
 

@@ -169,7 +169,7 @@ def test_a_snapshot_of_which_nothing_is_told_is_waited_for_by_the_name_of_the_to
     said = [small(*notes, rows=3).run(how()).waits() for notes in ((), (("STARTED",),))]
 
     text = "the initial snapshot of clean_full is not complete"
-    assert [[f"{text}: the topic 'notifications' has told nothing of it; is its name right?"], [text]] == said
+    assert [[f"{text}: the topic 'notifications' has reported nothing about it; is its name right?"], [text]] == said
 
 
 def test_of_a_snapshot_that_was_begun_twice_nothing_is_given_out() -> None:

@@ -54,8 +54,8 @@ def materialized(driver: Driver, *, threaded: bool = False) -> Runtime:
 
 
 DEATHS: list[tuple[str, str, type[Cdcv2Error], str]] = [
-    ("spec", "exit", UnavailableError, "'python' ended with exit code 1 while it was needed; it said: the"),
-    ("open", "exit", UnavailableError, "it said: the disk is full. See to it, and start again"),
+    ("spec", "exit", UnavailableError, "'python' ended with exit code 1 while it was needed; it printed: the"),
+    ("open", "exit", UnavailableError, "it printed: the disk is full. See to it, and start again"),
     ("load", "exit", UnavailableError, "the disk is full"),
     ("store", "exit", UnavailableError, "the disk is full"),
     ("startCommit", "kill", UnavailableError, "was ended by the signal 9"),
@@ -71,7 +71,7 @@ DEATHS: list[tuple[str, str, type[Cdcv2Error], str]] = [
     ("flush", '{"flushed": []}', TurnError, "'flushed', not one of"),
     ("flush", '{"surprise": {}}', TurnError, "'surprise', not one of"),
     ("spec", '{"opened": {}}', TurnError, "the driver sent Opened out of turn (expected Spec)"),
-    ("flush", '{"opened": {}}', TurnError, "the driver sent Opened out of turn (it has said Opened before)"),
+    ("flush", '{"opened": {}}', TurnError, "the driver sent Opened out of turn (it has sent Opened before)"),
     ("load", '{"flushed": {}}', TurnError, "the driver sent Flushed"),
     ("store", '{"startedCommit": {}}', TurnError, "the driver sent StartedCommit"),
     ("store", '{"loaded": {"doc": {"account": "account a"}}}', TurnError, "the driver sent Loaded"),
@@ -211,7 +211,7 @@ def test_what_it_says_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     said = [(record.levelname, record.message.removeprefix("the connector 'sh': ")) for record in caplog.records]
 
     assert "ended with exit code 7" in str(told.value)
-    assert "it said: plain text / [1] / the password is wrong" in str(told.value)
+    assert "it printed: plain text / [1] / the password is wrong" in str(told.value)
     assert [
         ("DEBUG", "looking"), ("INFO", 'found {"rows": 3, "at": "\u00e9"}'), ("WARNING", "plain text"),
         ("WARNING", "[1]"), ("ERROR", "the password is wrong"),
@@ -228,7 +228,7 @@ def test_what_was_closed_says_so(tmp_path: Path) -> None:
     one = connector.Connector(["sh", "-c", "exec <&-; echo gone >&2; exit 3"])
     one.start()
     until(lambda: one._news.qsize() > 0, "it has closed its output")
-    with pytest.raises(UnavailableError, match="ended with exit code 3 while it was needed; it said: gone"):
+    with pytest.raises(UnavailableError, match="ended with exit code 3 while it was needed; it printed: gone"):
         one.send({"spec": "x" * 1_000_000})
 
 

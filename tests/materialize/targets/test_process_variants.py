@@ -122,7 +122,7 @@ def test_what_is_agreed_is_durable_before_anything_is_made(tmp_path: Path) -> No
         return connector(tmp_path, (VALIDATES, KNOWN + VALIDATES), (MADE, end + MADE))
 
     first = FileRecoveryLog("shop", tmp_path / "recovery")
-    with pytest.raises(UnavailableError, match="it said: no power"):
+    with pytest.raises(UnavailableError, match="it printed: no power"):
         materialize(tmp_path, program('    sys.exit("no power")\n'), first)
     assert [] == kept(tmp_path)
     materialize(tmp_path, program(""), FileRecoveryLog("shop", tmp_path / "recovery"))

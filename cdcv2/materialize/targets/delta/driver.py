@@ -31,7 +31,7 @@ from cdcv2.materialize.targets.staged_driver import StagedDriver
 
 __all__ = ["DeltaDriver", "DeltaView", "open_delta"]
 
-BEGUN = failpoints.declare("delta.begun", "a manifest says that the transaction is being applied; no table has it")
+BEGUN = failpoints.declare("delta.begun", "a manifest states that the transaction is being applied; no table has it")
 TABLE = failpoints.declare("delta.table", "one more table has the transaction; the others may not")
 
 
@@ -40,7 +40,7 @@ class DeltaDriver(StagedDriver):
 
     STAGED = failpoints.declare("delta.staged", "the files of a transaction are durable; no commit names them yet")
     APPLIED = failpoints.declare(
-        "delta.applied", "all tables have the transaction; the recovery log was not told that they do"
+        "delta.applied", "all tables have the transaction; the recovery log does not state that they do"
     )
     WHAT = "Delta tables"
 
@@ -142,7 +142,7 @@ class DeltaDriver(StagedDriver):
         while True:
             number, manifest = self._folder.last()
             if manifest is None:
-                raise RefusedError(f"the manifests in {self._folder.path} are gone: restore them, and start again")
+                raise RefusedError(f"the manifests in {self._folder.path} are missing: restore them, and start again")
             if manifest.applying is not None:
                 self._finish(number, manifest, manifest.applying)
             elif manifest.has(wanted.range, wanted.upper):
@@ -167,7 +167,7 @@ class DeltaDriver(StagedDriver):
                 if self._folder.last()[0] == number:
                     raise RefusedError(
                         f"the table {name!r} in {self._folder.path} has later transactions than the manifests beside "
-                        "it say: restore all of the folder from one moment, or start over with an empty one"
+                        "it state: restore all of the folder from one moment, or start over with an empty one"
                     )
                 return  # others have finished it, and continued
             marks[name] = mark

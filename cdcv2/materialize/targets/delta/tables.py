@@ -84,8 +84,8 @@ def make(folder: DeltaFolder, table: Table, materialization: str) -> TableVersio
         )
     if version:
         raise RefusedError(
-            f"the Delta table in {place} is at version {version}, and no manifest beside it says what it has: restore "
-            "the folder, or start over with an empty folder and an empty recovery log"
+            f"the Delta table in {place} is at version {version}, and no manifest beside it states what it has: "
+            "restore the folder, or start over with an empty folder and an empty recovery log"
         )
     _demand_columns(made, place, table)
     sync(place, version)

@@ -24,7 +24,7 @@ from cdcv2.materialize.protocol.messages import Open
 from cdcv2.store.kafka_client import Client
 
 _REMEDY = (
-    "it is another log, or an old one (of a backup, say), and what is in the topic would be pushed again, otherwise. "
+    "it is another log, or an old one (as of a backup), and what is in the topic would be pushed again, otherwise. "
     "Name the log that it was written with, restore that; or start over, with topics and a recovery log that are empty"
 )
 

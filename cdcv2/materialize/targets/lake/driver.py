@@ -59,7 +59,7 @@ class LakeDriver(StagedDriver, RepairableDriver):
 
     STAGED = failpoints.declare("lake.staged", "the files of a transaction are durable; no commit names them yet")
     APPLIED = failpoints.declare(
-        "lake.applied", "the manifest has the transaction; the recovery log was not told that it has"
+        "lake.applied", "the manifest has the transaction; the recovery log does not state that it has"
     )
     WHAT = "a lake"
 
@@ -140,8 +140,8 @@ class LakeDriver(StagedDriver, RepairableDriver):
 
     def _missing_file(self) -> OutputError:
         return OutputError(
-            f"the manifests in {self._folder.path} are gone, and were there before: mount or restore the folder, and "
-            "start again"
+            f"the manifests in {self._folder.path} are missing, and were there before: mount or restore the folder, "
+            "and start again"
         )
 
     def took(self, number: int, receipt: Any) -> None:

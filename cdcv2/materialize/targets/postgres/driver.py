@@ -48,7 +48,7 @@ BEFORE_COMMIT = failpoints.declare(
     "postgres.before-commit", "rows and checkpoint are merged; the transaction is still open"
 )
 AFTER_COMMIT = failpoints.declare(
-    "postgres.after-commit", "the transaction is committed; the runtime has not been told"
+    "postgres.after-commit", "the transaction is committed; the runtime does not know it"
 )
 
 

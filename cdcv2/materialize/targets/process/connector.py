@@ -209,7 +209,7 @@ class Connector:
 
     def _described(self, what: str) -> Cdcv2Error:
         words = " / ".join(self._words)
-        note = f"; it said: {words}" if words else ""
+        note = f"; it printed: {words}" if words else ""
         if FENCED in words.lower():
             return FencedError(f"{self.name} {what}{note}. Another instance has taken over: let it, or stop it first")
         return UnavailableError(

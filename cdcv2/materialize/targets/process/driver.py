@@ -267,7 +267,7 @@ class ProcessDriver(Driver):
         elif kind == "acknowledged":
             response = Acknowledged()
         else:
-            raise TurnError("driver", f"sent {_shown(kind)} out of turn (it has said Opened before)")
+            raise TurnError("driver", f"sent {_shown(kind)} out of turn (it has sent Opened before)")
         self._turns.record(response)
         if isinstance(response, Loaded):
             return response

@@ -192,7 +192,7 @@ def _resource(table: Table, schema: Any, given: Mapping[str, Any]) -> dict[str, 
             found[name] = table.delta
     if not named:
         raise UsageError(
-            "the connector's resourceConfigSchema has no property with x-collection-name: it cannot be told which table"
+            "the connector's resourceConfigSchema has no property with x-collection-name: nothing can name its table"
         )
     return found
 
