@@ -41,7 +41,7 @@ What was written for others is read as Arrow tables, by :func:`read_lake`.
 
 This module is the front door. The boxes behind it are folders: ``core`` (times), ``protocol``, ``rows``, ``store``,
 ``timeline``, ``logs``, ``capture``, ``connectors``, ``views``, ``materialize``, ``spark``, ``servers``, ``testing``,
-``demo`` and ``cli``.
+``demo``, ``viz`` and ``cli``.
 """
 
 from __future__ import annotations

@@ -45,6 +45,7 @@ IMPORTS = {
     "spark.jobs": "spark control",
     "servers": "",
     "testing": "core protocol rows views materialize.protocol materialize",
+    "viz": "core protocol logs",
     "demo": "core protocol rows timeline logs capture connectors.debezium materialize.targets servers",
     "control": (
         "core protocol store rows timeline logs capture connectors connectors.debezium capture.run views "
@@ -52,7 +53,7 @@ IMPORTS = {
     ),
     "cli": (
         "core protocol store rows timeline logs capture connectors.debezium connectors capture.run views "
-        "materialize.protocol materialize materialize.targets cli.options control demo"
+        "materialize.protocol materialize materialize.targets cli.options control demo viz"
     ),
 }
 # What everybody may import: errors, exit codes and whether a retry helps, events, how far something is complete in

@@ -40,6 +40,7 @@ COMMANDS = {
     "mangle": "copy logs, duplicated, reordered and re-batched",
     "rewrite": "write the history of logs, up to a time, into new logs",
     "materialize": "keep views of logs in another system, without Spark",
+    "draw": "draw logs, a timeline or a pipeline as SVG",
     "doctor": "look whether all that a pipeline needs is right",
     "run": "run a pipeline file: captures and views in one process",
     "plan": "show what up would change, and why",
