@@ -273,6 +273,22 @@ class TurnError(Cdcv2Error):
         return TurnError, (self.side, self.reason)
 
 
+class ConversationError(Cdcv2Error):
+    """A controller or an instance sent what it must not. Its program is at fault; retrying cannot help.
+
+    Attributes:
+        side: whose fault it is, ``"controller"`` or ``"instance"``.
+        reason: what was wrong with it.
+    """
+
+    def __init__(self, side: str, reason: str) -> None:
+        super().__init__(f"the {side} {reason}: mend the {side}")
+        self.side, self.reason = side, reason
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ConversationError, (self.side, self.reason)
+
+
 class ViewError(Cdcv2Error):
     """A view would hold a row less than no times, or two current rows for one key.
 

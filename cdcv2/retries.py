@@ -57,6 +57,7 @@ RETRIES: dict[type[BaseException], RetryRule] = {
     errors.ForgottenError: RetryRule(_NOW, "a new start resumes from the output, behind what is compacted away"),
     errors.SourceStop: RetryRule(_MENDED, "the source has to be mended; while it is not, it stops there again"),
     errors.TurnError: RetryRule(_NEVER, "the program of one side is at fault"),
+    errors.ConversationError: RetryRule(_NEVER, "the program of one side is at fault"),
     errors.ViewError: RetryRule(_MENDED, "the log or the table has to be mended"),
     errors.MissingLogError: RetryRule(_MENDED, "the topic or directory has to be made"),
     errors.UnavailableError: RetryRule(_MENDED, "the server has to answer again; an outage may be long"),

@@ -35,6 +35,7 @@ IMPORTS = {
     "capture.run": "core protocol store rows timeline logs capture connectors",
     "materialize.protocol": "core rows",
     "views": "core protocol rows materialize.protocol",
+    "instances": "core protocol",
     "materialize": "core protocol store rows materialize.protocol views",
     "materialize.targets": "core protocol store rows logs materialize.protocol views materialize",
     "cli.options": "core protocol store rows timeline logs capture connectors capture.run",
@@ -66,7 +67,7 @@ FOR_EVERYONE = {
 # What lies beside the boxes: the front door shows what the base install can do, no more.
 DOORS = {"__init__": {"core", "protocol", "rows", "logs", "materialize.targets"}, "__main__": {"cli"}}
 # Pure boxes decide: they have no clock and no connection; their guests have none either.
-PURE = ("core", "protocol", "timeline", "capture", "views", "materialize.protocol")
+PURE = ("core", "protocol", "timeline", "capture", "views", "instances", "materialize.protocol")
 # Modules of other boxes that decide, and do nothing else.
 PURE_MODULES = (
     "control/entries.py", "control/external_state.py", "control/intents.py", "control/metrics/model.py",

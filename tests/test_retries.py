@@ -43,6 +43,7 @@ def test_every_exit_code_has_an_answer_and_all_but_done_have_a_reason() -> None:
         (errors.FencedError("another has taken over"), Retry.NEVER),
         (errors.UsageError("no such option"), Retry.NEVER),
         (errors.TurnError("driver", "answered twice"), Retry.NEVER),
+        (errors.ConversationError("instance", "answered twice"), Retry.NEVER),
         (errors.SourceStop("a second snapshot", "Declare it"), Retry.MENDED),
         (errors.SourceStop("an END is lost", "Begin with new logs", lasting=True), Retry.NEVER),
         (ConflictError("orders", 0, (1,), None), Retry.MENDED),

@@ -1,0 +1,58 @@
+"""Every message has one written form, which a golden file keeps; what is none is refused by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cdcv2.core.antichain import Antichain
+from cdcv2.errors import MalformedError
+from cdcv2.instances.commands import (
+    ANSWERS, COMMANDS, AllowCompaction, CancelPeek, CreateIndex, CreateInstance, DroppedAt, Frontiers, IndexedTable,
+    InitializationComplete, Peek, PeekResponse, RowChange, RowCount, Tail, TailResponse,
+)
+from cdcv2.instances.wire import decode, encode
+
+GOLDEN = Path(__file__).parent.parent / "golden" / "instances" / "messages.jsonl"
+MESSAGES = [
+    CreateInstance("5f0c"),
+    CreateIndex("main", (IndexedTable("orders", ("id",), "log-1"), IndexedTable("items", ("order", "n"), "log-2")), 7),
+    AllowCompaction("main", Antichain([9])),
+    AllowCompaction("main", Antichain()),
+    Peek("p1", "main", {"orders": ((42,), ("Zoë",)), "items": ((1, None),)}, 9),
+    CancelPeek("p1"),
+    Tail("t1", "main", "orders", Antichain([10]), 7),
+    InitializationComplete(),
+    Frontiers("main", Antichain([12])),
+    PeekResponse("p1", {"orders": ((RowCount({"id": 42}, 1),), ()), "items": ((),)}),
+    PeekResponse("p1", error="canceled"),
+    TailResponse("t1", Antichain([10]), Antichain(), (RowChange({"id": 42}, 11, -1),)),
+    DroppedAt("t1", Antichain([12]), "the index main was dropped"),
+]
+
+
+def test_messages_are_written_as_they_were() -> None:
+    """An instance and a controller of two versions understand each other only by this."""
+    assert [encode(message) for message in MESSAGES] == GOLDEN.read_text("utf-8").splitlines()
+    assert {type(message) for message in MESSAGES} == {*COMMANDS, *ANSWERS}
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
+def test_what_is_written_is_read_again(message: object) -> None:
+    assert decode(encode(message)) == message  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("line", [
+    "", "{}", "[]", "null", '{"Peek": {}}', '{"Nothing": {}}', '{"CancelPeek": {"uuid": 7}}',
+    '{"CancelPeek": {"uuid": "a", "more": 1}}', '{"CancelPeek": {"uuid": "a"}, "CreateInstance": {"nonce": "a"}}',
+    '{"Frontiers": {"id": "main", "upper": [1, 2]}}', '{"Frontiers": {"id": "main", "upper": [true]}}',
+    '{"Frontiers": {"id": "main", "upper": [-1]}}', '{"Frontiers": {"id": "main", "upper": 3}}',
+    '{"CreateIndex": {"id": "main", "tables": [["orders", [], "log"]], "since": 0}}',
+    '{"CreateIndex": {"id": "main", "tables": [], "since": 0}}',
+    '{"Peek": {"uuid": "a", "id": "main", "keys": {"orders": [7]}, "time": 1}}',
+    '{"Peek": {"uuid": "a", "id": "main", "keys": {"orders": [[7]]}, "time": 1.5}}',
+])  # fmt: skip
+def test_what_is_no_message_is_refused(line: str) -> None:
+    with pytest.raises(MalformedError):
+        decode(line)
