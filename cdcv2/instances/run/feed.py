@@ -1,0 +1,92 @@
+"""Reads the logs of the indexes of an instance into it, as far as they are finished."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from cdcv2.core.antichain import Antichain
+from cdcv2.errors import RefusedError
+from cdcv2.instances.arrangement import TableForm
+from cdcv2.instances.commands import Answer, CreateIndex, IndexedTable
+from cdcv2.instances.instance import IndexInstance
+from cdcv2.instances.run.forms import form_of, indexed_table
+from cdcv2.logs.opening import NamedLog, some_covered
+from cdcv2.logs.read import LogReader
+from cdcv2.protocol.timeline import Cut
+
+
+class IndexSource:
+    """One instance, and its logs of one timeline: :meth:`read` gives it what is finished next.
+
+    Each index is read from the beginning of its logs, by itself: one that is created later, or replaced, begins again.
+    ``follow``: the logs do not end. Nothing is kept of the logs but what the instance holds. Cost: that of the readers.
+    """
+
+    def __init__(self, logs: Sequence[NamedLog], *, follow: bool = False) -> None:
+        self._logs, self._follow = logs, follow
+        self._types = {named.table: named.row_type for named in logs}
+        #: What the commands of a controller are given to.
+        self.instance = IndexInstance(self._form_of)
+        # Index -> the command that it was made by, its cuts, and how far they were given.
+        self._readers: dict[str, _IndexReader] = {}
+
+    def table(self, name: str, key: Sequence[str]) -> IndexedTable:
+        """A table for a CreateIndex, by these columns. Raises UsageError, and RefusedError without an identity."""
+        return indexed_table(self._logs, name, key)
+
+    def read(self) -> tuple[list[Answer], bool]:
+        """Give each index its next finished cut. Returns the responses, and whether one of them had any.
+
+        Raises RefusedError for an index of other logs than these, and what reading the logs raises.
+        """
+        answers: list[Answer] = []
+        moved = False
+        for name, command in self.instance.indexes.items():
+            cut = self._reader(name, command).following()
+            if cut is not None:
+                moved = True
+                answers += self.instance.apply(name, cut.updates, cut.upper)
+        self._readers = {name: one for name, one in self._readers.items() if name in self.instance.indexes}
+        return answers, moved
+
+    def _reader(self, name: str, command: CreateIndex) -> _IndexReader:
+        reader = self._readers.get(name)
+        if reader is None or reader.upper != self.instance.upper(name):
+            # There is none, or the index was made again since it was read.
+            reader = self._readers[name] = _IndexReader(self._cuts(command))
+        return reader
+
+    def _cuts(self, command: CreateIndex) -> Callable[[], Iterator[Cut | None]]:
+        names = {table.name for table in command.tables}
+        for table in command.tables:
+            there = self.table(table.name, table.key)
+            if there != table:
+                raise RefusedError(
+                    f"the index {command.id} is of the log {table.log} of {table.name}, and {there.log} is here: give "
+                    "the instance its logs, or create the index of these"
+                )
+        reading = LogReader(some_covered([one for one in self._logs if one.table in names]), follow=self._follow)
+        return reading.cuts
+
+    def _form_of(self, table: IndexedTable) -> TableForm:
+        return form_of(self._types[table.name], table.key)
+
+    def close(self) -> None:
+        """Close the logs."""
+        for named in self._logs:
+            named.log.close()
+
+
+class _IndexReader:
+    """The cuts of an index, and the upper of the last one."""
+
+    def __init__(self, cuts: Callable[[], Iterator[Cut | None]]) -> None:
+        self._cuts = cuts()
+        self.upper = Antichain([0])
+
+    def following(self) -> Cut | None:
+        """The next cut; None where nothing is there now, or nothing more comes."""
+        cut = next(self._cuts, None)
+        if cut is not None:
+            self.upper = cut.upper
+        return cut

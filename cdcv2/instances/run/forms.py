@@ -1,0 +1,62 @@
+"""How the rows of a log are keyed by some of its columns, and which log that is."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from operator import itemgetter
+from typing import Any
+
+from cdcv2.errors import RefusedError, UsageError
+from cdcv2.instances.arrangement import TableForm
+from cdcv2.instances.commands import IndexedTable
+from cdcv2.logs.description import description_of
+from cdcv2.logs.opening import NamedLog
+from cdcv2.rows.plain import from_plain
+from cdcv2.rows.row_type import RowType, record_check
+from cdcv2.rows.values import checker
+
+
+def form_of(row_type: RowType, key: Sequence[str]) -> TableForm:
+    """The form of a table whose rows are of a type, by these columns.
+
+    >>> columns = [{"name": "id", "type": "long"}, {"name": "name", "type": "string"}]
+    >>> row_type = RowType({"type": "record", "name": "data", "fields": columns})
+    >>> form = form_of(row_type, ["id"])
+    >>> form.key_of(row_type.row([7, "pear"])), form.key_from_plain([7])
+    ((7,), (7,))
+
+    Raises UsageError for a column that the rows have not; ``key_from_plain`` raises MalformedError, naming the column,
+    for a value that it cannot have. Cost of a key: one look-up or check per column.
+    """
+    for name in key:
+        if name not in row_type.columns:
+            raise UsageError(f"there is no key column {name!r}: the log's rows have {', '.join(row_type.columns)}")
+    places = [row_type.columns.index(name) for name in key]
+    shapes = [(row_type.shape.columns[place].shape, f"column {name!r}") for place, name in zip(places, key)]
+    parts = [(from_plain(shape, place), checker(shape, place, record_check)) for shape, place in shapes]
+    chosen = itemgetter(*places)
+
+    def key_from_plain(values: Sequence[Any]) -> Hashable:
+        return tuple(check(convert(value)) for (convert, check), value in zip(parts, values, strict=True))
+
+    return TableForm(chosen if len(places) > 1 else lambda row: (row[places[0]],), key_from_plain, row_type.to_plain)
+
+
+def indexed_table(logs: Sequence[NamedLog], table: str, key: Sequence[str]) -> IndexedTable:
+    """A table of an index over the logs given, with the identities of those that are (copies of) it.
+
+    Raises UsageError for a table of which there is no log, and RefusedError for a log that states no identity: another
+    one of its name could not be distinguished from it.
+    """
+    of_table = [named for named in logs if named.table == table]
+    if not of_table:
+        tables = ", ".join(sorted({named.table for named in logs}))
+        raise UsageError(f"there is no log of the table {table!r}: there are {tables}")
+    identities = {description_of(named.log).identity: named for named in of_table}
+    if None in identities:
+        raise RefusedError(
+            f"the log {identities[None].log.name} states no identity, so another of its name would be taken for it: "
+            "write it again with cdcv2 rewrite, which gives it one"
+        )
+    form_of(of_table[0].row_type, key)
+    return IndexedTable(table, tuple(key), ",".join(sorted(filter(None, identities))))

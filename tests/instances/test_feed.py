@@ -1,0 +1,114 @@
+"""An instance over the logs of recorded change data answers at each finished time what the logs sum up to."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from importlib import resources
+from pathlib import Path
+
+import pytest
+
+import cdcv2
+from cdcv2.cli.main import main
+from cdcv2.core.antichain import Antichain
+from cdcv2.errors import RefusedError, UsageError
+from cdcv2.instances.commands import (
+    CreateIndex, CreateInstance, InitializationComplete, Peek, PeekResponse, Tail, TailResponse,
+)
+from cdcv2.instances.run.feed import IndexSource
+from cdcv2.logs.directory import DirectoryLog
+from cdcv2.logs.opening import NamedLog, directory_logs
+from cdcv2.logs.log_names import named_after
+
+KEYS = {"public.orders": "id", "public.order_items": "order_id"}
+
+
+def opened(folder: Path) -> list[NamedLog]:
+    logs = [DirectoryLog(path) for path in directory_logs(folder)]
+    return [NamedLog(named_after(log.path), log, log.row_type) for log in logs]
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a capture of the recorded topics of the demo wrote."""
+    folder = tmp_path_factory.mktemp("captured")
+    with resources.as_file(resources.files("cdcv2.demo") / "recorded") as recorded:
+        words = ["capture", recorded / "topics.jsonl.gz", "--prefix", "clean_full", "--rows", recorded / "rows",
+                 "--into", folder / "logs"]  # fmt: skip
+        assert main([str(word) for word in words]) == 0
+    return folder / "logs"
+
+
+def text(row: object) -> str:
+    return json.dumps(row, sort_keys=True, default=str)
+
+
+def test_an_instance_over_recorded_logs_answers_what_they_sum_up_to(logs: Path) -> None:
+    """Every key of two tables, at four times of one cut, judged by a sum over all updates; and a tail of each table."""
+    feed = IndexSource(opened(logs))
+    tables = tuple(feed.table(name, [key]) for name, key in KEYS.items())
+    history: dict[str, list[tuple[object, int, int]]] = {name: [] for name in KEYS}
+    types = {named.table: named.row_type for named in opened(logs)}
+    for cut in cdcv2.read(str(logs)):
+        for name in KEYS:
+            history[name] += [(types[name].to_plain(row), time, diff) for row, time, diff in cut.updates.get(name, ())]
+    times = sorted({time for updates in history.values() for _, time, _ in updates})
+    keys = {name: sorted({row[KEYS[name]] for row, _, _ in history[name]}) for name in KEYS}  # type: ignore[index]
+    peeks = [
+        Peek(str(time), "main", {name: tuple((key,) for key in keys[name]) for name in KEYS}, time)
+        for time in (times[0], times[len(times) // 3], times[-2], times[-1])
+    ]
+
+    answers = []
+    for command in (CreateInstance("a"), CreateIndex("main", tables), *peeks,
+                    *(Tail(f"tail of {name}", "main", name) for name in KEYS), InitializationComplete()):
+        answers += feed.instance.receive(command)
+    moved = True
+    while moved:
+        given, moved = feed.read()
+        answers += given
+
+    found = {one.uuid: one for one in answers if isinstance(one, PeekResponse)}
+    assert len(found) == len(peeks) and len(times) > 10
+    for peek in peeks:
+        for name in KEYS:
+            for key, rows in zip(keys[name], found[peek.uuid].rows[name], strict=True):
+                wanted = Counter[str]()
+                for row, time, diff in history[name]:
+                    if row[KEYS[name]] == key and time <= peek.time:  # type: ignore[index]
+                        wanted[text(row)] += diff
+                assert Counter({text(row): count for row, count in rows}) == +wanted
+    for name in KEYS:
+        batches = [one for one in answers if isinstance(one, TailResponse) and one.uuid == f"tail of {name}"]
+        given_rows = Counter((text(row), time, diff) for one in batches for row, time, diff in one.changes)
+        assert given_rows == Counter((text(row), time, diff) for row, time, diff in history[name])
+    feed.close()
+
+
+def test_a_session_with_another_index_reads_its_logs_from_the_beginning(logs: Path) -> None:
+    """A name that is of another key now: what was read for the old one is of no use."""
+    feed = IndexSource(opened(logs))
+    for key in ("id", "cust"):
+        feed.instance.connect()
+        for command in (CreateInstance("a"), CreateIndex("main", (feed.table("public.orders", [key]),)),
+                        InitializationComplete()):
+            feed.instance.receive(command)
+        while feed.read()[1]:
+            pass
+        assert feed.instance.upper("main") != Antichain([0])
+    assert feed.instance.reconciliation is not None and feed.instance.reconciliation.replaced
+
+
+def test_what_an_index_cannot_be_of_is_refused(logs: Path) -> None:
+    feed = IndexSource(opened(logs))
+
+    with pytest.raises(UsageError, match="no log of the table 'none'"):
+        feed.table("none", ["id"])
+    with pytest.raises(UsageError, match="no key column 'none'"):
+        feed.table("public.orders", ["none"])
+    other = feed.table("public.orders", ["id"])._replace(log="another")
+    for command in (CreateInstance("a"), CreateIndex("main", (other,)), InitializationComplete()):
+        feed.instance.receive(command)
+    with pytest.raises(RefusedError, match="of the log another of public.orders"):
+        feed.read()
