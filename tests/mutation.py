@@ -41,6 +41,9 @@ NEAR = {
         "histories", "integer", "iter", "ledger", "log", "mar", "me", "mi", "open", "quarantine", "rules", "state")),
     "cdcv2.timeline.": ("tests/timeline/",),
     "cdcv2.views.reductions.": ("tests/views/test_combine", "tests/materialize/test_source_columns"),
+    "cdcv2.materialize.intake.": ("tests/materialize/test_intake",),
+    "cdcv2.materialize.protocol.deltas.": ("tests/materialize/test_subscriber",),
+    "cdcv2.materialize.subscriber.": ("tests/materialize/test_subscriber",),
     "cdcv2.materialize.recovery_log.": ("tests/materialize/test_recovery_log", "tests/materialize/test_runtime"),
     "cdcv2.materialize.protocol.fence.": (
         "tests/materialize/protocol/test_fence", "tests/materialize/test_recovery_log",
