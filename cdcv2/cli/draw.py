@@ -94,7 +94,9 @@ def _copy(row: TableRow, status: PipelineStatus) -> CopyBox:
     broken = any(job.name == row.job and job.reason is not None for job in status.jobs)
     name = row.table if row.target is None else f"{row.job}: {row.target}"
     well = False if broken else None if row.seconds_behind is None else True
-    return CopyBox(name, f"{seconds_text(row)}; {row.through}", well)
+    # Grey stands for "not known", and the room is needed for what is.
+    text = row.through if row.seconds_behind is None else f"{seconds_text(row)}; {row.through}"
+    return CopyBox(name, text, well)
 
 
 def _timeline(remap: LogAddress, args: argparse.Namespace) -> TimelinePicture:
