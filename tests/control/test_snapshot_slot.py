@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from itertools import count
+from pathlib import Path
 
 import pytest
 
@@ -13,12 +15,14 @@ from cdcv2.control.external_state import DOUBT
 from cdcv2.control.intents import DesiredState
 from cdcv2.control.kinds.connectors import ConnectorKind
 from cdcv2.control.kinds.postgres import PublicationKind, SlotKind
-from cdcv2.control.reconcile import Reconciliation
+from cdcv2.control.reconcile import ACT_DONE, Reconciliation
 from cdcv2.servers.connect_distributed import DistributedConnect
 from cdcv2.servers.kafka import KafkaBroker
 from cdcv2.servers.postgres import Postgres
 from cdcv2.servers.processes import poll_until
 from cdcv2.store.connect_client import ConnectClient
+from tests.external_sequence import ExternalSequence
+from tests.external_servers import RealServers
 from tests.external_world import MemoryCatalogue
 
 pytestmark = pytest.mark.integration
@@ -123,3 +127,18 @@ def test_a_slot_from_before_holds_the_connector_back(postgres: Postgres, connect
         pipeline.desire(up=False)
         assert pipeline.come_to(EntryState.GONE), pipeline.catalogue.kept
         session.execute("SELECT pg_drop_replication_slot('shop')")
+
+
+def test_commands_that_are_killed_leave_nothing_behind(
+    postgres: Postgres, connect: DistributedConnect, broker: KafkaBroker, tmp_path: Path
+) -> None:
+    """From a file: killed when the connector is made, then up, killed while it is removed; tests/stress has many."""
+    sequence = ExternalSequence(RealServers(postgres, broker, connect), 1, tmp_path / "files", Counter())
+    assert sequence.kill_at(ACT_DONE, 6, "up", "--once")
+    sequence.demand_as_stated()
+    sequence.up()
+    sequence.demand_as_stated()
+    assert sequence.kill_at(ACT_DONE, 2, "down", "--remove-external")
+    sequence.demand_as_stated()
+    sequence.end(patience=3)
+    assert {} == sequence.servers.seen(sequence.prefix)
