@@ -6,7 +6,7 @@ from the second to the first, and looks only at what it moves.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
@@ -46,7 +46,7 @@ class Arrangement:
         # Table -> key -> row -> its count at since, never 0.
         self._base: dict[str, dict[Hashable, dict[Any, int]]] = {name: {} for name in forms}
         # Table -> key -> (row, time, diff) with a time after since, by time.
-        self._later: dict[str, dict[Hashable, deque[tuple[Any, int, int]]]] = {name: {} for name in forms}
+        self._later: dict[str, dict[Hashable, list[tuple[Any, int, int]]]] = {name: {} for name in forms}
         # (time, table, key, row, diff) of the same, by time.
         self._recent: deque[tuple[int, str, Hashable, Any, int]] = deque()
 
@@ -68,7 +68,7 @@ class Arrangement:
             if time <= self.since:
                 self._add(table, key, row, diff)
             else:
-                self._later[table].setdefault(key, deque()).append((row, time, diff))
+                self._later[table].setdefault(key, []).append((row, time, diff))
                 self._recent.append((time, table, key, row, diff))
         self.upper = upper
 
@@ -97,15 +97,18 @@ class Arrangement:
     def compact(self, since: int) -> None:
         """Forget the times before ``since``: what happened there is read as of it. Backwards changes nothing.
 
-        Cost: that of the changes that are moved.
+        Cost: that of the changes that are moved, and of those that stay at their keys.
         """
+        moved = Counter[tuple[str, Hashable]]()
         while self._recent and self._recent[0][0] <= since:
             _, table, key, row, diff = self._recent.popleft()
+            moved[table, key] += 1
+            self._add(table, key, row, diff)
+        for (table, key), number in moved.items():
             later = self._later[table][key]
-            later.popleft()
+            del later[:number]
             if not later:
                 del self._later[table][key]
-            self._add(table, key, row, diff)
         self.since = max(self.since, since)
 
     def at(self, table: str, key: Sequence[Any], time: int) -> tuple[RowCount, ...]:
