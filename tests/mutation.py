@@ -43,6 +43,7 @@ NEAR = {
     "cdcv2.views.reductions.": ("tests/views/test_combine", "tests/materialize/test_source_columns"),
     "cdcv2.materialize.intake.": ("tests/materialize/test_intake",),
     "cdcv2.materialize.protocol.deltas.": ("tests/materialize/test_subscriber",),
+    "cdcv2.materialize.protocol.messages.": ("tests/materialize/protocol/test_messages",),
     "cdcv2.materialize.subscriber.": ("tests/materialize/test_subscriber",),
     "cdcv2.materialize.recovery_log.": ("tests/materialize/test_recovery_log", "tests/materialize/test_runtime"),
     "cdcv2.materialize.protocol.fence.": (
