@@ -237,10 +237,7 @@ def _doubt(source: SourceSight, connector: ConnectorSight | None, topic: TopicSi
         unsent = source.position - source.slot.sent
         return f"{unsent} bytes of WAL are not sent to the connector yet: commits may be missing"
     unconfirmed = max(0, source.position - (source.slot.confirmed or 0))
-    return (
-        f"the connector has not confirmed {unconfirmed} bytes of WAL (it does so for tables that it does not capture "
-        "with lsn.flush.mode=connector_and_driver): commits may be missing"
-    )
+    return f"the connector has not confirmed {unconfirmed} bytes of WAL: commits may be missing"
 
 
 def _age(now: float, then: float) -> float:

@@ -98,9 +98,6 @@ def debezium_config(
         # Where records carry schemas, these state the types that columns have in the database.
         "datatype.propagate.source.type": ".+",
         "heartbeat.interval.ms": str(heartbeat_ms),
-        # It confirms WAL of other tables, too: the server can remove it, and a status knows that nothing is missing.
-        "lsn.flush.mode": "connector_and_driver",
-        "status.update.interval.ms": "1000",
         "notification.enabled.channels": "sink",
         "notification.sink.topic.name": f"{prefix}.notifications",
         "producer.override.enable.idempotence": "true",
