@@ -39,6 +39,31 @@ def parts(draw: Any) -> PartialImage:
 TOLDS = st.builds(PartialChange, st.sampled_from("cudt"), st.none() | parts(), st.none() | parts(), st.none() | parts())
 
 
+WHOLE = PartialImage(ROWS.columns, ROWS.row([5, "n", 1.5, b"r", {"x": 1}]))
+SOME = PartialImage(("id", "size"), (7, 2.5))
+NONE = PartialImage((), ())
+
+
+@pytest.mark.parametrize("change", [
+    PartialChange("d", SOME, None, None), PartialChange("u", None, WHOLE, SOME), PartialChange("c", NONE, SOME, WHOLE),
+    PartialChange("t", None, None, None),
+])  # fmt: skip
+def test_each_part_comes_back(change: PartialChange) -> None:
+    """Each under its name, whole rows as rows and others as tuples; the bytes have the parts that are there."""
+    codec = PartialChangeCodec(ROWS)
+    back = codec.decode(codec.encode(change))
+
+    assert change == back and [type(part.values) for part in change[1:] if part] == [
+        type(part.values) for part in back[1:] if part
+    ]
+    shown = PARTIAL_CHANGE.decode(codec.encode(change))
+    assert change.op == shown.op
+    assert [(part.of, tuple(part.columns)) for part in shown.parts] == [
+        (name, part.columns) for name, part in zip(("key", "old", "new"), change[1:]) if part is not None
+    ]
+    assert [b"" != part.row for part in shown.parts] == [part.columns != () for part in change[1:] if part is not None]
+
+
 @given(TOLDS, TOLDS)
 def test_it_comes_back(one: PartialChange, other: PartialChange) -> None:
     """Whole rows as rows; NaN and -0.0, too."""
