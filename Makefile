@@ -37,7 +37,7 @@ $(STAMP): setup.cfg pyproject.toml | python
 	@$(PY) -m pip install --no-compile --disable-pip-version-check -e '.[demo,dev]' >.work/install.log 2>&1 || { tail -n 40 .work/install.log >&2; exit 1; }
 	@touch $@
 
-demo: java venv ## money moved in a real PostgreSQL arrives through Debezium, Kafka and two Spark jobs that are killed on the way
+demo: java venv ## cdcv2 up of examples/bank: money moves in a real PostgreSQL, and all that brings it on is killed on the way
 	@$(PY) -m cdcv2 demo
 
 demo-tables: java venv ## the same bank ends in a second PostgreSQL and in Delta tables, which are read all along, through kills of everything

@@ -48,7 +48,7 @@ IMPORTS = {
     "servers": "",
     "testing": "core protocol rows views materialize.protocol materialize",
     "viz": "core protocol logs",
-    "demo": "core protocol rows timeline logs capture connectors.debezium materialize.targets servers",
+    "demo": "core protocol rows timeline logs capture connectors.debezium materialize.targets control servers",
     "control": (
         "core protocol store rows timeline logs capture connectors connectors.debezium capture.run views "
         "materialize.protocol materialize materialize.targets cli.options"

@@ -1,8 +1,10 @@
-"""The demonstration on real parts: PostgreSQL, Debezium, Kafka and two Spark jobs that are killed on the way.
+"""The demonstration on real parts: ``cdcv2 up`` of ``examples/bank``, and all that it keeps running is killed.
 
-A bank works in PostgreSQL; Debezium puts its changes on Kafka; the capture job makes one log per table of them; the
-logs are duplicated, shuffled and re-batched into other topics; the replay job makes tables of those. In the end each
-table must equal PostgreSQL's, row by row, and at *every* frontier the money of all tables together must be what it
+A bank works in PostgreSQL. ``cdcv2 up`` makes a connector, which puts the bank's changes on Kafka, and keeps a capture
+on Spark running, which makes one log per table of them, and a view, which keeps a copy of the bank in a lake. Capture,
+view and ``cdcv2 up`` itself are killed. Then the proof, which shares nothing with the view: the logs are duplicated,
+shuffled and re-batched into other topics, and a replay job makes tables of those, and is killed. In the end each table
+must equal PostgreSQL's, row by row, and at *every* frontier the money of all tables together must be what it
 was in the beginning, though money moves between tables all the time. Then two logs are damaged on purpose, and the
 damage must be found.
 """
@@ -15,11 +17,16 @@ from pathlib import Path
 
 from cdcv2.demo import damage, tables
 from cdcv2.demo.bank import TABLES
+from cdcv2.demo.kept_pipeline import CAPTURE, COPY, KeptPipeline
 from cdcv2.demo.road import ROWS, Road, before, cents, stopped, text
 from cdcv2.demo.story import FailedCheck, Story, folder_of, run_demo
 from cdcv2.demo.watch import mangle_topic
+from cdcv2.servers import jars
+from cdcv2.servers.archive import flags
+from cdcv2.servers.connect_distributed import DistributedConnect
+from cdcv2.servers.java import SHORT_LIVED
 from cdcv2.servers.processes import Child
-from cdcv2.servers.spark_home import check_demo
+from cdcv2.servers.spark_home import check_demo, spark_environment
 from cdcv2.servers.submit import spark_submit
 
 #: how many frontiers and sums there must be at least, or the demonstration has shown little
@@ -37,12 +44,12 @@ class FullDemo:
     def run(self) -> None:
         """Run the whole story. Raises Failed, or what a part raises."""
         shutil.rmtree(self.folder, ignore_errors=True)
-        self.folder.mkdir(parents=True)
+        (self.folder / "bank").mkdir(parents=True)
         with ExitStack() as opened:
-            with self.story.step("PostgreSQL, Kafka and Debezium start; a bank opens"):
-                self.road.start(opened)
-            with self.story.step("The bank works; the capture job writes one log per table, and is killed (SIGKILL)"):
-                end = self._capture()
+            with self.story.step("PostgreSQL, Kafka and Connect start; a bank opens"):
+                environment = self._start(opened)
+            with self.story.step("cdcv2 up examples/bank/bank.yaml: the bank works, and all is killed (SIGKILL)"):
+                end = self._keep(environment)
             with self.story.step("The logs are duplicated, shuffled and re-batched into other topics"):
                 self._mangle()
             with self.story.step("The replay job makes tables of the mangled logs, and is killed (SIGKILL)"):
@@ -55,31 +62,62 @@ class FullDemo:
 
     # -- the parts ----------------------------------------------------------------------------------------------
 
-    def _capture(self) -> int:
-        """Let the bank work while capture runs; return the marker that the logs are complete through."""
-        road, watch = self.road, self.road.watch
-        with road.capture() as job, ExitStack() as work:
-            clients = road.begin(job, work)
-            first = watch.first
-            at_work = road.work_on(clients, 300)
-            job.kill9()
-            at_kill = watch.known()
-            self.story.fact(f"killed capture when the logs were complete up to {text(at_kill)}; the bank goes on")
-            road.work_on(clients, 150)
-        with road.capture() as job:
+    def _start(self, opened: ExitStack) -> dict[str, str]:
+        """Start the servers; return what the pipeline finds in its environment."""
+        server = self.road.open(opened).postgres
+        folder = self.folder / "connect"
+        connect = DistributedConnect(self.road.kafka.bootstrap, environment=server.environment, folder=folder)
+        opened.enter_context(connect)
+        return {
+            **spark_environment(), **server.environment,
+            "BANK_KAFKA": self.road.kafka.bootstrap, "BANK_CONNECT": connect.url,
+            "BANK_JARS": jars.comma_list("spark"), "BANK_JAVA": " ".join((*SHORT_LIVED, *flags("spark"))),
+        }  # fmt: skip
+
+    def _keep(self, environment: dict[str, str]) -> int:
+        """Let the bank work while the pipeline is kept; return the marker that the logs are complete through."""
+        road, watch, story = self.road, self.road.watch, self.story
+        kept = KeptPipeline(self.folder / "bank", environment)
+        try:
+            kept.child.wait_until(lambda: CAPTURE in kept.runs(), "the connector is made, and capture starts", 180)
+            story.fact("cdcv2 up has made publication, topics, connector and slot, and starts the jobs")
+            with ExitStack() as work:
+                clients = road.clients_at_work(kept.child, work)
+                first = watch.first
+                at_work = road.work_on(clients, 300)
+                kept.child.wait_until(kept.has_copied, "the copy begins", 120)
+                runs = kept.runs()
+                kept.jobs[CAPTURE].kill()
+                at_kill = watch.known()
+                story.fact(f"killed capture when the logs were complete up to {text(at_kill)}; the bank goes on")
+                kept.child.wait_until(lambda: kept.is_restarted(CAPTURE, runs), "capture is started again", 60)
+                kept.kill_up()
+                kept.jobs[COPY].kill()
+                story.fact("killed cdcv2 up, started it again, and killed the view")
+                road.work_on(clients, 150)
             with road.bank.at_work(clients=4, rate=road.rate, first=4) as more:
                 road.work_on(more, 200)
             end = road.bank.marker()
-            job.wait_until(lambda: road.passed(end), "the logs pass the marker", 240)
-            job.stop()
+            kept.child.wait_until(lambda: road.passed(end), "the logs pass the marker", 240)
+            proof, last_runs = kept.compare(), kept.runs()
+        finally:
+            kept.stop()
         last = watch.known()
-        self.story.check(job.returncode == 0, "told to stop, capture ended with exit code 0")
-        self.story.check(
+        story.check(
+            last_runs == {name: run + 1 for name, run in runs.items()} and kept.child.returncode == 0,
+            "each job was started again once, by two cdcv2 up; asked to stop, cdcv2 up ended with exit code 0",
+        )
+        story.check([0, 0] == [job.last_exit() for job in kept.jobs.values()], "and so did capture and view")
+        story.check(
             before(first, at_kill) and before(at_kill, last),
             f"the kill fell between the first frontier {text(first)} and the last {text(last)}",
         )
+        story.check(
+            proof.returncode == 0, "cdcv2 compare: source, logs and copy are equal"
+            if proof.returncode == 0 else f"cdcv2 compare: {proof.stdout}{proof.stderr}",
+        )  # fmt: skip
         done = clients.done.committed + more.done.committed
-        self.story.fact(f"{done.total()} transactions committed ({at_work} before the kill), {len(done)} kinds of work")
+        story.fact(f"{done.total()} transactions committed ({at_work} before the kill), {len(done)} kinds of work")
         return end
 
     def _mangle(self) -> None:

@@ -66,15 +66,20 @@ class Road:
         self.rows = row_types()
 
     def start(self, opened: ExitStack) -> None:
-        """Start the servers, which ``opened`` stops, and open the bank. Raises UnavailableError."""
+        """Start the servers and a connector, which ``opened`` stops, and open the bank. Raises UnavailableError."""
+        source = self.open(opened)
+        source.connect(self.kafka, opened)
+        source.begin()
+
+    def open(self, opened: ExitStack) -> BankSource:
+        """Start Kafka and PostgreSQL, which ``opened`` stops, and open the bank. Raises UnavailableError."""
         fetch_jars()
         self.kafka = opened.enter_context(KafkaBroker(self.folder / "kafka"))
         source = BankSource(PREFIX, self.folder / "connect", opened, seed=self.seed)
         self.postgres, self.bank = source.postgres, source.bank
-        source.connect(self.kafka, opened)
-        source.begin()
         self.watch = self.watched()
         self.story.fact(f"{len(TABLES)} tables; the money in them is {cents(self.bank.money)} at any moment")
+        return source
 
     def watched(self) -> LogWatch:
         """A new watch over the logs that capture writes; one thread at a time."""
@@ -94,15 +99,13 @@ class Road:
         # A folder of its own: a job that runs may still load from the package that lies there.
         return spark_submit("capture", words, folder=self.folder / "capture", environment=environment)
 
-    @contextmanager
-    def capture(self) -> Iterator[Child]:
-        """The capture job, which ends with the block."""
-        with stopped(self.submit_capture()) as job:
-            yield job
-
     def begin(self, job: Child, opened: ExitStack) -> Clients:
         """Wait for the capture to start, let clients work, and return when the logs grow; ``opened`` stops them."""
         job.wait_until(lambda: '"what": "start"' in job.log_since_start(), "capture starts", 120)
+        return self.clients_at_work(job, opened)
+
+    def clients_at_work(self, job: Child, opened: ExitStack) -> Clients:
+        """Let clients work, and return when the logs grow, while ``job`` runs; ``opened`` stops the clients."""
         clients = opened.enter_context(self.bank.at_work(clients=4, rate=self.rate))
         job.wait_until(lambda: self.watch.frontier_moves() >= 3, "the logs grow", 240)
         return clients

@@ -56,7 +56,7 @@ class DistributedConnect(Server):
             "producer.acks": "all",
             "config.providers": "env,file",
             "config.providers.env.class": f"{_PROVIDERS}.EnvVarConfigProvider",
-            "config.providers.env.param.allowlist.pattern": "PGPASSWORD",
+            "config.providers.env.param.allowlist.pattern": "PG[A-Z]+",
             "config.providers.file.class": f"{_PROVIDERS}.FileConfigProvider",
         }
 
