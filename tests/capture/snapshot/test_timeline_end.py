@@ -116,4 +116,5 @@ def test_a_run_that_begins_after_the_end_stops() -> None:
     scanned.notification(*STARTED, 8)
 
     halt = snapshot_halt(scanned)
-    assert halt is not None and "begun a second snapshot" in halt.reason and "at offset 8" in halt.reason
+    assert halt is not None and halt.remedy
+    assert "begun a second snapshot" in halt.reason and "at offset 8" in halt.reason
