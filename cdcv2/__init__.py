@@ -59,6 +59,7 @@ from cdcv2.protocol.timeline import Cut, Timeline
 from cdcv2.rows.row_type import RowType
 
 if typing.TYPE_CHECKING:
+    from cdcv2.instances.run.client import InstanceClient
     from cdcv2.logs.open_logs import OpenLogs
 
 __version__ = "0.1.0"
@@ -79,6 +80,7 @@ __all__ = [
     "Timeline",
     "Updates",
     "Writer",
+    "connect",
     "errors",
     "mangle",
     "open",
@@ -107,6 +109,20 @@ def open(
     return open_logs_at(
         addresses, rows=rows, bootstrap=bootstrap, config_file=config_file, times=times, timeline=timeline, start=start
     )
+
+
+def connect(place: str | pathlib.Path) -> InstanceClient:
+    """An instance, to be asked what is at some keys. ``place`` is the ``--instance`` of ``cdcv2 instance``.
+
+    >>> answer = connect("shop.sock").peek({"public.orders": [42, 43], "public.customers": 7})    # doctest: +SKIP
+    >>> answer["public.orders"].to_arrow().num_rows                                               # doctest: +SKIP
+    2
+
+    It need not run yet: each question waits for it.
+    """
+    from cdcv2.instances.run.client import InstanceClient
+
+    return InstanceClient(place)
 
 
 def read_lake(

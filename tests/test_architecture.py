@@ -55,7 +55,7 @@ IMPORTS = {
     ),
     "cli": (
         "core protocol store rows timeline logs capture connectors.debezium connectors capture.run views "
-        "materialize.protocol materialize materialize.targets cli.options control demo viz"
+        "materialize.protocol materialize materialize.targets cli.options control demo viz instances.run"
     ),
 }
 # What everybody may import: errors, exit codes and whether a retry helps, events, how far something is complete in
@@ -66,7 +66,7 @@ FOR_EVERYONE = {
     "spark_files", "__version__",
 }  # fmt: skip
 # What lies beside the boxes: the front door shows what the base install can do, no more.
-DOORS = {"__init__": {"core", "protocol", "rows", "logs", "materialize.targets"}, "__main__": {"cli"}}
+DOORS = {"__init__": {"core", "protocol", "rows", "logs", "instances.run", "materialize.targets"}, "__main__": {"cli"}}
 # Pure boxes decide: they have no clock and no connection; their guests have none either.
 PURE = ("core", "protocol", "timeline", "capture", "views", "instances", "materialize.protocol")
 # Modules of other boxes that decide, and do nothing else.

@@ -57,6 +57,8 @@ COMMANDS = {
     "metrics": "print the metrics of a pipeline, for Prometheus",
     "rows": "make the row type of a table",
     "init": "make the files of a pipeline from a database",
+    "instance": "hold tables of logs by key, and answer peeks",
+    "peek": "ask an instance what is at some keys, at one time",
     "demo": "see it work on real change data",
 }
 

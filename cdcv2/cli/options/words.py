@@ -110,6 +110,10 @@ WORDS: dict[str, dict[str, Any]] = {
                 "or fd:N (docs/operations/monitoring.md#events)",
     },
     "--follow": {"action": "store_true", "help": "continue when the input ends"},
+    "--instance": {
+        "metavar": "PLACE", "required": True, "type": folder,
+        "help": "where the instance answers: a Unix socket, as shop.sock",
+    },
     "--interval": {"type": positive(float), "metavar": "SECONDS", "help": "begin a batch at most so often"},
     "--into": {
         "metavar": "LOGS", "type": places, "required": True,

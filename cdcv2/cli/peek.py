@@ -1,0 +1,112 @@
+"""Ask an instance what is at some keys of its tables, at one time in all of them.
+
+The instance is a cdcv2 instance that runs. The answer is the rows with these
+keys, and the time that it is of. Without --at it is the last time that is
+finished there. A later time is waited for.
+
+A key is written as TABLE=VALUE; of several columns, with commas. A value is
+written as in JSON; what is no JSON is a text. So 42 is a number, and '"42"' is
+a text. Several keys of a table: write it several times.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from cdcv2.cli.console import ResultOutput, remark
+from cdcv2.cli.options.parser import OptionParser
+from cdcv2.cli.options.words import declare
+from cdcv2.core.json_text import parse_json
+from cdcv2.errors import UsageError
+from cdcv2.exits import Exit
+from cdcv2.instances.run.client import TIMEOUT, InstanceClient
+from cdcv2.logs.tables_at_time import TablesAtTime
+from cdcv2.rows.plain import plain_int
+
+EXAMPLES = (
+    ("cdcv2 peek public.orders=42 --instance shop.sock", "one row, as it is now"),
+    ("cdcv2 peek public.orders=42 public.orders=43 public.customers=7 --instance shop.sock", "of one moment"),
+    ("cdcv2 peek public.orders=42 --instance shop.sock --at 101936016 --json", "as it was"),
+)
+#: What exit codes mean here, beside those that mean the same everywhere.
+EXITS = {
+    Exit.DONE: "done, also where nothing is at a key",
+    Exit.MISSING: "the time of --at is not finished within --timeout: the message states how far the logs are",
+    Exit.UNABLE: "no instance answers within --timeout",
+}
+
+
+def configure(parser: OptionParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("key", nargs="+", metavar="TABLE=KEY", help="which rows: those of this table with this key")
+    declare(parser, "--instance")
+    declare(parser, "--at", more="a whole number, or now (the default: the last finished one)")
+    declare(parser, "--timeout", default=TIMEOUT,
+            help=f"report what is left after so many seconds: what the answer waits for (default: {TIMEOUT:.0f})")
+    declare(parser, "--json", more="one object a line, with its table")
+
+
+def run(args: argparse.Namespace) -> Exit:
+    """Ask, and print the rows."""
+    if not args.timeout >= 0:
+        raise UsageError(f"--timeout {args.timeout}: it takes a number of seconds from 0 on")
+    answer = InstanceClient(args.instance).peek(_keys(args.key), at=_time(args.at), timeout=args.timeout)
+    with ResultOutput(None) as output:
+        for line in _lines(answer, as_json=args.json):
+            output.line(line)
+    number = sum(len(answer[table]) for table in answer)
+    remark(f"cdcv2 peek: {answer.when()}: {number} rows")
+    return Exit.DONE
+
+
+def _lines(answer: TablesAtTime, *, as_json: bool) -> list[str]:
+    lines = []
+    for name in answer:
+        for row, count in answer[name].counts():
+            plain = answer[name].row_type.to_plain(row)
+            if as_json:
+                lines.append(json.dumps({"table": name, "data": plain, "multiplicity": plain_int(count)}))
+            else:
+                times = "" if count == 1 else f" ({count} times)"
+                lines.append(f"{name}: {json.dumps(plain, ensure_ascii=False)}{times}")
+    return lines
+
+
+def _time(text: str | None) -> int | None:
+    if text is None or text == "now":
+        return None
+    if not text.isascii() or not text.isdigit():
+        raise UsageError(f"--at {text!r} is no time of an instance: write a whole number, or now")
+    return int(text)
+
+
+def _keys(words: list[str]) -> dict[str, list[tuple[Any, ...]]]:
+    """Table -> its keys. Raises UsageError."""
+    keys: dict[str, list[tuple[Any, ...]]] = {}
+    for word in words:
+        table, sign, text = word.partition("=")
+        if not table or not sign or not text:
+            raise UsageError(f"{word!r} names no key: write it as public.orders=42")
+        keys.setdefault(table, []).append(_values(text))
+    return keys
+
+
+def _values(text: str) -> tuple[Any, ...]:
+    """The values of a key: JSON with commas, or texts with commas.
+
+    >>> _values("42"), _values('"a,b",7'), _values("pear,7")
+    ((42,), ('a,b', 7), ('pear', 7))
+    """
+    try:
+        return tuple(parse_json(f"[{text}]"))
+    except ValueError:
+        return tuple(_value(part) for part in text.split(","))
+
+
+def _value(text: str) -> Any:
+    try:
+        return parse_json(text)
+    except ValueError:
+        return text
