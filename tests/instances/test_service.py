@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import stat
 import threading
 from collections import Counter
@@ -102,6 +103,17 @@ def test_a_question_that_cannot_be_answered_states_why(place: Path, tmp_path: Pa
         InstanceClient(tmp_path / "none.sock").peek({"public.orders": 1}, timeout=0)
 
 
+def test_a_question_leaves_nothing_in_the_instance(logs: Path) -> None:
+    """Of a time that does not come, of one that is there, and of a key that is none: a client may go away."""
+    opened = [DirectoryLog(folder) for folder in directory_logs(logs)]
+    service = InstanceService([NamedLog(named_after(log.path), log, log.row_type) for log in opened], KEYS)
+    read_until(service, lambda: False)
+    for key, at in (("1", 10**18), ("1", "null"), ('"x"', 5)):
+        service.answer(f'{{"peek": {{"public.orders": [[{key}]]}}, "at": {at}}}\n'.encode())
+    assert not service._source.instance._peeks
+    service.close()
+
+
 def test_a_place_is_of_one_process_and_one_user(place: Path, tmp_path: Path) -> None:
     assert stat.S_IMODE(place.stat().st_mode) == 0o600
     with pytest.raises(RefusedError, match="another process has"), InstancePlace(place):
@@ -161,6 +173,10 @@ def test_an_instance_is_killed_while_it_is_asked(tmp_path: Path) -> None:
                     thread.join()
                     process.terminate()
                     assert process.wait(PATIENCE) == 0
+                    assert process.stderr is not None
+                    first = re.search(r"complete through (\d+)", process.stderr.read())
+    # It listens when it has read what was there.
+    assert first is not None and int(first[1]) >= 5
     assert not place.exists()
     assert answers and all(prices == [at] for at, prices in answers)
     times = [at for at, _ in answers if at is not None]
