@@ -108,17 +108,20 @@ class UpdateBatch:
     def of(cls, row_type: RowType, updates: Iterable[Update]) -> UpdateBatch | None:
         """The updates as columns; None where Arrow has no exact form of them, which leaves the row path.
 
-        Raises MalformedError, naming the column, for data that are no rows of this type.
+        Raises MalformedError, naming the column, for data that are no rows of this type, for what is no triple, and for
+        a diff of 0.
         """
         schema = arrow_schema(row_type)
         if schema is None:
             return None
         left, batches = iter(updates), list[pa.RecordBatch]()
         while part := list(islice(left, _CHUNK)):
+            _demand_triples(part)
             rows, times, diffs = _transposed(part, 3)
             at, by = _whole(times, 0), _whole(diffs, -_LONG)
             if at is None or by is None:
                 return None
+            _demand_some(by)
             batches.append(_batch(row_type, schema, rows, [at, by]))
         return cls(row_type, pa.Table.from_batches(batches, _with_update(schema)))
 
@@ -264,6 +267,23 @@ def _transposed(rows: Sequence[Any], width: int) -> list[list[Any]]:
     Not by zip: its iterator for each row, all at once, wakes the garbage collector, which walks over all that is held.
     """
     return [[*map(itemgetter(at), rows)] for at in range(width)]
+
+
+def _demand_triples(updates: Sequence[Any]) -> None:
+    """Raise MalformedError unless each has three parts."""
+    try:
+        if {*map(len, updates)} == {3}:
+            return
+    except TypeError:
+        pass
+    odd = next(one for one in updates if not isinstance(one, (tuple, list)) or len(one) != 3)
+    raise MalformedError(f"{odd!r} is no update: give (row, time, diff)")
+
+
+def _demand_some(diffs: Any) -> None:
+    """Raise MalformedError unless every diff states something."""
+    if pc.any(pc.equal(diffs, 0), min_count=0).as_py():
+        raise MalformedError("an update has the diff 0, which changes nothing: leave it out")
 
 
 def counted(count: int) -> pa.Array:

@@ -125,10 +125,12 @@ class NetCounts:
     def net(self, updates: Sequence[Update]) -> Net:
         """The sum of these updates. Raises MalformedError for diffs of over 64 bits.
 
-        If rows only come they stay as they are, also one that comes twice: the reader adds them up.
+        If rows only come they stay as they are, also one that comes twice, unless their sum may be that much: the
+        reader adds them up.
         """
         columns, diffs = _of(self._row_type, self._target, self._columns, updates)
-        if pc.less_equal(pc.min(diffs), 0).as_py():
+        extent = pc.min_max(diffs).as_py()
+        if len(diffs) and (extent["min"] <= 0 or extent["max"] * len(diffs) >= 2**63):
             places, diffs = summed(columns, diffs)
             columns = [column.take(places) for column in columns]
         rows = pa.table([*columns, diffs], self._names)
@@ -144,7 +146,9 @@ def _of(
     """These columns of the updates, and their diffs."""
     batch = UpdateBatch.of(row_type, updates)
     if batch is None:
-        raise MalformedError(f"{target}: an update has a diff of over 64 bits, which no log can state")
+        raise MalformedError(
+            f"{target}: the time or the diff of an update is no whole number of 64 bits, so no log can state it"
+        )
     rows = batch.rows
     return [one.array(row_type, rows.column(one.index)) for one in wanted], batch.diffs
 

@@ -136,6 +136,16 @@ def test_times_and_diffs_of_other_kinds_take_the_row_path(time: Any, diff: int) 
     assert UpdateBatch.of(ORDER, [(ORDER.row([1, None]), time, diff)]) is None
 
 
+@pytest.mark.parametrize("odd", [(1,), (1, 2), (1, 2, 3, 4), 7])
+def test_what_is_no_update_is_named(odd: Any) -> None:
+    """Nothing of it is left out as if it were one; nor may a diff be 0."""
+    row = ORDER.row([1, None])
+    with pytest.raises(MalformedError, match="is no update: give"):
+        UpdateBatch.of(ORDER, [(row, 0, 1), odd])
+    with pytest.raises(MalformedError, match="the diff 0"):
+        UpdateBatch.of(ORDER, [(row, 0, 1), (row, 0, 0)])
+
+
 def test_sums_of_diffs_do_not_run_over() -> None:
     """Numbers that only together are too large are exact where they can be, and an error where they cannot."""
     row, most = ORDER.row([1, 2.0]), 2**63 - 1

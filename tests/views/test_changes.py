@@ -92,8 +92,11 @@ def test_a_row_that_goes_softly_stays_with_a_mark(updates: list[Any]) -> None:
     assert net.both == len(net.gone)
 
 
-def test_sums_of_over_64_bits_are_refused() -> None:
-    """They may be the sum of many that are not."""
-    row = ITEM.row([1, "a", None])
+@pytest.mark.parametrize("key", [("id", "shop"), ()])
+def test_sums_of_over_64_bits_are_refused(key: tuple[str, ...]) -> None:
+    """They may be the sum of two that are not; also of a multiset, where each one alone could stay as it is."""
+    row, changes = ITEM.row([1, "a", None]), ViewBinding("items", ITEM, "items", key).view().changes
+    assert changes is not None
     with pytest.raises(MalformedError, match="64 bits"):
-        of([(row, at, 2**62) for at in range(4)])
+        changes.net([(row, at, 2**62) for at in range(2)])
+    assert 1 == len(changes.net([(row, 1, 1)]).come)
