@@ -26,7 +26,7 @@ def demand_no_secrets(items: Iterable[YamlNode], instead: str) -> None:
     before = ""
     for item in items:
         word = item.text()
-        if _OPTION.fullmatch(before) and not word.startswith("-"):
+        if _OPTION.fullmatch(before) and not word.startswith("--"):
             _refuse(item, before.lstrip("-"), instead)
         demand_no_secret(item, word, instead)
         before = word

@@ -18,6 +18,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,6 +35,8 @@ from cdcv2.failpoints import declare, reach
 from cdcv2.retries import Retry
 from cdcv2.spark_files import DRIVER_LOCK
 
+# What /proc tells of an open file whose lock is held for one alone; others that ask for it hold it shared.
+_EXCLUSIVE = re.compile(r"^lock:.* FLOCK .* WRITE ", re.MULTILINE)
 #: Before a run, events and output that are longer than so many bytes are put aside; the ones before them are removed.
 LONG = 16 << 20
 #: So many bytes at the end of the events are looked at: far more than one line.
@@ -211,25 +214,26 @@ class JobFolder:
             for number in os.listdir(folder / "fd"):
                 if _target(f"{folder}/fd/{number}") in locks:
                     # The system names the locks of an open file; all that share it hold them.
-                    if " FLOCK " in (folder / "fdinfo" / number).read_text("utf-8"):
+                    if _EXCLUSIVE.search((folder / "fdinfo" / number).read_text("utf-8")):
                         return True
         return False
 
     def _is_held(self, path: Path) -> bool:
         if not path.exists():
             return False
-        with self._alone(path) as lock:
+        # Shared: one that only asks holds nothing that another asks for, and is not taken for the job.
+        with self._alone(path, fcntl.LOCK_SH) as lock:
             return lock is None
 
     @contextmanager
-    def _alone(self, path: Path) -> Iterator[int | None]:
+    def _alone(self, path: Path, how: int = fcntl.LOCK_EX) -> Iterator[int | None]:
         """A lock, opened and held; None: another process holds it."""
         try:
             opened = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise OutputError(f"{path} cannot be opened: {error.strerror or error}") from error
         try:
-            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(opened, how | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(opened)
             yield None
@@ -242,12 +246,16 @@ class JobFolder:
 
 
 def _end(event: Mapping[str, Any]) -> JobEnd:
+    """Raise MalformedError for an end that no job has written."""
+    for name, kinds in (("exit", {int}), ("reason", {str, type(None)}), ("remedy", {str, type(None)})):
+        if type(event.get(name)) not in kinds:
+            raise MalformedError(f"the event 'end' has {name}: {event.get(name)!r}, which no job writes")
     try:
         retry = Retry(event.get("retry") or Retry.NOW)
     except ValueError:
         # Of a newer version: what it does not know, a person decides.
         retry = Retry.NEVER
-    return JobEnd(int(event["exit"]), retry, event.get("reason"), event.get("remedy"), event.get("frontier") == [])
+    return JobEnd(event["exit"], retry, event.get("reason"), event.get("remedy"), event.get("frontier") == [])
 
 
 def before_of(path: Path) -> Path:

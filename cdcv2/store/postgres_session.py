@@ -66,16 +66,17 @@ def demand_readable(conninfo: str) -> None:
 def plain_address(conninfo: str, named: str) -> str:
     """The connection string of ``named``, with host, port, database and user, so that no variable adds to it.
 
-    Raises UsageError where one of them lacks, but for the port, and where a password is in it.
+    Raises UsageError where one of them lacks, but for the port, and where a password or another secret is in it.
     """
     demand_readable(conninfo)
     from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
     found = conninfo_to_dict(conninfo)
-    if "password" in found:
+    secrets = sorted(_secrets().intersection(found))
+    if secrets:
         raise UsageError(
-            f"{named} has a password, which everybody on the machine can read in arguments: leave it out, and let the "
-            "environment have it"
+            f"{named} has {secrets[0]}, a secret which everybody on the machine can read in arguments: leave it out, "
+            "and let the environment have it"
         )
     lacking = [name for name in ("host", "dbname", "user") if not found.get(name)]
     if lacking:
@@ -83,9 +84,15 @@ def plain_address(conninfo: str, named: str) -> str:
     return make_conninfo("", **{"port": "5432", **found})
 
 
+def _secrets() -> set[str]:
+    """The settings of a connection whose values PostgreSQL's library has marked not to be shown."""
+    from psycopg.pq import Conninfo
+
+    return {one.keyword.decode() for one in Conninfo.get_defaults() if one.dispchar == b"*"}
+
+
 def _refusal(reason: str, given: dict[str, Any], origin: str) -> UnavailableError | UsageError:
-    secret = given.get("password")
-    if secret:
+    for secret in filter(None, map(given.get, _secrets())):
         reason = reason.replace(str(secret), "***")
     if any(mark in reason for mark in _NO_SERVICE):
         return UsageError(f"{reason}: is its name right, and is it in ~/.pg_service.conf?")

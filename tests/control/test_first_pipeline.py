@@ -139,7 +139,9 @@ def test_what_cdcv2_up_makes_is_no_step(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize(("text", "reason"), [
-    ("host=c user=u dbname=d password=hush", "--target has a password"), ("host=c dbname=d", "--target lacks user"),
+    ("host=c user=u dbname=d password=hush", "--target has password, a secret"),
+    ("host=c user=u dbname=d sslpassword=hush", "--target has sslpassword, a secret"),
+    ("host=c dbname=d", "--target lacks user"),
     ("user=u", "--target lacks host, dbname"), ("hush hush", "cannot be read"), ("", "--target lacks host"),
 ])  # fmt: skip
 def test_a_target_that_is_not_whole_is_refused(text: str, reason: str) -> None:

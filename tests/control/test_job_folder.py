@@ -169,6 +169,19 @@ def test_a_run_that_is_not_as_it_was_written_is_refused(job: JobFolder, wrong: d
         job.sight()
 
 
+@pytest.mark.parametrize("wrong", [
+    {}, {"exit": "x"}, {"exit": None}, {"exit": 4, "reason": 5}, {"exit": 4, "remedy": []},
+])  # fmt: skip
+def test_an_end_that_no_job_writes_is_damage(job: JobFolder, wrong: dict[str, object]) -> None:
+    """And ends no turn over all jobs."""
+    job.path.mkdir()
+    job.events.write_text(json.dumps({"version": 1, "event": "end", **wrong}) + "\n", "utf-8")
+    (job.path / "run.json").write_text(json.dumps({"version": 1, "run": 1, "command": "c", "events_from": 0}), "utf-8")
+
+    with pytest.raises(MalformedError, match=r"the event 'end' has (exit|reason|remedy): .*, which no job writes"):
+        job.sight()
+
+
 def test_events_of_a_later_release_are_refused(job: JobFolder) -> None:
     """What they mean is not known: nothing is decided on them."""
     job.path.mkdir()
@@ -223,6 +236,23 @@ def test_only_what_holds_the_lock_is_ended(job: JobFolder, tmp_path: Path) -> No
     reader.communicate(b"\n", timeout=20)
 
     assert went_on and reader.returncode == 0
+
+
+def test_who_only_asks_whether_the_job_is_there_is_not_taken_for_it(job: JobFolder) -> None:
+    """As cdcv2 status does, by a shared lock; two that ask do not see each other."""
+    job.make()
+    (job.path / "lock").touch()
+    asks = "import fcntl, sys; fcntl.flock(open(sys.argv[1]), fcntl.LOCK_SH); print(flush=True); input()"
+    command = [sys.executable, "-c", asks, str(job.path / "lock")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True) as other:
+        assert other.stdout is not None and other.stdout.readline()
+        there = job.alive()
+        job.stop()
+        job.kill()
+        went_on = other.poll() is None
+        other.communicate(b"\n", timeout=20)
+
+    assert (there, went_on, other.returncode) == (False, True, 0)
 
 
 def test_a_number_that_another_process_has_by_now_gets_no_signal(
