@@ -35,7 +35,7 @@ from cdcv2.failpoints import declare, reach
 from cdcv2.retries import Retry
 from cdcv2.spark_files import DRIVER_LOCK
 
-# What /proc tells of an open file whose lock is held for one alone; others that ask for it hold it shared.
+# What /proc has of an open file whose lock is held for one alone; others that ask for it hold it shared.
 _EXCLUSIVE = re.compile(r"^lock:.* FLOCK .* WRITE ", re.MULTILINE)
 #: Before a run, events and output that are longer than so many bytes are put aside; the ones before them are removed.
 LONG = 16 << 20
