@@ -29,7 +29,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, partial
 from itertools import accumulate, chain, islice, pairwise
-from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
@@ -266,7 +265,8 @@ def _transposed(rows: Sequence[Any], width: int) -> list[list[Any]]:
 
     Not by zip: its iterator for each row, all at once, wakes the garbage collector, which walks over all that is held.
     """
-    return [[*map(itemgetter(at), rows)] for at in range(width)]
+    values = [*chain.from_iterable(rows)]
+    return [values[at::width] for at in range(width)]
 
 
 def _demand_triples(updates: Sequence[Any]) -> None:
