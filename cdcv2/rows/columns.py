@@ -115,7 +115,6 @@ class UpdateBatch:
             return None
         left, batches = iter(updates), list[pa.RecordBatch]()
         while part := list(islice(left, _CHUNK)):
-            _demand_triples(part)
             rows, times, diffs = _transposed(part, 3)
             at, by = _whole(times, 0), _whole(diffs, -_LONG)
             if at is None or by is None:
@@ -261,23 +260,18 @@ def column_values(shape: Shape, column: pa.ChunkedArray) -> list[Any]:
 
 
 def _transposed(rows: Sequence[Any], width: int) -> list[list[Any]]:
-    """The columns of rows that are so wide.
+    """The columns of rows that are so wide. Raises MalformedError for one that is not.
 
     Not by zip: its iterator for each row, all at once, wakes the garbage collector, which walks over all that is held.
     """
-    values = [*chain.from_iterable(rows)]
-    return [values[at::width] for at in range(width)]
-
-
-def _demand_triples(updates: Sequence[Any]) -> None:
-    """Raise MalformedError unless each has three parts."""
     try:
-        if {*map(len, updates)} == {3}:
-            return
+        values = [*chain.from_iterable(rows)]
     except TypeError:
-        pass
-    odd = next(one for one in updates if not isinstance(one, (tuple, list)) or len(one) != 3)
-    raise MalformedError(f"{odd!r} is no update: give (row, time, diff)")
+        values = []
+    if len(values) != width * len(rows):
+        odd = next(one for one in rows if not isinstance(one, (tuple, list)) or len(one) != width)
+        raise MalformedError(f"{odd!r} is no update: give (row, time, diff)")
+    return [values[at::width] for at in range(width)]
 
 
 def _demand_some(diffs: Any) -> None:
