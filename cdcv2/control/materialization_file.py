@@ -18,6 +18,9 @@
 ``logs: logs``, or ``logs: kafka:NAME.{table}``, are those that a capture wrote. ``types``: a folder with row schemas,
 LOG.avsc: the row types of topics, which state none, and the types that columns have in the source, in place of what the
 logs' own schemas state. Paths are from the file's folder.
+
+The file is long because it is the form above, in code: each key is read, and its errors are named, in the order of
+that form.
 """
 
 from __future__ import annotations

@@ -27,6 +27,8 @@
 
 A capture has the options of ``cdcv2 capture`` by their long names, a view the keys of the file of ``cdcv2
 materialize``; both may have ``spark:`` (:mod:`cdcv2.control.spark_fields`). Paths are from the file's folder.
+
+The file is long because it is the form above, in code: each part names others, so all are judged together.
 """
 
 from __future__ import annotations

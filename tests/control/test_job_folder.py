@@ -242,7 +242,7 @@ def test_who_only_asks_whether_the_job_is_there_is_not_taken_for_it(job: JobFold
     """As cdcv2 status does, by a shared lock; two that ask do not see each other."""
     job.make()
     (job.path / "lock").touch()
-    asks = "import fcntl, sys; fcntl.flock(open(sys.argv[1]), fcntl.LOCK_SH); print(flush=True); input()"
+    asks = "import fcntl, sys; file = open(sys.argv[1]); fcntl.flock(file, fcntl.LOCK_SH); print(flush=True); input()"
     command = [sys.executable, "-c", asks, str(job.path / "lock")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True) as other:
         assert other.stdout is not None and other.stdout.readline()
