@@ -23,7 +23,6 @@ from typing import Any
 
 from benchmarks.harness import Case, Question
 from benchmarks.pipeline_world import PipelineWorld
-from cdcv2.cli.status import errors_of
 from cdcv2.control.pipeline_status import PipelineStatus, status_of
 
 #: Commits a second, and seconds between two looks.
@@ -67,7 +66,7 @@ class Stage:
             after = truth()
             (row,) = [row for row in status.tables if row.kind == "target"]
             if row.seconds_behind is None:
-                raise RuntimeError(f"the status has no number: {row.text}; {'; '.join(errors_of(status))}")
+                raise RuntimeError(f"the status has no number: {row.text}; {'; '.join(status.unanswered)}")
             low, high = min(before, after), max(before, after)
             off.append(max(0.0, low - row.seconds_behind, row.seconds_behind - high))
             lies += row.basis == "exact" and off[-1] > LIE

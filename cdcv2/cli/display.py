@@ -79,16 +79,3 @@ def cut(line: str, width: int | None) -> str:
     ('a lon...', 'a line', 'a long line')
     """
     return line if width is None or len(line) <= width else f"{line[:max(0, width - 3)]}..."
-
-
-def age(seconds: float) -> str:
-    """How long something is, in its greatest unit.
-
-    >>> [age(one) for one in (-1, 59.9, 60, 7300, 200000)]
-    ['0 s', '59 s', '1 min', '2 h', '2 d']
-    """
-    whole = max(0, int(seconds))
-    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
-        if whole >= size:
-            return f"{whole // size} {unit}"
-    return f"{whole} s"

@@ -22,9 +22,9 @@ from cdcv2.cli.console import ResultOutput
 from cdcv2.cli.logs import add_log_arguments, addresses, bar_of, open_logs
 from cdcv2.cli.options.words import STANDARD_OUTPUT, declare
 from cdcv2.cli.remaps import is_remap, open_remap
-from cdcv2.cli.status import seconds_text
 from cdcv2.control.pipeline_file import read_pipeline
-from cdcv2.control.pipeline_status import PipelineStatus, StatusWatch, TableRow
+from cdcv2.control.status_picture import pipeline_picture
+from cdcv2.control.pipeline_status import StatusWatch
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
 from cdcv2.logs.opening import covered, some_covered
@@ -36,7 +36,6 @@ from cdcv2.viz.draw_logs import draw_logs
 from cdcv2.viz.draw_pipeline import draw_pipeline
 from cdcv2.viz.draw_timeline import draw_timeline
 from cdcv2.viz.logs_picture import bound, picture_of
-from cdcv2.viz.pipeline_picture import CopyBox, PipelinePicture, TableLine
 from cdcv2.viz.svg import LEAST, MOST, USUAL
 from cdcv2.viz.timeline_picture import TimelineBar, TimelinePicture, open_transactions
 
@@ -73,30 +72,6 @@ def run(args: argparse.Namespace) -> Exit:
     with ResultOutput(args.output) as output:
         output.line(svg)
     return Exit.DONE
-
-
-def pipeline_picture(status: PipelineStatus) -> PipelinePicture:
-    """The picture of a pipeline, of its status."""
-    lines = []
-    for row in status.tables:
-        if row.kind == "log":
-            targets = [one for one in status.tables if one.kind == "target" and one.table == row.table]
-            lines.append(TableLine(row.job, _copy(row, status), tuple(_copy(one, status) for one in targets)))
-    with_log = {row.table for row in status.tables if row.kind == "log"}
-    lines += [
-        TableLine("not in this file", None, (_copy(row, status),))
-        for row in status.tables if row.kind == "target" and row.table not in with_log
-    ]
-    return PipelinePicture(status.pipeline, tuple(lines))
-
-
-def _copy(row: TableRow, status: PipelineStatus) -> CopyBox:
-    broken = any(job.name == row.job and job.reason is not None for job in status.jobs)
-    name = row.table if row.target is None else f"{row.job}: {row.target}"
-    well = False if broken else None if row.seconds_behind is None else True
-    # Grey stands for "not known", and the room is needed for what is.
-    text = row.through if row.seconds_behind is None else f"{seconds_text(row)}; {row.through}"
-    return CopyBox(name, text, well)
 
 
 def _timeline(remap: LogAddress, args: argparse.Namespace) -> TimelinePicture:

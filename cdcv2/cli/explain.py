@@ -23,10 +23,9 @@ import time
 from collections.abc import Iterator
 
 from cdcv2.cli.console import ResultOutput
-from cdcv2.cli.display import age
 from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.words import declare
-from cdcv2.cli.status import seconds_text
+from cdcv2.control.age import age
 from cdcv2.control.chain import Link
 from cdcv2.control.explanation import Explanation, explain
 from cdcv2.control.pipeline_file import read_pipeline
@@ -76,7 +75,7 @@ def lines(way: Explanation, now: float) -> Iterator[str]:
             if link.remedy is not None:
                 yield f"  {'':<9}  -> {link.remedy}"
     for row in way.tables:
-        yield f"  {row.table if row.target is None else f'{row.job}: {row.target}'}: {seconds_text(row)}"
+        yield f"  {row.table if row.target is None else f'{row.job}: {row.target}'}: {row.behind}"
     if way.fault is None:
         yield "  nothing stands still"
     else:

@@ -18,8 +18,9 @@ from pathlib import Path
 from time import time
 
 from cdcv2.cli.console import ResultOutput
-from cdcv2.cli.display import age, json_line
+from cdcv2.cli.display import json_line
 from cdcv2.cli.options.words import declare
+from cdcv2.control.age import age
 from cdcv2.control.catalogue import read_catalogue
 from cdcv2.control.entries import CatalogueEntry, EntryState
 from cdcv2.control.external_view import awaited, external_of

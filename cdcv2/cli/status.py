@@ -34,12 +34,12 @@ import time
 from collections.abc import Callable, Iterator
 
 from cdcv2.cli.console import ResultOutput
-from cdcv2.cli.display import age
 from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.words import declare
 from cdcv2.cli.stop_signals import stop_signals
+from cdcv2.control.age import age
 from cdcv2.control.pipeline_file import read_pipeline
-from cdcv2.control.pipeline_status import JobRow, PipelineStatus, StatusWatch, TableRow
+from cdcv2.control.pipeline_status import JobRow, PipelineStatus, StatusWatch
 from cdcv2.control.seconds_behind import Basis
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
@@ -95,8 +95,8 @@ def lines(status: PipelineStatus, now: float) -> Iterator[str]:
     width = max((len(row.name) for row in status.jobs), default=0)
     for row in status.jobs:
         yield f"  {row.name:<{width}}  {row.kind:<7}  {row.state:<8}  {_ago(now, row.since):>6}  {_far(row, now)}"
-        for wait in row.waits:
-            yield f"  {'':<{width}}  waits for {_wait(wait)}"
+        for wait in row.awaited:
+            yield f"  {'':<{width}}  waits for {wait}"
         if row.reason is not None:
             yield f"  {'':<{width}}  {row.reason}{f'. {row.remedy}' if row.remedy else ''}"
             yield f"  {'':<{width}}  output: {row.output}"
@@ -106,36 +106,13 @@ def _tables(status: PipelineStatus) -> Iterator[str]:
     """A line for each log and target; and what servers have not answered."""
     named = [(row, row.table if row.target is None else f"  {row.job}: {row.target}") for row in status.tables]
     width = max((len(name) for _, name in named), default=0)
-    behind = [seconds_text(row) for row in status.tables]
+    behind = [row.behind for row in status.tables]
     wide = max(map(len, behind), default=0)
     for (row, name), text in zip(named, behind):
         why = f" ({row.text})" if row.seconds_behind is None or row.basis == Basis.AT_MOST.value else ""
         yield f"  {name:<{width}}  {text:<{wide}}  {row.through}{why}"
-    for error in errors_of(status):
+    for error in status.unanswered:
         yield f"  {error}"
-
-
-def seconds_text(row: TableRow) -> str:
-    """How far behind a table is, in words."""
-    if row.seconds_behind is None:
-        return "not known"
-    whole = not row.seconds_behind or row.seconds_behind >= 10
-    seconds = f"{row.seconds_behind:.{0 if whole else 1}f} s"
-    if row.basis == Basis.LAST_END.value:
-        return f"{seconds} {row.basis}"
-    return f"{'at most ' if row.basis == Basis.AT_MOST.value else ''}{seconds} behind"
-
-
-def errors_of(status: PipelineStatus) -> Iterator[str]:
-    """Which servers have not answered, and why."""
-    for name, view in status.sight.sources.items():
-        for what, answer in (("the database", view.database), ("the connector", view.connector)):
-            if answer.error is not None:
-                yield f"{what} of {name}: {answer.error}"
-    for what, answers in (("the target of", status.sight.targets), ("the topics of", status.sight.topics)):
-        for name, answer in answers.items():
-            if answer.error is not None:
-                yield f"{what} {name}: {answer.error}"
 
 
 def _far(row: JobRow, now: float) -> str:
@@ -145,12 +122,6 @@ def _far(row: JobRow, now: float) -> str:
     if row.event_at is not None:
         parts.append(f"stated {_ago(now, row.event_at)} ago")
     return ", ".join(parts)
-
-
-def _wait(wait: object) -> str:
-    if isinstance(wait, dict):
-        return str(wait.get("text") or wait.get("what") or json.dumps(wait))
-    return str(wait)
 
 
 def _ago(now: float, then: float) -> str:

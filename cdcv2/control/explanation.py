@@ -57,6 +57,15 @@ def explain(pipeline: Pipeline, name: str) -> list[Explanation]:
     return [_way(pipeline, status, capture, view) for capture, view in _ways(pipeline, status, name)]
 
 
+def explanations(pipeline: Pipeline, status: PipelineStatus) -> list[Explanation]:
+    """The ways to all views of the file, and to the captures that no view of it reads, as a status has them."""
+    views = list(pipeline.views.values())
+    read = {view.capture for view in views}
+    ways: list[tuple[CaptureFields | None, ViewFields | None]] = [(_capture_of(pipeline, view), view) for view in views]
+    ways += [(capture, None) for name, capture in pipeline.captures.items() if name not in read]
+    return [_way(pipeline, status, capture, view) for capture, view in ways]
+
+
 def _ways(
     pipeline: Pipeline, status: PipelineStatus, name: str
 ) -> list[tuple[CaptureFields | None, ViewFields | None]]:

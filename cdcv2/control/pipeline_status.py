@@ -6,6 +6,7 @@ answer (:mod:`cdcv2.control.sights`). :mod:`cdcv2.control.seconds_behind` decide
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -18,7 +19,7 @@ from cdcv2.control.pipeline_check import row_types
 from cdcv2.control.pipeline_file import CaptureFields, Pipeline, ViewFields
 from cdcv2.control.pipeline_jobs import folder_of, jobs_of
 from cdcv2.control.questions import NOT_ASKED, Reply
-from cdcv2.control.seconds_behind import UNANSWERED, ConnectorSight, CopySight, Lag, lag_of
+from cdcv2.control.seconds_behind import UNANSWERED, Basis, ConnectorSight, CopySight, Lag, lag_of
 from cdcv2.control.sights import PipelineSight, SourceView, look
 from cdcv2.control.supervision import JobState, JobStatus
 from cdcv2.control.supervisor import Supervisor
@@ -61,6 +62,14 @@ class JobRow(NamedTuple):
         """How far it is, in words."""
         return _through(self.frontier)
 
+    @property
+    def awaited(self) -> list[str]:
+        """What it waits for, in words."""
+        return [
+            str(wait.get("text") or wait.get("what") or json.dumps(wait)) if isinstance(wait, dict) else str(wait)
+            for wait in self.waits
+        ]
+
 
 class TableRow(NamedTuple):
     """A table in a log, or in a target, for people and programs. Moments are in seconds since 1970.
@@ -89,6 +98,17 @@ class TableRow(NamedTuple):
     def through(self) -> str:
         """How far it is, in words."""
         return _through(self.frontier)
+
+    @property
+    def behind(self) -> str:
+        """How far behind it is, in words."""
+        if self.seconds_behind is None:
+            return "not known"
+        whole = not self.seconds_behind or self.seconds_behind >= 10
+        seconds = f"{self.seconds_behind:.{0 if whole else 1}f} s"
+        if self.basis == Basis.LAST_END.value:
+            return f"{seconds} {self.basis}"
+        return f"{'at most ' if self.basis == Basis.AT_MOST.value else ''}{seconds} behind"
 
 
 class PipelineStatus(NamedTuple):
@@ -121,6 +141,16 @@ class PipelineStatus(NamedTuple):
         rests = {row.name for row in self.jobs if row.kind == "timer" and row.reason is None}
         states = {row.state for row in self.jobs if row.kind != "left" and row.name not in rests}
         return self.owner is not None and states <= {JobState.RUNNING.value, JobState.FINISHED.value}
+
+    @property
+    def unanswered(self) -> list[str]:
+        """Which servers have not answered, and why."""
+        asked: list[tuple[str, Reply]] = []
+        for name, view in self.sight.sources.items():
+            asked += [(f"the database of {name}", view.database), (f"the connector of {name}", view.connector)]
+        for what, answers in (("the target of", self.sight.targets), ("the topics of", self.sight.topics)):
+            asked += [(f"{what} {name}", answer) for name, answer in answers.items()]
+        return [f"{name}: {answer.error}" for name, answer in asked if answer.error is not None]
 
     def job(self, name: str) -> JobRow | None:
         """The row of a job."""
