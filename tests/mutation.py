@@ -40,6 +40,9 @@ NEAR = {
     "cdcv2.protocol.": tuple(f"tests/protocol/test_{name}" for name in (
         "histories", "integer", "iter", "ledger", "log", "mar", "me", "mi", "open", "quarantine", "rules", "state")),
     "cdcv2.timeline.": ("tests/timeline/",),
+    "cdcv2.views.arrow_columns.": ("tests/views/test_arrow_columns",),
+    "cdcv2.views.columns.": ("tests/views/test_columns",),
+    "cdcv2.views.identity.": ("tests/views/test_identity",),
     "cdcv2.views.reductions.": ("tests/views/test_combine", "tests/materialize/test_source_columns"),
     "cdcv2.materialize.intake.": ("tests/materialize/test_intake",),
     "cdcv2.materialize.protocol.deltas.": ("tests/materialize/test_subscriber",),

@@ -99,20 +99,17 @@ class ViewColumn:
         return value if self._inward is None or value is None else self._inward(value)
 
     def text(self, row: Any) -> str | None:
-        """The value as text by which equal ones are found; None for null."""
+        """The value, of a column that has an order, as text by which equal ones are found; None for null."""
         value = row[self.index]
         if value is None:
             return None
-        if self._normal is not None and self._outward is None:
+        if self._normal is not None:
             value = self.value(row)
-        return json.dumps(self._plain(value), ensure_ascii=False, sort_keys=True)
+        return json.dumps(self._plain(value), ensure_ascii=False)
 
     def from_text(self, text: str) -> Any:
         """The value of the table that :meth:`text` was made of."""
-        plain = json.loads(text)
-        if self.field.kind == "decimal":
-            return Decimal(plain)
-        return self._from_plain(plain)
+        return self._from_plain(json.loads(text))
 
 
 def arrow_of(field: Field) -> pa.DataType:
