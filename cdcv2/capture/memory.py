@@ -1,32 +1,37 @@
-"""What a capture by commit times keeps between two runs, with and without Spark, and whether a run may resume with it.
+"""What a capture keeps between two runs, with and without Spark, and whether a run may resume with it.
 
-Its shape is stated once, by the types below: mypy holds those who export it to them, and what is read is checked
-against them.
+A capture by commit times has a :class:`CaptureMemory`, one of streams a :class:`StreamMemory`. One on a remap keeps
+none: the records of its open transactions are in its open-records log (:mod:`cdcv2.capture.open_record_codec`).
+
+The shape is stated once, by the types below: mypy holds those who export it to them, and what is read is checked
+against them. :func:`plain_memory` makes JSON of every memory, and :func:`read_memory` reads it.
 
 Rows are never kept: they are in the source's topics, and are read again. So a memory is small. It is written after the
 statements that it describes, so that a crash leaves the old or the new one. Losing it costs time, never facts: the
 topics are read from their start, and what the logs have already is found there.
 
-Where it is kept is another question: :mod:`cdcv2.capture.run.state_file` has it in a file,
-:mod:`cdcv2.spark.capture.state_file` in a folder.
+Where it is kept is another question: :mod:`cdcv2.capture.run.memory_file` has it in a file,
+:mod:`cdcv2.spark.capture.memory_folder` in a folder.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NotRequired, TypedDict
+from typing import Any, NotRequired, Protocol, TypedDict, TypeVar
 
-from cdcv2.core.own_json import check_shape, reading
-from cdcv2.errors import ForeignStateError, RefusedError
-from cdcv2.protocol.log import Place, places_from_plain, plain_places
+from cdcv2.core.own_json import check_shape, checked, reading
+from cdcv2.errors import ForeignStateError, MissingLogError, RefusedError
+from cdcv2.protocol.log import Place, Positions, places_from_plain, plain_places
 
 MEMORY_VERSION = 1
+#: What a memory is called in errors, where nothing states where it is.
+MEMORY = "the memory of the capture"
 
 #: What to do about a memory that does not fit.
 FORGET = (
-    "remove the memory (_memory.json in the folder of the logs; of a job, what --state has), and the capture begins at "
-    "the start of its topics and repeats the facts that are there"
+    "remove the memory (_memory.json in the folder of the logs; of a job, what --state has): the capture then begins "
+    "at the start of its topics, and what the logs have is found there"
 )
 
 
@@ -74,23 +79,103 @@ class CommitsMemory(TypedDict):
     first: NotRequired[list[int]]
 
 
+class SumsMemory(TypedDict):
+    """What :class:`~cdcv2.capture.recent_sums.RecentSums` keeps: ``times`` has pairs of a time and its number."""
+
+    since: int
+    older: int
+    times: list[Any]
+
+
+class CountsMemory(TypedDict):
+    """What :class:`~cdcv2.capture.stream_counts.StreamCounts` keeps of one stream."""
+
+    version: NotRequired[Any]
+    released: int
+    begun: int
+    below: NotRequired[int]
+    past: NotRequired[SumsMemory]
+    again: NotRequired[bool]
+    late: NotRequired[list[Any]]
+    unlike: NotRequired[SumsMemory | None]
+    times: dict[str, list[Any]]
+    stated: list[Any]
+    promised: int
+
+
+class BatchMemory(TypedDict):
+    """The last micro-batch of Spark that was kept: ``query`` is the identity of its checkpoint."""
+
+    query: str
+    number: int
+
+
 class LogMemory(TypedDict):
-    """What spares reading a log from its start, as far as both writers keep the same of it; the rest is their own."""
+    """What spares reading a log from its start.
+
+    Without Spark it is what :class:`~cdcv2.protocol.writer.Writer` exports, with its ``reader``; with Spark a
+    :class:`LogTail`, with ``known``.
+    """
 
     positions: dict[str, int]
     marks: NotRequired[dict[str, Any]]
     rows: NotRequired[int | None]
     reader: NotRequired[dict[str, Any]]
+    known: NotRequired[int]
+
+
+@dataclass(frozen=True)
+class LogTail:
+    """A log that Spark writes: stated up to ``known``, and what is behind ``positions`` has not been read.
+
+    ``marks`` identify the log: Kafka's identity of the topic, or digests of a directory's files. ``rows`` is the sum of
+    the diffs of all updates before ``known``; None: it is not known, and such a log is read from its start.
+
+    >>> LogTail.from_plain(LogTail(5, {0: 3}, {"topic": "7f"}, 2).to_plain())
+    LogTail(known=5, positions={0: 3}, marks={'topic': '7f'}, rows=2)
+    """
+
+    known: int
+    positions: Positions
+    marks: Mapping[str, str] = field(default_factory=dict)
+    rows: int | None = None
+
+    def to_plain(self) -> dict[str, Any]:
+        """The tail as JSON can hold it."""
+        positions = {str(part): at for part, at in self.positions.items()}
+        return {"known": self.known, "positions": positions, "marks": dict(self.marks), "rows": self.rows}
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> LogTail:
+        """The tail that :meth:`to_plain` made this of; one that was kept without marks has none."""
+        positions = {int(part): checked(offset, int) for part, offset in plain["positions"].items()}
+        rows = plain.get("rows")
+        known, marks = checked(plain["known"], int), checked(plain.get("marks", {}), dict)
+        return cls(known, positions, marks, None if rows is None else checked(rows, int))
+
+
+class Memory(Protocol):
+    """The memory of some kind of capture. One that begins has an empty one."""
+
+    def to_plain(self) -> dict[str, Any]:
+        """The memory as JSON can hold it."""
+
+    @classmethod
+    def from_plain(cls: type[M], plain: Mapping[str, Any]) -> M:
+        """The memory that :meth:`to_plain` made this of. Raises a Python error for values of other types."""
+
+
+M = TypeVar("M", bound=Memory)
 
 
 @dataclass(frozen=True)
 class CaptureMemory:
-    """One memory. A capture that begins has an empty one.
+    """That of a capture by commit times.
 
     ``commits`` is what ``CommitTransactions`` exported (up to which END all is released, whether the snapshot is, what
     stops it); None at the begin. ``positions`` have the place from which each partition must be read again. ``topics``
     has the identities of the source's topics, which other topics of the same names would not have. ``logs`` has, for
-    each table, what spares reading its log from the start: plain values, which only the writer of the logs understands.
+    each table, a :class:`LogMemory`: plain values, which only the writer of the logs understands.
     """
 
     commits: CommitsMemory | None = None
@@ -106,21 +191,110 @@ class CaptureMemory:
         }
 
     @classmethod
-    def from_plain(cls, plain: Mapping[str, Any], place: object = "the memory of the capture") -> CaptureMemory:
-        """The memory that :meth:`to_plain` made this of.
+    def from_plain(cls, plain: Mapping[str, Any]) -> CaptureMemory:
+        """The memory that :meth:`to_plain` made this of. Raises a Python error for values of other types."""
+        check_shape(plain["logs"], dict[str, LogMemory | None])
+        check_shape(plain["commits"], CommitsMemory | None)
+        if plain["commits"] is not None and plain["commits"].get("again"):
+            check_shape(plain["commits"]["first"], list[int])
+        check_shape(plain.get("topics", {}), dict[str, str])
+        positions = places_from_plain(plain["positions"])
+        return cls(plain["commits"], positions, plain.get("topics", {}), plain["logs"])
 
-        Raises ForeignStateError where a value is of another type, or is missing. A memory with a digest never has such
-        a one; those that were written before there were digests may.
-        """
-        with reading(place, FORGET):
-            check_shape(plain["logs"], dict[str, LogMemory | None])
-            check_shape(plain["commits"], CommitsMemory | None)
-            if plain["commits"] is not None and plain["commits"].get("again"):
-                check_shape(plain["commits"]["first"], list[int])
-            check_shape(plain.get("topics", {}), dict[str, str])
-            positions = places_from_plain(plain["positions"])
-            return cls(plain["commits"], positions, plain.get("topics", {}), plain["logs"])
 
+@dataclass(frozen=True)
+class StreamMemory:
+    """That of a capture of streams.
+
+    ``counts`` has for each table what is open and stated. ``positions``, ``topics`` and ``logs`` are as in
+    :class:`CaptureMemory`. ``read`` has the offsets before which all is counted. ``batch`` is of Spark, which keeps
+    rows that are open in files beside its checkpoint, and so no positions.
+    """
+
+    counts: Mapping[str, CountsMemory] = field(default_factory=dict)
+    positions: Mapping[Place, int] = field(default_factory=dict)
+    read: Mapping[Place, int] = field(default_factory=dict)
+    topics: Mapping[str, str] = field(default_factory=dict)
+    logs: Mapping[str, Any] = field(default_factory=dict)
+    batch: BatchMemory | None = None
+
+    def to_plain(self) -> dict[str, Any]:
+        """The memory as JSON can hold it."""
+        batch = {} if self.batch is None else {"batch": dict(self.batch)}
+        return {
+            "counts": dict(self.counts), "positions": plain_places(self.positions), "read": plain_places(self.read),
+            "topics": dict(self.topics), "logs": dict(sorted(self.logs.items())), **batch,
+        }
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> StreamMemory:
+        """The memory that :meth:`to_plain` made this of. Raises a Python error for values of other types."""
+        check_shape(plain["counts"], dict[str, CountsMemory])
+        check_shape(plain["logs"], dict[str, LogMemory | None])
+        check_shape(plain["topics"], dict[str, str])
+        check_shape(plain.get("batch"), BatchMemory | None)
+        positions, read = places_from_plain(plain["positions"]), places_from_plain(plain["read"])
+        return cls(plain["counts"], positions, read, plain["topics"], plain["logs"], plain.get("batch"))
+
+
+def tails_of(logs: Mapping[str, Any]) -> dict[str, LogTail]:
+    """The tails of logs by table, of what a memory of Spark has of them. Raises ForeignStateError for one that is none.
+    """
+    with reading(MEMORY, FORGET):
+        return {table: LogTail.from_plain(tail) for table, tail in logs.items()}
+
+
+# -- written and read
+
+def plain_memory(memory: Memory, capture: Mapping[str, Any]) -> dict[str, Any]:
+    """The memory of the capture with this identity (plain values only), as it is kept. Cost: linear.
+
+    >>> plain = plain_memory(StreamMemory(read={("t", 0): 7}), {"topic": "t"})
+    >>> read_memory(StreamMemory, plain, {"topic": "t"}).read
+    {('t', 0): 7}
+    """
+    return {"version": MEMORY_VERSION, "capture": capture, **memory.to_plain()}
+
+
+def read_memory(
+    kind: type[M], plain: Mapping[str, Any] | None, capture: Mapping[str, Any], place: object = MEMORY
+) -> M:
+    """The memory that :func:`plain_memory` made this of; an empty one of None.
+
+    Raises ForeignStateError unless it is of this capture and version, and each value of the type that is stated here. A
+    memory with a digest never has another type; those that were written before there were digests may. Cost: linear.
+    """
+    if plain is None:
+        return kind()
+    if plain.get("version") != MEMORY_VERSION:
+        raise ForeignStateError(
+            f"{place} has version {plain.get('version')!r}, and this release reads {MEMORY_VERSION}: {FORGET}"
+        )
+    with reading(place, FORGET):
+        # Jobs on Spark called it their binding before.
+        found = checked(plain["capture"] if "capture" in plain else plain["binding"], dict)
+        for name in sorted(found.keys() | capture.keys()):
+            if found.get(name) != capture.get(name):
+                raise ForeignStateError(
+                    f"{place} is of another capture: its {name} is {found.get(name)!r}, here it is "
+                    f"{capture.get(name)!r}. Give each capture a memory and logs of its own; if only this memory is "
+                    f"wrong, {FORGET}"
+                )
+        return kind.from_plain(plain)
+
+
+def has_released(plain: Mapping[str, Any]) -> bool:
+    """Whether a memory of any kind states that something is in the logs. Raises a Python error for one that is none.
+
+    >>> has_released(plain_memory(StreamMemory(), {}))
+    False
+    """
+    if "counts" in plain:
+        return any(counts["released"] for counts in plain["counts"].values())
+    return plain["commits"]["through"] not in (None, 0)
+
+
+# -- whether a run may resume with it
 
 def same_topics(found: Mapping[str, str], remembered: Mapping[str, str]) -> dict[str, str]:
     """The identities of topics by their names. Raises ForeignStateError if one was recreated since it was captured.
@@ -169,8 +343,24 @@ def check_memory(plain: Mapping[str, Any], tables: tuple[str, ...], snapshot: st
             f"this capture has {list(tables)} with snapshot {snapshot}: {FORGET}"
         )
     through = plain["through"]
-    if through is not None and (snapshot == "initial" or through > 0) and through >= known:
+    if through is not None and (snapshot == "initial" or through > 0):
+        check_not_ahead("the log that is furthest behind", through + 1, known)
+
+
+def check_not_ahead(log: str, remembered: int, known: int) -> None:
+    """Raise ForeignStateError if by a memory a log is complete before ``remembered``, and it is only before ``known``.
+
+    The positions of such a memory would skip what the log lacks. Cost: constant.
+
+    >>> check_not_ahead("the log of t", 5, 5)
+    """
+    if remembered > known:
         raise ForeignStateError(
-            f"the memory states that all through {through} is in the logs, but one only has what is before {known}, "
-            f"so it is not the memory of these logs: {FORGET}"
+            f"by the memory {log} is complete before {remembered}, and it is complete before {known} only: it is "
+            f"another log, or lost its end. Bring it back, or {FORGET}"
         )
+
+
+def missing_logs(cause: MissingLogError, place: object = MEMORY) -> ForeignStateError:
+    """The error for a log that a memory knows, and that is not there: it must not come back as if it were new."""
+    return ForeignStateError(f"{place} is of a log that is missing. Bring it back, or {FORGET}: {cause}")

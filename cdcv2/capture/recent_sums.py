@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from cdcv2.capture.memory import SumsMemory
 
 #: Of so many times at least the numbers are kept apart.
 RECENT = 1000
@@ -24,7 +23,7 @@ class RecentSums:
     those of a counting reader, which needs none of finished times.
     """
 
-    def __init__(self, plain: Mapping[str, Any] | None = None, *, recent: int = RECENT) -> None:
+    def __init__(self, plain: SumsMemory | None = None, *, recent: int = RECENT) -> None:
         self._recent = recent
         #: From this time on each has a number of its own.
         self.since: int = plain["since"] if plain else 0
@@ -35,7 +34,7 @@ class RecentSums:
         #: The sum of all.
         self.total: int = self.older + sum(self.times.values())
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> SumsMemory:
         """The numbers, to be kept."""
         return {"since": self.since, "older": self.older, "times": sorted(self.times.items())}
 

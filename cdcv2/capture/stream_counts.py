@@ -12,9 +12,9 @@ by digests that add up: it must be the same history.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Collection
 
+from cdcv2.capture.memory import FORGET, CountsMemory, SumsMemory
 from cdcv2.capture.recent_sums import RECENT, RecentSums
 from cdcv2.errors import ForeignStateError, SourceStop
 
@@ -40,9 +40,9 @@ class StreamCounts:
     """Which updates of one stream are open, as numbers, and which bounds were stated. One thread.
 
     ``name`` is for people. ``known``: the log is stated up to there. ``kept`` is what :meth:`plain` gave, of an earlier
-    run; ``state`` is where that was kept, and ``remedy`` what to do where it is another's. Updates are held somewhere
-    in parts, by name: ``times`` has, for each part, how many there are at each open time. ``held``, where nothing was
-    kept, has the sums of the digests (:func:`update_digest`) of what the log has, by time.
+    run. Updates are held somewhere in parts, by name: ``times`` has, for each part, how many there are at each open
+    time. ``held``, where nothing was kept, has the sums of the digests (:func:`update_digest`) of what the log has, by
+    time.
 
     >>> counts = StreamCounts(None, 0)
     >>> counts.bound(5, 2)
@@ -60,18 +60,18 @@ class StreamCounts:
     """
 
     def __init__(
-        self, kept: Mapping[str, Any] | None, known: int, *, name: str = "the stream", state: object = "the state",
-        remedy: str = "", held: RecentSums | None = None,
+        self, kept: CountsMemory | None, known: int, *, name: str = "the stream", held: RecentSums | None = None
     ) -> None:
         if kept is not None and kept.get("version") != VERSION:
-            version = kept.get("version")
-            raise ForeignStateError(f"the state in {state} has version {version!r}, not {VERSION}: {remedy}")
+            raise ForeignStateError(
+                f"the memory of {name} has version {kept.get('version')!r}, and this release reads {VERSION}: {FORGET}"
+            )
         self._name = name
-        plain = kept or {"released": known, "begun": known, "times": {}, "stated": [], "promised": 0}
+        plain = kept or CountsMemory(released=known, begun=known, times={}, stated=[], promised=0)
         #: Everything before it is stated, and counted in `_past`.
         self.released: int = plain["released"]
         # How many updates were read at each time that is stated. Of older states only the sum is known.
-        older = None if kept is None else {"since": self.released, "older": plain["below"], "times": []}
+        older = None if kept is None else SumsMemory(since=self.released, older=plain.get("below", 0), times=[])
         self._past = RecentSums(plain.get("past", older))
         # Where the log was when the state was begun: updates before that are repeats, not late.
         self._begun: int = plain["begun"]
@@ -96,12 +96,12 @@ class StreamCounts:
         """Whether it needs the digests of updates, to compare them with those of the log."""
         return self._unlike is not None
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> CountsMemory:
         """The numbers, to be kept."""
         return {
             "version": VERSION, "released": self.released, "begun": self._begun, "below": self._past.total,
             "past": self._past.plain(), "again": self._again, "late": sorted(self._late.items()),
-            "unlike": self._unlike and self._unlike.plain(),
+            "unlike": None if self._unlike is None else self._unlike.plain(),
             "times": {part: list(times.items()) for part, times in self.times.items()},
             "stated": sorted(self._stated.items()), "promised": self.promised,
         }

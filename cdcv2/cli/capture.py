@@ -46,14 +46,15 @@ from pathlib import Path
 
 from cdcv2.capture.connector import DatabaseConnector
 from cdcv2.capture.facts import Record
+from cdcv2.capture.memory import missing_logs
 from cdcv2.capture.release import WaitReason
 from cdcv2.capture.run.commit_times import Capture
 from cdcv2.capture.run.folder_lock import FolderInUse
 from cdcv2.capture.run.log_types import in_directories, kept_types
 from cdcv2.capture.run.loop import run as run_capture
 from cdcv2.capture.run.manifest import write_manifest
+from cdcv2.capture.run.memory_file import MEMORY_FILE, MemoryFile
 from cdcv2.capture.run.request import together
-from cdcv2.capture.run.state_file import MEMORY_FILE, StateFile
 from cdcv2.capture.run.waits import capture_waits, stated_frontier, unread_waits
 from cdcv2.capture.topics import Item, Topics
 from cdcv2.capture.topics_check import check_dumped, check_meet
@@ -70,7 +71,7 @@ from cdcv2.cli.stop_signals import stop_signals
 from cdcv2.cli.stream_capture import run_streams
 from cdcv2.completeness import committed_text, through_text
 from cdcv2.connectors.dump_files import DumpedTopics, absent
-from cdcv2.errors import ForeignStateError, MissingLogError, UsageError
+from cdcv2.errors import MissingLogError, UsageError
 from cdcv2.events import JobProgress, JobWait
 from cdcv2.exits import Exit
 from cdcv2.logs.capture_manifest import CAPTURE_FILE, log_set_in
@@ -135,7 +136,7 @@ def run(args: argparse.Namespace) -> Exit:
         _try_first(topics, recipe, follow=args.follow)
     with ExitStack() as opened, stop_signals() as stopping:
         used = opened.enter_context(FolderInUse(into, sole=args.sole))
-        memory = StateFile(into / MEMORY_FILE, logs=write_manifest(used, recipe))
+        memory = MemoryFile(into / MEMORY_FILE, logs=write_manifest(used, recipe))
         logs = _logs(recipe, into, memory)
         describe_log_set(logs, log_set_in(into))
         for text in kept_types(in_directories(args.into, recipe.tables)):
@@ -246,17 +247,14 @@ class _WatchedTopics:
             yield item
 
 
-def _logs(recipe: DatabaseConnector, into: Path, memory: StateFile) -> dict[str, DirectoryLog]:
+def _logs(recipe: DatabaseConnector, into: Path, memory: MemoryFile) -> dict[str, DirectoryLog]:
     """The logs; they are made unless the state knows them: a removed log must not come back as a new one."""
     known = memory.load() is not None
     try:
         tables = sorted(recipe.tables.items())
         return {table: DirectoryLog(into / table, row_type, create=not known) for table, row_type in tables}
     except MissingLogError as error:
-        raise ForeignStateError(
-            f"the memory {memory.path} is of logs that are missing. Bring them back, or remove the memory, and they "
-            f"are written again from the start of the topics: {error}"
-        ) from error
+        raise missing_logs(error, f"the memory {memory.path}") from error
 
 
 def _topics(args: argparse.Namespace, recipe: DatabaseConnector) -> Topics:

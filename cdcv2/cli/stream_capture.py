@@ -7,11 +7,12 @@ from collections.abc import Collection
 from contextlib import ExitStack
 from functools import partial
 
+from cdcv2.capture.memory import missing_logs
 from cdcv2.capture.run.folder_lock import FolderInUse
 from cdcv2.capture.run.log_types import in_directories, kept_types
 from cdcv2.capture.run.manifest import write_stream_manifest
+from cdcv2.capture.run.memory_file import MEMORY_FILE, MemoryFile
 from cdcv2.capture.run.request import together
-from cdcv2.capture.run.state_file import MEMORY_FILE, StateFile
 from cdcv2.capture.run.stream_tables import StreamTables, demand_topics, run
 from cdcv2.capture.run.waits import stream_waits
 from cdcv2.capture.topics import Ranges
@@ -25,7 +26,7 @@ from cdcv2.cli.stop_signals import stop_signals
 from cdcv2.completeness import through_text
 from cdcv2.connectors.dump_files import DumpedRanges, DumpedTopics, absent
 from cdcv2.core.antichain import Antichain
-from cdcv2.errors import ForeignStateError, MissingLogError, UsageError
+from cdcv2.errors import MissingLogError, UsageError
 from cdcv2.events import JobProgress
 from cdcv2.exits import Exit
 from cdcv2.logs.capture_manifest import log_set_in
@@ -53,15 +54,12 @@ def run_streams(args: argparse.Namespace) -> Exit:
         demand_topics((one.topic for one in asked.values()), ranges.look().topics, " ".join(args.source))
     with ExitStack() as opened, stop_signals() as stopping:
         used = opened.enter_context(FolderInUse(into, sole=args.sole))
-        memory = StateFile(into / MEMORY_FILE, logs=write_stream_manifest(used, asked))
+        memory = MemoryFile(into / MEMORY_FILE, logs=write_stream_manifest(used, asked))
         known = memory.load() is not None
         try:
             logs = {table: DirectoryLog(into / table, kind, create=not known) for table, kind in sorted(rows.items())}
         except MissingLogError as error:
-            raise ForeignStateError(
-                f"the memory {memory.path} is of logs that are missing. Bring them back, or remove the memory, and "
-                f"they are written again from the start of the topics: {error}"
-            ) from error
+            raise missing_logs(error, f"the memory {memory.path}") from error
         describe_log_set(logs, log_set_in(into))
         for text in kept_types(in_directories(args.into, rows)):
             _print(text)

@@ -69,6 +69,21 @@ class LogIdentity:
         return {str(part): _mark(messages) for part, (_, messages) in sorted(self._last.items())}
 
 
+def check_ends(name: str, read: Positions, ends: Positions, remedy: str) -> None:
+    """Raise ForeignStateError if a log ends before the positions up to which a state states that it was read.
+
+    Cost: linear in the parts.
+
+    >>> check_ends("log", {0: 3}, {0: 3, 1: 9}, "give none")
+    """
+    for part, offset in sorted(read.items()):
+        if offset > ends.get(part, 0):
+            raise ForeignStateError(
+                f"the log {name} ends at {ends.get(part, 0)} in part {part} and was read up to {offset}: the state is "
+                f"of another log, or this one was made again: {remedy}"
+            )
+
+
 def _mark(messages: list[Message | GarbledMessage]) -> str:
     digest = hashlib.sha256()
     for message in messages:

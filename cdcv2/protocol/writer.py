@@ -22,9 +22,9 @@ from cdcv2 import failpoints
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.changes import ChangeBatch
 from cdcv2.core.order import Time, check_time, sort_key
-from cdcv2.errors import ForeignStateError, LogFinishedError, MalformedError, ResumeError, UsageError
+from cdcv2.errors import LogFinishedError, MalformedError, ResumeError, UsageError
 from cdcv2.protocol.log import Log, Positions, Source
-from cdcv2.protocol.log_identity import LogIdentity
+from cdcv2.protocol.log_identity import LogIdentity, check_ends
 from cdcv2.protocol.messages import Progress, Update, Updates, counted
 from cdcv2.protocol.open_times import OpenTimes
 from cdcv2.protocol.resolver import Resolver
@@ -319,11 +319,4 @@ def _check_state(log: Log, state: Mapping[str, Any]) -> None:
     remedy = "give none, and the log is read from its start"
     if not isinstance(state, Mapping) or not {"reader", "positions", "marks"} <= state.keys():
         raise MalformedError(f"the state {state!r:.80} is no state that a writer exported: {remedy}")
-    ends = log.ends()
-    ahead = {part: offset for part, offset in state["positions"].items() if offset > ends.get(part, 0)}
-    if ahead:
-        part, offset = min(ahead.items())
-        raise ForeignStateError(
-            f"the log {log.name} ends at {ends.get(part, 0)} in part {part} and was read up to {offset}: the state is "
-            f"of another log, or this one was made again: {remedy}"
-        )
+    check_ends(log.name, state["positions"], log.ends(), remedy)

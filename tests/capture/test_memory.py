@@ -9,11 +9,16 @@ from typing import Any
 import pytest
 
 from cdcv2.capture.commit_transactions import CommitTransactions
-from cdcv2.capture.memory import CaptureMemory, check_memory, declares_same, same_topics
+from cdcv2.capture.memory import (
+    CaptureMemory, LogTail, StreamMemory, check_memory, check_not_ahead, declares_same, has_released, plain_memory,
+    read_memory, same_topics, tails_of,
+)
+from cdcv2.capture.stream_counts import StreamCounts
 from cdcv2.errors import ForeignStateError, RefusedError
 
 T = "public.t"
 LOG = {"positions": {"0": 7}, "marks": {}, "rows": 3}
+ME = {"prefix": "p", "tables": {T: "7f"}}
 
 
 def kept(*declared: int, through: int = 100, **more: Any) -> CaptureMemory:
@@ -23,21 +28,76 @@ def kept(*declared: int, through: int = 100, **more: Any) -> CaptureMemory:
     return CaptureMemory(plain, {("p.public.t", 2): 9}, {"p.public.t": "id"}, {T: LOG})
 
 
-@pytest.mark.parametrize("memory", [CaptureMemory(), kept(), kept(90)])
-def test_it_comes_back(memory: CaptureMemory) -> None:
-    """Through JSON."""
-    plain = memory.to_plain()
-    assert {"commits", "positions", "topics", "logs"} == plain.keys()
+def of_stream(**more: Any) -> StreamMemory:
+    """One with open updates, bounds, and a log that was compared."""
+    counts = StreamCounts(None, 5)
+    counts.bound(9, 3)
+    counts.update("part", 7, 2)
+    place = "things", 0
+    return StreamMemory({"t": counts.plain()}, {place: 3}, {place: 8}, {"things": "7f"}, {"t": LOG}, **more)
 
-    assert memory == CaptureMemory.from_plain(json.loads(json.dumps(plain)))
+
+@pytest.mark.parametrize("memory", [
+    CaptureMemory(), kept(), kept(90), StreamMemory(), of_stream(), of_stream(batch={"query": "4c", "number": 3}),
+])
+def test_it_comes_back(memory: CaptureMemory | StreamMemory) -> None:
+    """Through JSON, with the capture that it is of; where nothing is kept, there is an empty one."""
+    plain = json.loads(json.dumps(plain_memory(memory, ME)))
+    found: CaptureMemory | StreamMemory = read_memory(type(memory), plain, ME)
+
+    assert plain == json.loads(json.dumps(plain_memory(found, ME)))
+    assert type(memory)() == read_memory(type(memory), None, ME)
 
 
-def test_one_of_before_topics_had_identities_has_none() -> None:
-    """It is read all the same."""
-    plain = kept().to_plain()
+def test_those_of_before_are_read() -> None:
+    """When topics had no identities; and when a job on Spark called the capture its binding."""
+    plain = json.loads(json.dumps(plain_memory(kept(), ME)))
     del plain["topics"]
+    assert {} == read_memory(CaptureMemory, plain, ME).topics
 
-    assert {} == CaptureMemory.from_plain(plain).topics
+    plain["binding"] = plain.pop("capture")
+    assert {("p.public.t", 2): 9} == read_memory(CaptureMemory, plain, ME).positions
+
+
+@pytest.mark.parametrize("change, reason", [
+    ({"version": 7}, "there has version 7, and this release reads 1: remove the memory"),
+    ({"version": None}, "there has version None, and"),
+    ({"capture": {**ME, "prefix": "q"}}, "there is of another capture: its prefix is 'q', here it is 'p'. Give each"),
+    ({"capture": {"prefix": "p"}}, "its tables is None, here it is {'public.t': '7f'}"),
+    ({"capture": {**ME, "more": 3}}, "its more is 3, here it is None"),
+    ({"capture": 3}, "there is damaged (3 is no object)"),
+])
+def test_the_memory_of_another_capture_is_refused(change: dict[str, Any], reason: str) -> None:
+    """With what differs."""
+    with pytest.raises(ForeignStateError) as refused:
+        read_memory(CaptureMemory, {**plain_memory(kept(), ME), **change}, ME, "there")
+    assert reason in str(refused.value)
+
+
+@pytest.mark.parametrize("change", [
+    {"counts": {"t": {}}}, {"counts": {"t": {**of_stream().counts["t"], "promised": None}}}, {"logs": {"t": {}}},
+    {"topics": {"t": 7}}, {"positions": {"t": 3}}, {"read": {"t": 3}}, {"batch": {"query": 1, "number": 2}},
+    {"batch": {"query": "4c"}},
+])
+def test_what_is_of_another_type_in_that_of_a_stream_is_refused(change: dict[str, Any]) -> None:
+    """As in that of a database."""
+    with pytest.raises(ForeignStateError, match="^there is damaged "):
+        read_memory(StreamMemory, {**plain_memory(of_stream(), ME), **change}, ME, "there")
+
+
+def test_tails_of_logs_come_back() -> None:
+    """One of another type is refused, with what to do."""
+    tail = LogTail(5, {0: 3}, {"topic": "7f"}, 2)
+    assert {"t": tail} == tails_of({"t": tail.to_plain()})
+    with pytest.raises(ForeignStateError, match="'known' is missing.*: remove the memory"):
+        tails_of({"t": LOG})
+
+
+def test_whether_anything_was_released() -> None:
+    """Then what is in the logs must not be removed."""
+    for through, released in ((100, True), (0, False), (None, False)):
+        assert released is has_released({"commits": {"through": through}})
+    assert [True, False] == [has_released(plain_memory(memory, ME)) for memory in (of_stream(), StreamMemory())]
 
 
 @pytest.mark.parametrize("change, reason", [
@@ -51,7 +111,7 @@ def test_what_is_of_another_type_is_named_with_its_place(change: dict[str, Any],
     """And what to do: it can be removed."""
     for place in ((), ("there/_memory.json",)):
         with pytest.raises(ForeignStateError) as refused:
-            CaptureMemory.from_plain({**kept(90).to_plain(), **change}, *place)
+            read_memory(CaptureMemory, {**plain_memory(kept(90), ME), **change}, ME, *place)
         text = str(refused.value)
         assert text.startswith(f"{place[0] if place else 'the memory of the capture'} is damaged (")
         assert reason in text and "remove the memory (_memory.json in the folder of the logs;" in text
@@ -102,5 +162,14 @@ def test_one_that_is_ahead_of_its_logs_is_refused(
     if not ahead:
         check_memory(plain, (T,), snapshot, known)
         return
-    with pytest.raises(ForeignStateError, match=f"all through {through} is in the logs"):
+    reason = f"is complete before {(through or 0) + 1}, and it is complete before {known} only"
+    with pytest.raises(ForeignStateError, match=reason):
         check_memory(plain, (T,), snapshot, known)
+
+
+def test_a_log_that_is_as_far_as_its_memory_is_taken() -> None:
+    """One that is further, too: a crash came before the memory was kept."""
+    check_not_ahead("the log of t", 5, 5)
+    check_not_ahead("the log of t", 5, 6)
+    with pytest.raises(ForeignStateError, match="by the memory the log of t is complete before 5, and it is complete"):
+        check_not_ahead("the log of t", 5, 4)

@@ -36,13 +36,14 @@ def test_digests_are_those_of_earlier_releases() -> None:
     ]
 
 
-def test_a_state_of_another_version_is_refused() -> None:
-    """With its place, and what to do."""
-    with pytest.raises(ForeignStateError) as refused:
-        StreamCounts({"version": 7}, 0, state="there", remedy="remove it")
-    assert "the state in there has version 7, not 1: remove it" == str(refused.value)
-    with pytest.raises(ForeignStateError, match="^the state in the state has version None, not 1: $"):
-        StreamCounts({}, 0)
+def test_a_memory_of_another_version_is_refused() -> None:
+    """With its stream, and what to do."""
+    plain = StreamCounts(None, 0).plain()
+    for version in (7, None):
+        other: Any = {**plain, "version": version}
+        expected = f"^the memory of the topic t has version {version}, and this release reads 1: remove the memory"
+        with pytest.raises(ForeignStateError, match=expected):
+            StreamCounts(other, 0, name="the topic t")
 
 
 def test_updates_are_held_in_their_parts_until_they_are_stated() -> None:

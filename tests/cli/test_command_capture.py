@@ -267,7 +267,7 @@ def test_a_log_that_is_gone_stays_gone_where_the_memory_knows_it(run: Run, captu
     (into / "_memory.json").unlink()
     again = run(*both)
 
-    assert (4, True) == (said.code, f"the memory {into / '_memory.json'} is of logs that are missing" in said.err)
+    assert (4, True) == (said.code, f"the memory {into / '_memory.json'} is of a log that is missing" in said.err)
     assert (1, True) == (verified.code, f"missing: the whole log {into / table}" in verified.out)
     assert (0, run("as-of", captured / "logs", "--table", table).out) == (
         again.code, run("as-of", into, "--table", table).out

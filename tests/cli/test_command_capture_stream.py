@@ -157,7 +157,7 @@ def test_a_lost_memory_costs_time_and_no_update_comes_twice(dump: Dump) -> None:
         path.unlink()
     (dump.folder / "logs/things").rmdir()
     refused = dump.capture()
-    assert 4 == refused.code and "of logs that are missing" in refused.err
+    assert 4 == refused.code and "of a log that is missing" in refused.err
 
 
 @pytest.mark.parametrize(("more", "stream", "text"), [

@@ -12,7 +12,7 @@ import pytest
 from cdcv2.capture.facts import Record
 from cdcv2.capture.run.commit_times import Capture
 from cdcv2.capture.run.loop import run
-from cdcv2.capture.run.state_file import StateFile
+from cdcv2.capture.run.memory_file import MemoryFile
 from cdcv2.capture.topics import PartitionPosition
 from cdcv2.connectors import kafka_topics
 from cdcv2.connectors.debezium.recipe import Recipe
@@ -109,7 +109,7 @@ def items(log: RecordingLog) -> set[Any]:
 def test_the_topics_are_captured_as_their_dump_is(recorded: str, tmp_path: Any) -> None:
     """Bytes from a real broker, in whatever order it gives them; the memory is a file, the stop is the same."""
     logs = {table: RecordingLog() for table in TABLES}
-    memory = StateFile(tmp_path / "memory.json")
+    memory = MemoryFile(tmp_path / "memory.json")
     how = recipe("clean_full")
     with Capture(how, logs, memory=memory) as capture, pytest.raises(SourceStop, match="was truncated"):
         run(capture, KafkaTopics(Client(recorded), how), release_every=500)

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from cdcv2.capture.commit_transactions import CommitTransactions
-from cdcv2.capture.memory import CaptureMemory
-from cdcv2.capture.run.state_file import StateFile
+from cdcv2.capture.memory import CaptureMemory, plain_memory, read_memory
+from cdcv2.capture.run.memory_file import MemoryFile
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.own_json import with_digest
 from cdcv2.errors import Cdcv2Error, ForeignStateError, RefusedError
@@ -89,7 +89,7 @@ def older_memory() -> Any:
 
 def memory(folder: Path) -> tuple[Path, Callable[[], object]]:
     """The memory of a capture by commit times."""
-    kept = StateFile(folder / "_memory.json")
+    kept = MemoryFile(folder / "_memory.json")
     kept.save(older_memory())
     return kept.path, kept.load
 
@@ -204,9 +204,9 @@ def test_an_older_memory_without_a_digest_never_ends_in_another_error(tmp_path: 
     path.write_text(json.dumps(plain), "utf-8")
 
     def read() -> None:
-        kept = StateFile(path).load()
+        kept = MemoryFile(path).load()
         assert kept is not None
-        CaptureMemory.from_plain(kept)
+        read_memory(CaptureMemory, kept, plain["capture"])
         CommitTransactions.restore(kept["commits"], plain["commits"]["tables"], known=plain["commits"]["through"] + 1)
 
     assert any(said for _, said in outcomes(path, read))
@@ -214,7 +214,7 @@ def test_an_older_memory_without_a_digest_never_ends_in_another_error(tmp_path: 
 
 def test_each_value_of_a_memory_is_checked_by_its_shape() -> None:
     """A text in place of a number, an object or a list is refused, wherever a capture reads it."""
-    plain = json.loads(json.dumps(CaptureMemory(
+    plain = json.loads(json.dumps(plain_memory(CaptureMemory(
         {
             "version": 1, "tables": ["t"], "mode": "initial", "through": 9, "lost": None, "spoilt": None,
             "snapshot": {
@@ -224,8 +224,8 @@ def test_each_value_of_a_memory_is_checked_by_its_shape() -> None:
             "again": {"told": [8], "runs": 1, "notified": 6}, "first": [7],
         },
         {("p.t", 0): 4}, {"p.t": "7f"}, {"t": {"positions": {"0": 2}, "marks": {}, "rows": 1, "reader": {}}},
-    ).to_plain()))
-    assert plain == CaptureMemory.from_plain(plain).to_plain()
+    ), {})))
+    assert plain == plain_memory(read_memory(CaptureMemory, plain, {}), {})
     taken = []
     for place in places(plain):
         other = inner = copy.deepcopy(plain)
@@ -233,7 +233,7 @@ def test_each_value_of_a_memory_is_checked_by_its_shape() -> None:
             inner = inner[name]
         was, inner[place[-1]] = inner[place[-1]], "x"
         try:
-            CaptureMemory.from_plain(other)
+            read_memory(CaptureMemory, other, {})
         except ForeignStateError:
             continue
         taken += [] if type(was) is str else [place]

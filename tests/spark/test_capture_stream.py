@@ -15,6 +15,8 @@ from pyspark.sql import SparkSession
 from cdcv2 import failpoints
 from cdcv2.capture import release_order
 from cdcv2.capture.facts import Record
+from cdcv2.capture.memory import StreamMemory, read_memory, tails_of
+from cdcv2.capture.stream_counts import StreamCounts
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import (
     Cdcv2Error, ForeignStateError, MalformedError, MissingLogError, ResumeError, SourceStop, UnsafeTopicError,
@@ -29,6 +31,7 @@ from cdcv2.rows.row_type import RowType
 from cdcv2.servers.kafka import KafkaBroker
 from cdcv2.spark.capture import stream, stream_job
 from cdcv2.spark.capture.job import parser
+from cdcv2.spark.capture.memory_folder import MemoryFolder
 from cdcv2.spark.capture.report import CaptureReport
 from tests.cli.conftest import Run, runs
 from tests.spark.capturing import log_messages
@@ -41,6 +44,8 @@ pytestmark = pytest.mark.spark
 THING = {"type": "record", "name": "thing", "fields": [{"name": "id", "type": "long"}]}
 ROWS = RowType(THING)
 OTHER = "web.others"
+#: What was kept in a job's state before all memories had one form.
+GOLDEN = Path(__file__).parent.parent / "golden" / "captures" / "stream-on-spark.json"
 #: Files of two partitions, whose bounds stand before what they count, and behind it.
 FILES = [
     {0: [(1, 0, 1), (2, 5, 1), (6, 5)]}, {1: [(3, 3), (1, 1, 1), (1, 0, 1)]}, {0: [(2, 5, -1), (3, 8, 1)]},
@@ -127,6 +132,7 @@ def test_two_topics_and_the_command_give_the_same_logs(
     tables = (f"things={TOPIC}", f"others={OTHER}")
     job.put({0: [(1, 3, 1), (4, None)]}).put({0: [(7, 2, 1), (9, 1)]}, topic=OTHER).capture(tables=tables)
     job.put({0: [(2, 5, 2), (6, None)]})
+    as_version_2(job.folder / "state" / "things")
     assert Exit.DONE == job.capture(tables=tables)
     words = ["capture", *sorted((job.folder / "topics").iterdir()), "--rows", job.folder / "rows",
              *(word for one in tables for word in ("--stream", one)), "--into"]  # fmt: skip
@@ -142,6 +148,32 @@ def test_two_topics_and_the_command_give_the_same_logs(
     on_spark = job.found(), job.found("others")
     job.logs = tmp_path / "own"
     assert on_spark == (job.found(), job.found("others"))
+
+
+def as_version_2(state: Path) -> None:
+    """The memory as it was kept before it had the names of all others."""
+    memory = MemoryFolder(state / "manifest")
+    now: Any = memory.load()
+    memory.save({
+        "version": 2, "source": now["capture"]["things"], "query": now["batch"]["query"],
+        "batch": now["batch"]["number"], "counts": now["counts"]["things"], "read": now["read"][TOPIC],
+        "log": now["logs"]["things"],
+    })
+    assert json.loads(GOLDEN.read_text("utf-8")).keys() == {*(memory.load() or {}), "digest"}
+
+
+def test_a_memory_of_version_2_is_read() -> None:
+    """As a release before wrote it; version 1 had other columns beside it."""
+    plain = json.loads(GOLDEN.read_text("utf-8"))
+    kept = read_memory(StreamMemory, stream.as_now(plain, TOPIC, "things"), {"things": plain["source"]})
+
+    counts, [tail] = StreamCounts(kept.counts["things"], 6), tails_of(kept.logs).values()
+    assert (6, True, {(TOPIC, 0): 1}, 6, {0: 2}) == (
+        counts.released, counts.compares, kept.read, tail.known, tail.positions
+    )
+    assert kept.batch == {"query": plain["query"], "number": 0}
+    with pytest.raises(ForeignStateError, match="version '1 of streams', and this release reads 1: remove the memory"):
+        read_memory(StreamMemory, stream.as_now({**plain, "version": 1}, TOPIC, "things"), {})
 
 
 def stops(job: StreamRun, kind: type[Cdcv2Error], text: str) -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from cdcv2.capture.memory import LogTail
 from cdcv2.errors import SourceStop
 from cdcv2.spark.capture.rows_store import CountedRows
-from cdcv2.spark.capture.state_file import LogTail
 from tests.cli.conftest import Run, runs
 from tests.cli.test_command_capture_edges import BEGUN, NOTIFIED
 from tests.cli.test_rows_that_cannot_be import COUNTED, INSERTED, REASON, insert

@@ -2,5 +2,5 @@
 
 ``commit_times`` is the capture of one database in the order of its commits, ``on_remap`` that on a shared remap, with a
 ``database`` or with ``plain_tables`` as its sources; ``loop`` and ``remap_loop`` run them. What is remembered is in
-``state_file``, what is put beside the logs in ``manifest``.
+``memory_file``, what is put beside the logs in ``manifest``.
 """

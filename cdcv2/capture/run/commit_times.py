@@ -25,24 +25,23 @@ from cdcv2.capture.engine import CaptureEngine
 from cdcv2.capture.facts import (
     Begin, End, Fact, IgnoredRecord, Notification, PartialChangeFact, Record, RowFact, SnapshotRow, Truncate, UnfitRow,
 )
-from cdcv2.capture.memory import CaptureMemory, declares_same, same_topics
+from cdcv2.capture.memory import CaptureMemory, declares_same, plain_memory, read_memory, same_topics
 from cdcv2.capture.open_rows import OpenRows
 from cdcv2.capture.release import ASSUMED, Release, WaitReason
 from cdcv2.capture.run.old_connector import OldConnector
 from cdcv2.capture.run.source_check import raise_stop
-from cdcv2.capture.run.state_file import StateStore
+from cdcv2.capture.run.memory_file import MemoryStore
 from cdcv2.capture.run.table_writers import CoveredTableLogs, TableWriters
 from cdcv2.capture.run.transaction_topic import TransactionTopic
 from cdcv2.capture.topics import Ranges
 from cdcv2.core.antichain import Antichain
-from cdcv2.errors import DecodeError, ForeignStateError, RefusedError, UsageError
+from cdcv2.errors import DecodeError, RefusedError, UsageError
 from cdcv2.logs.coverage import TableCoverage
 from cdcv2.logs.release_times import Clock, ReleaseTimes
 from cdcv2.protocol.log import Log, Place, Position
 from cdcv2.protocol.messages import Update
 
 LOGGER = logging.getLogger(__name__)
-VERSION = 1
 
 
 @dataclass
@@ -87,7 +86,7 @@ class Capture:
         recipe: DatabaseConnector,
         logs: Mapping[str, Log],
         *,
-        memory: StateStore | None = None,
+        memory: MemoryStore | None = None,
         on_release: Callable[[ReleaseReport], None] | None = None,
         times: ReleaseTimes | None = None,
         updates_per_message: int = 1000,
@@ -126,15 +125,8 @@ class Capture:
 
     def _restored(self) -> CaptureMemory:
         plain = self._memory.load() if self._memory is not None else None
-        if plain is None:
-            return CaptureMemory()
-        if plain.get("version") != VERSION or plain.get("capture") != self._recipe.identity:
-            raise ForeignStateError(
-                f"the memory is of the capture {plain.get('capture')}, this one is {self._recipe.identity}: "
-                "give each capture a memory and logs of its own"
-            )
-        memory = CaptureMemory.from_plain(plain)
-        if not declares_same(memory, self._recipe.resnapshots):
+        memory = read_memory(CaptureMemory, plain, self._recipe.identity)
+        if plain is not None and not declares_same(memory, self._recipe.resnapshots):
             LOGGER.info("the topics are read from their start, as other snapshots are declared than before")
             return CaptureMemory(topics=memory.topics)
         return memory
@@ -406,7 +398,7 @@ class Capture:
         if self._memory is None or not self._engine.sure:
             return
         memory = CaptureMemory(self._commits.export(), self.positions(), self._topics, self._writers.export())
-        self._memory.save({"version": VERSION, "capture": self._recipe.identity, **memory.to_plain()})
+        self._memory.save(plain_memory(memory, self._recipe.identity))
 
     def close(self) -> None:
         """Release the logs. States nothing."""

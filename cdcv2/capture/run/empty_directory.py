@@ -14,8 +14,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from cdcv2.capture.memory import has_released
 from cdcv2.capture.run.folder_lock import FolderInUse
-from cdcv2.capture.run.state_file import MEMORY_FILE
+from cdcv2.capture.run.memory_file import MEMORY_FILE
 from cdcv2.core.json_text import parse_json
 from cdcv2.errors import Cdcv2Error, OutputError
 from cdcv2.logs import log_json
@@ -91,11 +92,7 @@ def _has_facts(folder: Path) -> bool:
     if any(matching(folder, f"{logs}/{_FACTS}") for logs in _LOGS):
         return True
     try:
-        memory = parse_json((folder / MEMORY_FILE).read_bytes())
-        if "counts" in memory:
-            # Of streams: rows that are held are read again from their topics.
-            return any(counts["released"] for counts in memory["counts"].values())
-        return memory["commits"]["through"] not in (None, 0)
+        return has_released(parse_json((folder / MEMORY_FILE).read_bytes()))
     except FileNotFoundError:
         return False
     except (OSError, ValueError, TypeError, KeyError, AttributeError):

@@ -16,19 +16,17 @@ from cdcv2.capture import release_order
 from cdcv2.capture.connector import StreamConnector
 from cdcv2.capture.facts import BoundRecord, Record, UpdateRecord
 from cdcv2.capture.release_order import Advance, WriterLogs
-from cdcv2.capture.memory import FORGET, same_topics
+from cdcv2.capture.memory import StreamMemory, check_not_ahead, plain_memory, read_memory, same_topics
 from cdcv2.capture.run.held_digests import held_digests
-from cdcv2.capture.run.state_file import StateStore
+from cdcv2.capture.run.memory_file import MemoryStore
 from cdcv2.capture.run.table_writers import TableWriters
 from cdcv2.capture.stream_counts import StreamCounts, update_digest
 from cdcv2.capture.topics import Ranges, TopicExtents
 from cdcv2.core.antichain import Antichain
-from cdcv2.core.own_json import reading
-from cdcv2.errors import DecodeError, ForeignStateError, MissingLogError, SourceStop, UnavailableError, UnsafeTopicError
-from cdcv2.protocol.log import Log, Place, places_from_plain, plain_places
+from cdcv2.errors import DecodeError, MissingLogError, SourceStop, UnavailableError, UnsafeTopicError
+from cdcv2.protocol.log import Log, Place
 from cdcv2.protocol.writer import Writer
 
-VERSION = 1
 #: How long one that follows waits when nothing has come, or something does not answer, in seconds.
 WAIT, RETRY = 0.2, 1.0
 _PART = ""
@@ -57,19 +55,19 @@ class StreamTables:
     """
 
     def __init__(
-        self, tables: Mapping[str, StreamTopic], logs: Mapping[str, Log], memory: StateStore | None = None
+        self, tables: Mapping[str, StreamTopic], logs: Mapping[str, Log], memory: MemoryStore | None = None
     ) -> None:
         self._tables, self._memory = dict(tables), memory
         self._identity = {table: one.identity for table, one in sorted(tables.items())}
-        kept = self._restored()
-        self._writers = TableWriters(logs, kept["logs"])
+        kept = read_memory(StreamMemory, None if memory is None else memory.load(), self._identity)
+        self._writers = TableWriters(logs, kept.logs)
         frontiers = self._writers.log_frontiers()
         self._streams = {
             one.topic: _TableStream(
                 table, one.records, self._writers.writers[table],
                 StreamCounts(
-                    kept["counts"].get(table), frontiers[table], name=f"the topic {one.topic}", state="the memory",
-                    remedy=FORGET, held=None if table in kept["counts"] else held_digests(
+                    kept.counts.get(table), frontiers[table], name=f"the topic {one.topic}",
+                    held=None if table in kept.counts else held_digests(
                         logs[table], one.records.row_type, frontiers[table]
                     ),
                 ),
@@ -77,31 +75,14 @@ class StreamTables:
             for table, one in tables.items()
         }
         #: Where each partition was read to, and the offsets before which updates may be repeats of this capture's own.
-        with reading("the memory of the capture", FORGET):
-            self.read: dict[Place, int] = places_from_plain(kept["positions"])
-            self._counted: dict[Place, int] = places_from_plain(kept["read"])
-        self._topics: dict[str, str] = dict(kept["topics"])
+        self.read: dict[Place, int] = dict(kept.positions)
+        self._counted: dict[Place, int] = dict(kept.read)
+        self._topics: dict[str, str] = dict(kept.topics)
         self._partitions: dict[str, int] = {}
         #: How many records were taken.
         self.records = 0
-        ahead = {stream.table: stream.counts.released for stream in self._streams.values()}
-        behind = next((table for table in ahead if ahead[table] > frontiers[table]), None)
-        if behind is not None:
-            raise ForeignStateError(
-                f"by the memory the log of {behind} is complete before {ahead[behind]}, and the log is complete "
-                f"before {frontiers[behind]} only: it is another log, or lost its end. Bring it back, or {FORGET}"
-            )
-
-    def _restored(self) -> Mapping[str, Any]:
-        kept = self._memory.load() if self._memory is not None else None
-        if kept is None:
-            return {"logs": {}, "counts": {}, "positions": {}, "read": {}, "topics": {}}
-        if kept.get("version") != VERSION or kept.get("capture") != self._identity:
-            raise ForeignStateError(
-                f"the memory is of the capture {kept.get('capture')}, this one is {self._identity}: give each capture "
-                "logs of its own"
-            )
-        return kept
+        for stream in self._streams.values():
+            check_not_ahead(f"the log of {stream.table}", stream.counts.released, frontiers[stream.table])
 
     # -- what it knows
 
@@ -209,12 +190,9 @@ class StreamTables:
         if self._memory is None:
             return
         counted = {place: max(at, self._counted.get(place, 0)) for place, at in self.read.items()}
-        self._memory.save({
-            "version": VERSION, "capture": self._identity, "topics": self._topics,
-            "positions": plain_places(self.positions()), "read": plain_places(counted),
-            "counts": {stream.table: stream.counts.plain() for stream in self._streams.values()},
-            "logs": self._writers.export(),
-        })
+        counts = {stream.table: stream.counts.plain() for stream in self._streams.values()}
+        memory = StreamMemory(counts, self.positions(), counted, self._topics, self._writers.export())
+        self._memory.save(plain_memory(memory, self._identity))
 
     def close(self) -> None:
         """Release the logs. States nothing."""

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from cdcv2.capture.run.state_file import MEMORY_FILE, StateFile
+from cdcv2.capture.run.memory_file import MEMORY_FILE, MemoryFile
 from cdcv2.capture.topics import TopicExtents
 from cdcv2.cli.options.capture import from_kafka, recipe_of
 from cdcv2.cli.options.remap_capture import capture_request
@@ -110,7 +110,7 @@ def _captured(capture: CaptureFields, shared: SharedRemap | None) -> dict[Place,
     """From where a capture must read its topics: on a remap what the furthest behind of all that hold it needs."""
     if capture.arguments.remap is None:
         into = capture.arguments.into
-        plain = None if into.is_topic else StateFile(Path(into.name) / MEMORY_FILE).load()
+        plain = None if into.is_topic else MemoryFile(Path(into.name) / MEMORY_FILE).load()
         return {} if plain is None else places_from_plain(plain["positions"])
     if shared is None or not shared.has_started or not shared.holds:
         return {}

@@ -23,7 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 from cdcv2 import failpoints
 from cdcv2.capture.connector import FROM_STATE, DatabaseConnector
 from cdcv2.capture.facts import Fact, Record
-from cdcv2.capture.memory import CaptureMemory
+from cdcv2.capture.memory import CaptureMemory, LogTail, plain_memory, read_memory, tails_of
 from cdcv2.capture.release import WaitReason
 from cdcv2.capture.run import commit_times as capture
 from cdcv2.capture.run.commit_times import ReleaseReport
@@ -39,7 +39,6 @@ from cdcv2.spark.capture.classify import RECORD_COLUMNS, unpickled
 from cdcv2.spark.capture.commit_times import BEGUN, COUNTED
 from cdcv2.spark.capture.query import CaptureCounts, CaptureQuery
 from cdcv2.spark.capture.report import CaptureReport
-from cdcv2.spark.capture.state_file import LogTail, SparkStateFile, plain_tails, tails_of
 from cdcv2.spark.capture.tails import LogSpec, marked, opened, recognized
 from cdcv2.spark.capture.topics import SparkTopics
 from cdcv2.spark.session import tune
@@ -66,14 +65,14 @@ class KeyedCapture(CaptureQuery):
         if recipe.before != FROM_STATE:
             raise UsageError(f"this capture takes old rows {FROM_STATE}; with {recipe.before} it is a Capture")
         super().__init__(recipe, topics, specs, state, spark, report, begin)
-        tails = tails_of(self._remembered)
+        tails = tails_of(self._remembered.logs)
         with ExitStack() as failing:
             logs = opened(specs, tails)
             for log in logs.values():
                 failing.callback(log.close)
             describe_log_set(logs, self.stated)
             memory = _StateAdapter(
-                self._memory, self._remembered, recipe, specs, logs, lambda: self._capture.log_frontiers()
+                self._keep_memory, self._remembered, recipe, specs, logs, lambda: self._capture.log_frontiers()
             )
             self._capture = capture.Capture(recipe, logs, memory=memory, on_release=self._report_captured, times=times)
             failing.pop_all()
@@ -171,26 +170,24 @@ class _StateAdapter:
     """
 
     def __init__(
-        self, memory: SparkStateFile, remembered: CaptureMemory | None, recipe: DatabaseConnector,
+        self, keep: Callable[[CaptureMemory], None], remembered: CaptureMemory, recipe: DatabaseConnector,
         specs: Mapping[str, LogSpec], logs: Mapping[str, Log], knowns: Callable[[], Mapping[str, int]],
     ) -> None:
-        self._memory, self._remembered, self._recipe = memory, remembered, recipe
+        self._keep, self._remembered, self._recipe = keep, remembered, recipe
         self._specs, self._logs, self._knowns = specs, logs, knowns
-        self._marks = recognized(specs, logs, tails_of(remembered))
+        self._marks = recognized(specs, logs, tails_of(remembered.logs))
 
     def load(self) -> dict[str, Any] | None:
         """The state that was saved last, without what only a reader of the logs' tails needs."""
-        if self._remembered is None:
+        if self._remembered.commits is None:
             return None
-        return {
-            "version": capture.VERSION, "capture": self._recipe.identity,
-            **replace(self._remembered, logs={}).to_plain(),
-        }
+        return plain_memory(replace(self._remembered, logs={}), self._recipe.identity)
 
     def save(self, plain: Mapping[str, Any]) -> None:
-        """Keep it. Raises as :meth:`SparkStateFile.save` does."""
-        memory = CaptureMemory.from_plain(plain)
-        self._memory.save(replace(memory, logs=plain_tails(self._tails(memory.logs))))
+        """Keep it. Raises as :meth:`MemoryFolder.save` does."""
+        memory = read_memory(CaptureMemory, plain, self._recipe.identity)
+        tails = {table: tail.to_plain() for table, tail in self._tails(memory.logs).items()}
+        self._keep(replace(memory, logs=tails))
 
     def _tails(self, written: Mapping[str, Any]) -> dict[str, LogTail]:
         # Asked before the logs' ends: what is stated up to there may be more than is known of, and never less.

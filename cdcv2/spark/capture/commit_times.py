@@ -28,7 +28,7 @@ from cdcv2.capture import release_order
 from cdcv2.capture.connector import FROM_ENVELOPE, DatabaseConnector
 from cdcv2.capture.contradictions import two_rows
 from cdcv2.capture.engine import CaptureEngine
-from cdcv2.capture.memory import CaptureMemory
+from cdcv2.capture.memory import CaptureMemory, tails_of
 from cdcv2.capture.release import Release, WaitReason
 from cdcv2.capture.run.commit_times import coverage_of
 from cdcv2.capture.run.old_connector import OldConnector
@@ -46,7 +46,6 @@ from cdcv2.spark.capture.logs import TableLogs, consolidated
 from cdcv2.spark.capture.query import CaptureCounts, CaptureQuery
 from cdcv2.spark.capture.report import CaptureReport
 from cdcv2.spark.capture.rows_store import CountedRows, ReadPlan
-from cdcv2.spark.capture.state_file import plain_tails, tails_of
 from cdcv2.spark.capture.tails import LogSpec
 from cdcv2.spark.capture.tally import Tally
 from cdcv2.spark.capture.topics import SparkTopics
@@ -71,12 +70,11 @@ class SparkCapture(CaptureQuery):
         if recipe.before != FROM_ENVELOPE:
             raise UsageError(f"this capture takes old rows {FROM_ENVELOPE}; with {recipe.before} it is a KeyedCapture")
         super().__init__(recipe, topics, specs, state, spark, report, begin)
-        remembered = self._remembered
-        self.logs = TableLogs(specs, tails_of(remembered))
+        self.logs = TableLogs(specs, tails_of(self._remembered.logs))
         self._counted = CountedRows(self.logs.tables)
         self._clock = Clock(times, self.logs.all())
         self.engine = CaptureEngine.opened(
-            recipe, remembered.commits if remembered else None, self.logs.stated(), self._counted, self._clock,
+            recipe, self._remembered.commits, self.logs.stated(), self._counted, self._clock,
         )
         self.commits = self.engine.commits
         self.commits.seeks = True
@@ -187,11 +185,8 @@ class SparkCapture(CaptureQuery):
         if not self.engine.sure:
             # A run with a saved state no longer checks whether the topics are those of the logs.
             return
-        self._memory.save(
-            CaptureMemory(
-                self.commits.export(), self._tally.positions(), self._identities, plain_tails(self.logs.tails())
-            )
-        )
+        tails = {table: tail.to_plain() for table, tail in self.logs.tails().items()}
+        self._keep_memory(CaptureMemory(self.commits.export(), self._tally.positions(), self._identities, tails))
 
     def _rows(self, reading: ReadPlan, records: DataFrame, screen: Screen, spark: SparkSession) -> DataFrame:
         """The records of a release: ``table, time, tx, number, order, minus, plus``."""

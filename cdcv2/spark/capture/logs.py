@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from cdcv2.capture.engine import LogsState
+from cdcv2.capture.memory import LogTail
 from cdcv2.capture.run.log_starts import LogStarts
 from cdcv2.core.order import Time
 from cdcv2.errors import LogFinishedError, UsageError
@@ -30,7 +31,6 @@ from cdcv2.protocol.log import Log, Positions
 from cdcv2.protocol.messages import Progress, Update, Updates
 from cdcv2.protocol.resolver import Resolver
 from cdcv2.protocol.writer import check_orphans, check_stated, read_content
-from cdcv2.spark.capture.state_file import LogTail
 from cdcv2.spark.capture.tails import LogSpec, marked, opened, recognized
 
 if TYPE_CHECKING:

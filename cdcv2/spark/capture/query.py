@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from cdcv2.capture.connector import DatabaseConnector
-from cdcv2.capture.memory import declares_same, same_topics
+from cdcv2.capture.memory import CaptureMemory, declares_same, plain_memory, read_memory, same_topics
 from cdcv2.capture.release import ASSUMED, Release, WaitReason
 from cdcv2.capture.released_ends import ReleasedEnds
 from cdcv2.capture.run.log_types import kept_types
@@ -28,8 +28,8 @@ from cdcv2.logs.coverage import TableCoverage
 from cdcv2.logs.description import LogDescription
 from cdcv2.protocol.log import Place
 from cdcv2.spark.capture.classify import snapshots
+from cdcv2.spark.capture.memory_folder import MemoryFolder
 from cdcv2.spark.capture.report import CaptureReport
-from cdcv2.spark.capture.state_file import SparkStateFile
 from cdcv2.spark.capture.tails import LogSpec
 from cdcv2.spark.capture.topics import SparkTopics
 from cdcv2.spark.job import Guard
@@ -80,16 +80,15 @@ class CaptureQuery(ABC):
         self.recipe, self.topics, self.state = recipe, topics, state
         self._spark = spark
         self._report = report or CaptureReport()
-        self._memory = SparkStateFile(state / "memory", _binding(recipe, topics, specs))
-        self._remembered = self._memory.load()
-        if self._remembered is not None and not declares_same(self._remembered, recipe.resnapshots):
+        self._memory, self._own_identity = MemoryFolder(state / "memory"), _identity(recipe, topics, specs)
+        plain = self._memory.load()
+        self._remembered = read_memory(CaptureMemory, plain, self._own_identity, self._memory.place)
+        if plain is not None and not declares_same(self._remembered, recipe.resnapshots):
             # Its positions may be behind rows of newly declared resnapshots: read the topics from their start.
-            self._remembered = None
-        self.start = dict(self._remembered.positions) if self._remembered else {}
+            self._remembered = CaptureMemory()
+        self.start = dict(self._remembered.positions)
         # Asked before anything is written: a source that does not answer leaves nothing behind.
-        self._identities = same_topics(
-            topics.check(spark, self.start), self._remembered.topics if self._remembered else {}
-        )
+        self._identities = same_topics(topics.check(spark, self.start), self._remembered.topics)
         #: What is known of the timeline and the log set of the logs.
         self.stated = begin()
         self._missing: list[str] | None = None
@@ -98,6 +97,10 @@ class CaptureQuery(ABC):
         #: Whether the input was read to its end, and nothing more is awaited.
         self.finished = False
         self.transactions = 0
+
+    def _keep_memory(self, memory: CaptureMemory) -> None:
+        """Keep it, durably. Raises as :meth:`MemoryFolder.save` does."""
+        self._memory.save(plain_memory(memory, self._own_identity))
 
     def _recalled(self, through: int | None) -> ReleasedEnds[int]:
         """The ENDs of the transactions that were released last, read again from the transaction topic."""
@@ -172,9 +175,9 @@ class CaptureQuery(ABC):
     def _report_start(self, specs: Mapping[str, LogSpec]) -> None:
         through = None if self.frontier is None else check_int(self.frontier.elements[0]) - 1
         where = "nothing is stated yet" if through is None else f"all through {through} is in the logs"
-        memory = "the start of the topics, as it has no memory" if self._remembered is None else "its memory"
+        memory = "the start of the topics, as it has no memory" if self._remembered.commits is None else "its memory"
         self._report.write("start", f"{len(specs)} tables; {where}; goes on from {memory}", tables=sorted(specs),
-                           through=through, remembered=self._remembered is not None)
+                           through=through, remembered=self._remembered.commits is not None)
         for table, spec in sorted(specs.items()):
             self._report.write("log", f"{table} -> {spec.name}", table=table, log=spec.name)
         kept = [(Path(spec.folder), spec.row_type) for spec in specs.values() if spec.folder is not None]
@@ -227,7 +230,7 @@ class CaptureQuery(ABC):
         self._missing = missing
 
 
-def _binding(recipe: DatabaseConnector, topics: SparkTopics, specs: Mapping[str, LogSpec]) -> dict[str, Any]:
+def _identity(recipe: DatabaseConnector, topics: SparkTopics, specs: Mapping[str, LogSpec]) -> dict[str, Any]:
     """By what the memory is known to be of this capture: the recipe's identity, and where it reads and writes."""
     rows = recipe.identity["tables"]
     return {

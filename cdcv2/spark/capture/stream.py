@@ -11,7 +11,7 @@ from __future__ import annotations
 import shutil
 import threading
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -25,6 +25,9 @@ from cdcv2 import failpoints
 from cdcv2.capture import release_order
 from cdcv2.capture.connector import StreamConnector
 from cdcv2.capture.facts import BoundRecord, Record
+from cdcv2.capture.memory import (
+    FORGET, MEMORY_VERSION, BatchMemory, StreamMemory, check_not_ahead, plain_memory, read_memory, tails_of,
+)
 from cdcv2.capture.release_order import Advance
 from cdcv2.capture.run.held_digests import held_digests
 from cdcv2.capture.run.stream_tables import StreamTopic
@@ -35,23 +38,20 @@ from cdcv2.protocol.log import Place, Position
 from cdcv2.spark.capture.batch_facts import PartitionSpan
 from cdcv2.spark.capture.release_frames import FrameLogs, ReleaseChanges
 from cdcv2.spark.capture.logs import TableLogs
+from cdcv2.spark.capture.memory_folder import MemoryFolder
 from cdcv2.spark.capture.report import CaptureReport
-from cdcv2.spark.capture.state_file import LogTail
 from cdcv2.spark.capture.tails import LogSpec
 from cdcv2.spark.job import Guard, follow
 from cdcv2.spark.paths import readable, writable
 from cdcv2.spark.session import tune
-from cdcv2.store.numbered import NumberedFiles
 
 #: Raises an error unless a micro-batch has all of a partition from an offset on.
 CheckSpan: TypeAlias = Callable[[Place, int, PartitionSpan], object]
 
 KEPT = failpoints.declare(
-    "generic.kept", "the rows of a batch are kept; nothing is released, and no manifest names them"
+    "generic.kept", "the rows of a batch are kept; nothing is released, and no memory names them"
 )
 
-#: Without a part in it, the state of a function that took data in columns.
-VERSION = 2
 _ENCODED = (
     "part int, offset long, time long, data binary, diff long, frontier long, rows long, wrong string, digest long"
 )
@@ -61,7 +61,6 @@ _KINDS = [
 # A sum of numbers of 64 bits that does not overflow.
 _SUM = "decimal(38, 0)"
 _ARROW = pa.schema(list(zip([column.split()[0] for column in _ENCODED.split(", ")], _KINDS)))
-_TOGETHER = "remove it with its checkpoint: the source is then read from its start, and what the log has is recognized"
 
 
 class StreamCapture:
@@ -82,26 +81,24 @@ class StreamCapture:
         self.guard = Guard(self._batch, stopping, lambda: turn(self))
         self._source, self._spec, self._state, self._single, self._check = source, log, state, single, check
         self._report = report or CaptureReport()
-        self._manifest = NumberedFiles(state / "manifest", "the state of the capture")
-        numbers = self._manifest.numbers()
-        self._number = numbers[-1] if numbers else 0
-        plain = self._manifest.read(self._number) if numbers else None
-        if plain is not None and (plain.get("version") != VERSION or plain.get("source") != source.identity):
-            raise ForeignStateError(f"the state in {state} is of another capture, or of another version: {_TOGETHER}")
-        tails = None if plain is None else {log.table: LogTail.from_plain(plain["log"])}
+        self._memory, self._identity = MemoryFolder(state / "manifest"), {log.table: source.identity}
+        plain = self._memory.load()
+        kept = read_memory(
+            StreamMemory, plain and as_now(plain, source.topic, log.table), self._identity, self._memory.place
+        )
         #: The log.
-        self.logs = TableLogs({log.table: log}, tails)
+        self.logs = TableLogs({log.table: log}, tails_of(kept.logs))
         #: What is open.
         self.counts = StreamCounts(
-            plain and plain["counts"], self.known, name=f"the topic {source.topic}", state=state, remedy=_TOGETHER,
+            kept.counts.get(log.table), self.known, name=f"the topic {source.topic}",
             held=held_digests(self.logs.all()[0], log.row_type, self.known) if plain is None else None,
         )
-        self._query: str | None = None if plain is None else plain["query"]
-        self._last: int = -1 if plain is None else plain["batch"]
+        check_not_ahead(f"the log of {log.table}", self.counts.released, self.known)
+        self._last = kept.batch
         #: How many records this run has read.
         self.records = 0
         #: Of each partition, up to where it was read.
-        self.read: dict[int, int] = {} if plain is None else {int(part): at for part, at in plain["read"].items()}
+        self.read: dict[int, int] = {part: at for (_, part), at in kept.read.items()}
         self._clean()
 
     @property
@@ -130,9 +127,10 @@ class StreamCapture:
     def _batch(self, frame: DataFrame, number: int) -> None:
         session = tune(frame.sparkSession)
         query = str(session.sparkContext.getLocalProperty("sql.streaming.queryId"))
-        if (self._query is not None and query != self._query) or number > self._last + 1:
-            raise ForeignStateError(f"the state in {self._state} is not that of this checkpoint: {_TOGETHER}")
-        if number <= self._last:
+        last = self._last or BatchMemory(query=query, number=-1)
+        if query != last["query"] or number > last["number"] + 1:
+            raise ForeignStateError(f"the memory in {self._state} is not that of this checkpoint: {FORGET}")
+        if number <= last["number"]:
             return
         folder = self._state / "rows" / f"{number:020d}-{uuid.uuid4().hex}"
         encoded = frame.mapInArrow(partial(_encode, self._source.records, self._single, self.counts.compares), _ENCODED)
@@ -140,13 +138,14 @@ class StreamCapture:
         failpoints.reach(KEPT)
         self._take(folder.name, session.read.schema(_ENCODED).parquet(readable(folder)))
         frontier = self.counts.complete()
-        remember = partial(self._save, query, number)
+        batch = BatchMemory(query=query, number=number)
+        remember = partial(self._save, batch)
         if frontier > self.counts.released:
             logs = FrameLogs(self.logs, self._changes(session.read.schema(_ENCODED), frontier), session)
             release_order.write(logs, Advance(Antichain([frontier])), remember=partial(remember, frontier))
         else:
             remember()
-        self._last, self._query = number, query
+        self._last = batch
         self._clean()
         waits = self.counts.waits()
         self._report.write(
@@ -196,16 +195,16 @@ class StreamCapture:
             self._check((self._source.topic, part), self.read.get(part, 0), span)
             self.read[part] = span.high + 1
 
-    def _save(self, query: str, number: int, released: int | None = None) -> None:
+    def _save(self, batch: BatchMemory, released: int | None = None) -> None:
         """Keep what the batch did: it is stated up to there, if anything was."""
         if released is not None:
             self.counts.release(released)
-        self._number += 1
-        self._manifest.put(self._number, {
-            "version": VERSION, "source": self._source.identity, "query": query, "batch": number,
-            "counts": self.counts.plain(), "read": {str(part): at for part, at in sorted(self.read.items())},
-            "log": self.logs.tails()[self._spec.table].to_plain(),
-        })
+        memory = StreamMemory(
+            {self._spec.table: self.counts.plain()},
+            read={(self._source.topic, part): at for part, at in self.read.items()},
+            logs={table: tail.to_plain() for table, tail in self.logs.tails().items()}, batch=batch,
+        )
+        self._memory.save(plain_memory(memory, self._identity))
 
     def _changes(self, reader: Any, frontier: int) -> ReleaseChanges:
         """What is kept below the frontier."""
@@ -219,11 +218,25 @@ class StreamCapture:
         return ReleaseChanges(changes.select(*columns), self.counts.waiting(frontier))
 
     def _clean(self) -> None:
-        """Remove the files that the manifest does not name, and manifests that are not needed."""
-        self._manifest.prune(self._number - 2)
+        """Remove the files that the memory does not name."""
         for folder in (self._state / "rows").glob("*"):
             if folder.name not in self.counts.times:
                 shutil.rmtree(folder)
+
+
+def as_now(plain: Mapping[str, Any], topic: str, table: str) -> Mapping[str, Any]:
+    """A memory as it is kept now. What was version 2 of that of streams on Spark had other names, for one table.
+
+    Version 1 was of a function that took data in columns, and is not read.
+    """
+    if "source" not in plain:
+        return plain
+    return {
+        "version": MEMORY_VERSION if plain["version"] == 2 else f"{plain['version']} of streams",
+        "capture": {table: plain["source"]},
+        "counts": {table: plain["counts"]}, "positions": {}, "read": {topic: plain["read"]}, "topics": {},
+        "logs": {table: plain["log"]}, "batch": {"query": plain["query"], "number": plain["batch"]},
+    }
 
 
 # -- columns

@@ -1,6 +1,6 @@
 """The logs that a capture writes, and by what its next life knows them again: not by name and length alone.
 
-A capture's memory has, of each log, a :class:`~cdcv2.spark.capture.state_file.LogTail`: how far it is stated, up to
+A capture's memory has, of each log, a :class:`~cdcv2.capture.memory.LogTail`: how far it is stated, up to
 where it was read, and *marks*, of a topic what Kafka calls it, of a directory digests of its files.
 """
 
@@ -11,13 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from cdcv2.capture.memory import FORGET, LogTail, missing_logs
 from cdcv2.errors import ForeignStateError, MissingLogError, UsageError
 from cdcv2.logs.description import LogDescription
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.protocol.log import Log, LogAddress, Positions
+from cdcv2.protocol.log_identity import check_ends
 from cdcv2.rows.row_type import RowType
 from cdcv2.spark import file_digests
-from cdcv2.spark.capture.state_file import LogTail
 
 
 @dataclass(frozen=True)
@@ -99,10 +100,7 @@ def opened(specs: Mapping[str, LogSpec], tails: Mapping[str, LogTail]) -> dict[s
         try:
             logs[table] = spec.open(create=table not in tails, writing=True)
         except MissingLogError as error:
-            raise ForeignStateError(
-                "the capture's memory is of a log that is missing. Bring it back, or remove the memory, and the "
-                f"capture writes it again from the topics' start: {error}"
-            ) from error
+            raise missing_logs(error) from error
     return logs
 
 
@@ -114,7 +112,7 @@ def recognized(
     for table, spec in specs.items():
         tail = tails.get(table)
         if tail is not None:
-            _check_length(logs[table], tail)
+            check_ends(logs[table].name, tail.positions, logs[table].ends(), FORGET)
         known = dict(tail.marks) if tail else {}
         if spec.folder is not None:
             if tail is not None:
@@ -141,18 +139,8 @@ def marked(
     return found
 
 
-def _check_length(log: Log, tail: LogTail) -> None:
-    ends = log.ends()
-    for part, position in tail.positions.items():
-        if ends.get(part, 0) < position:
-            raise ForeignStateError(
-                f"log {log.name} ends at {ends.get(part, 0)}, but the capture's memory has seen it up to "
-                f"{position}: was it made again? Remove the memory, and the capture writes it from the topics' start"
-            )
-
-
 def _files(known: Mapping[str, str]) -> dict[int, str]:
     return {int(file): mark for file, mark in known.items()}
 
 
-_REMEDY = "Bring the log back; or remove the memory, and the capture writes the log from the topics' start"
+_REMEDY = f"Bring the log back, or {FORGET}"

@@ -15,7 +15,7 @@ import pytest
 from cdcv2 import failpoints
 from cdcv2.capture.run.commit_times import Capture
 from cdcv2.capture.run.loop import run
-from cdcv2.capture.run.state_file import StateFile
+from cdcv2.capture.run.memory_file import MemoryFile
 from cdcv2.errors import SourceStop
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.protocol.iter import Iter
@@ -33,7 +33,7 @@ def logs_in(folder: Path) -> dict[str, DirectoryLog]:
 
 def captured(name: str, folder: Path, every: int = 150) -> None:
     """Capture the run into the folder, until its TRUNCATE stops it."""
-    memory = StateFile(folder / "_capture.json")
+    memory = MemoryFile(folder / "_capture.json")
     with Capture(recipe(name), dict(logs_in(folder)), memory=memory) as capture:
         with pytest.raises(SourceStop, match="was truncated"):
             run(capture, dump(name), release_every=every)

@@ -12,7 +12,7 @@ from pathlib import Path
 from cdcv2 import failpoints
 from cdcv2.capture.run.commit_times import Capture
 from cdcv2.capture.run.loop import run
-from cdcv2.capture.run.state_file import StateFile
+from cdcv2.capture.run.memory_file import MemoryFile
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.protocol.iter import Iter
 from tests.recorded import CHECKPOINTS, HOME, TABLES, checkpoint_time, content, dump, recipe, truth
@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[3]
 def captured(folder: Path) -> None:
     """Capture the run into the folder, to its end."""
     logs = {table: DirectoryLog(folder / table, kind, create=True) for table, kind in TABLES.items()}
-    memory = StateFile(folder / "_memory.json")
+    memory = MemoryFile(folder / "_memory.json")
     with Capture(recipe(RUN, before="from-state"), dict(logs), memory=memory) as capture:
         run(capture, dump(RUN), release_every=150)
 

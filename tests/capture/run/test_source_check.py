@@ -9,7 +9,7 @@ import pytest
 from cdcv2.capture.evidence import SourceEvidence
 from cdcv2.capture.run.commit_times import Capture
 from cdcv2.capture.run.loop import run
-from cdcv2.capture.run.state_file import StateFile
+from cdcv2.capture.run.memory_file import MemoryFile
 from cdcv2.connectors.dump_files import DumpedTopics
 from cdcv2.errors import ForeignStateError, SourceStop, UnsafeTopicError
 from cdcv2.logs.memory import MemoryLog
@@ -73,7 +73,7 @@ def test_a_dump_that_ends_before_the_memory_is_refused(tmp_path: Path) -> None:
 
 def test_a_topic_that_was_made_anew_is_told_by_its_identity(tmp_path: Path) -> None:
     """However long it is by now; remembered from run to run, also of topics that are not there for a while."""
-    memory = StateFile(tmp_path / "memory.json")
+    memory = MemoryFile(tmp_path / "memory.json")
 
     def started(**topics: str) -> None:
         capture = Capture(recipe("clean_full"), {table: MemoryLog() for table in TABLES}, memory=memory)
@@ -109,7 +109,7 @@ def test_one_that_is_stopped_before_it_is_sure_remembers_nothing(tmp_path: Path,
     logs = {table: MemoryLog() for table in TABLES}
     with pytest.raises(SourceStop, match="was truncated"):
         run(Capture(recipe(mine), logs), dump(mine))
-    memory = StateFile(tmp_path / "memory.json")
+    memory = MemoryFile(tmp_path / "memory.json")
     capture = Capture(recipe(other), logs, memory=memory)
     run(capture, dump(other), stopping=lambda: True)
     capture.save()

@@ -223,8 +223,9 @@ def test_only_the_last_times_of_a_log_are_told_apart() -> None:
 
 def test_a_state_of_before_knows_the_sum_alone() -> None:
     """A late bound must not count more than that."""
-    kept = {"version": 1, "released": 9, "begun": 0, "below": 4, "times": {}, "stated": [], "promised": 9}
-    counts = StreamCounts(kept, 9)
+    counts = StreamCounts(
+        {"version": 1, "released": 9, "begun": 0, "below": 4, "times": {}, "stated": [], "promised": 9}, 9
+    )
     counts.bound(7, 4)
     with pytest.raises(SourceStop, match="is stated to have 5 rows before time 7, and 4 have come"):
         counts.bound(7, 5)

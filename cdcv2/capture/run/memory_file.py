@@ -1,4 +1,4 @@
-"""Where a capture keeps its positions: one small JSON file, replaced as a whole.
+"""Where a capture without Spark keeps its memory (:mod:`cdcv2.capture.memory`): one small JSON file, replaced whole.
 
 Losing it costs time, never facts. So it is enough that it is either the old one or the new one.
 """
@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+from cdcv2.capture.memory import FORGET
 from cdcv2.core.json_text import parse_json
 from cdcv2.core.own_json import with_digest, without_digest
 from cdcv2.errors import ForeignStateError, OutputError
@@ -19,11 +20,9 @@ from cdcv2.store.put_if_absent import replace_file
 
 #: Where a capture without Spark keeps from where to read its topics again, beside its logs.
 MEMORY_FILE = "_memory.json"
-#: What to do about one that is damaged.
-FORGET = "remove it, and the topics are read from their start"
 
 
-class StateStore(Protocol):
+class MemoryStore(Protocol):
     """Keeps one plain JSON object."""
 
     def load(self) -> dict[str, Any] | None:
@@ -33,10 +32,10 @@ class StateStore(Protocol):
         """Keep it, durably, in place of what was kept before. Raises OutputError."""
 
 
-class StateFile:
-    """The state of a capture in a file. Raises ForeignStateError for a file of another kind, OutputError on failure.
+class MemoryFile:
+    """The memory of a capture in a file. Raises ForeignStateError for a file of another kind, OutputError on failure.
 
-    ``logs`` is the name of the logs that it belongs to, if they have one: the state of other logs is refused, as its
+    ``logs`` is the name of the logs that it belongs to, if they have one: the memory of other logs is refused, as its
     positions skip what these lack.
     """
 

@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from cdcv2.capture.run.state_file import StateFile
+from cdcv2.capture.run.memory_file import MemoryFile
 from cdcv2.errors import ForeignStateError, OutputError
 
 
 def test_what_was_saved_last_is_loaded(tmp_path: Path) -> None:
     """Nothing first; folders are made; nothing is left beside it."""
-    memory = StateFile(tmp_path / "inside" / "memory.json")
+    memory = MemoryFile(tmp_path / "inside" / "memory.json")
     assert memory.load() is None
     memory.save({"a": 1})
     memory.save({"a": 2})
-    assert {"a": 2} == StateFile(memory.path).load()
+    assert {"a": 2} == MemoryFile(memory.path).load()
     assert ["memory.json"] == os.listdir(memory.path.parent)
 
 
@@ -26,23 +26,23 @@ def test_a_file_that_is_no_memory_is_refused(tmp_path: Path, raw: bytes) -> None
     """It belongs to another program, or is damaged; the text explains that losing it costs time only."""
     (tmp_path / "memory.json").write_bytes(raw)
     with pytest.raises(ForeignStateError, match="no memory of a capture"):
-        StateFile(tmp_path / "memory.json").load()
+        MemoryFile(tmp_path / "memory.json").load()
 
 
 def test_the_memory_of_other_logs_is_refused(tmp_path: Path) -> None:
     """Its positions skip what these lack; also one that does not name its logs."""
     path = tmp_path / "memory.json"
-    StateFile(path, logs="mine").save({"a": 1})
-    assert {"a": 1} == StateFile(path, logs="mine").load()
-    with pytest.raises(ForeignStateError, match="made for other logs, .*: remove it"):
-        StateFile(path, logs="others").load()
-    StateFile(path).save({"a": 1})
+    MemoryFile(path, logs="mine").save({"a": 1})
+    assert {"a": 1} == MemoryFile(path, logs="mine").load()
+    with pytest.raises(ForeignStateError, match="made for other logs, .*: remove the memory"):
+        MemoryFile(path, logs="others").load()
+    MemoryFile(path).save({"a": 1})
     with pytest.raises(ForeignStateError, match="made for other logs"):
-        StateFile(path, logs="mine").load()
+        MemoryFile(path, logs="mine").load()
 
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     """A file where a folder should be."""
     (tmp_path / "file").write_text("")
     with pytest.raises(OutputError, match="cannot be written"):
-        StateFile(tmp_path / "file" / "memory.json").save({})
+        MemoryFile(tmp_path / "file" / "memory.json").save({})
