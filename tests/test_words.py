@@ -1,4 +1,4 @@
-"""Docstrings, comments and pages say things in plain words: the field's term, where the field has one.
+"""Docstrings, comments, messages and pages say things in plain words: the field's term, where the field has one.
 
 What does not hold it yet is counted in ``words_left.txt``, a line for each file. A file may have fewer of these words
 than its line allows, and never more; ``python -m tests.test_words`` lowers the counts to what is there.
@@ -26,6 +26,8 @@ LEFT = Path(__file__).with_name("words_left.txt")
 MOST = 321
 #: The folders with code; of tests, too, as a test is read as a specification.
 CODE = ("cdcv2", "streaming_jobs", "benchmarks", "tests")
+#: Where a string with a space in it is a text for people; in tests it may be an example of anything.
+MESSAGES = ("cdcv2", "streaming_jobs")
 #: Words that no text may have, and what to say instead.
 REFUSED = {
     "anew": "again, or a verb with re-: renumber, recreate, resnapshot",
@@ -46,14 +48,23 @@ _QUOTED = re.compile(r"^ *>>>.*\n(?:^(?! *$| *>>>).*\n?)*|```.*?```|:\w+:`[^`]*`
 
 
 def texts(path: Path) -> Iterator[str]:
-    """The prose of a file: a page's, or the docstrings and comments of a module."""
+    """The prose of a file: a page's, or the docstrings, comments and (of the product) messages of a module."""
     source = path.read_text("utf-8")
     if path.suffix != ".py":
         yield source
         return
+    has_messages = path.relative_to(ROOT).parts[0] in MESSAGES if path.is_relative_to(ROOT) else True
+    docstrings: set[ast.Constant] = set()
+    # A part comes before what it has in it, so a docstring is known when it is met as a string.
     for node in ast.walk(ast.parse(source, str(path))):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             yield ast.get_docstring(node, clean=False) or ""
+            match node.body[:1]:
+                case [ast.Expr(value=ast.Constant() as docstring)]:
+                    docstrings.add(docstring)
+        elif has_messages and isinstance(node, ast.Constant) and node not in docstrings:
+            # A word alone may be a name, or a key of a durable format.
+            yield node.value if isinstance(node.value, str) and " " in node.value.strip() else ""
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
             yield token.string
@@ -109,13 +120,14 @@ def test_what_is_left_of_words_only_becomes_less() -> None:
         ('"""What nobody has told."""', {"nobody": 1, "told": 1}),
         ("x = 1  # as the record says", {"says": 1}),
         ('"""A state.\n\n    It is nothing\n    but a file."""', {"nothing but": 1}),
-        ('said = "nobody says"', {}),
+        ('said = "nobody"', {}),
+        ('raise ValueError(f"row {row}: nobody says why")', {"nobody": 1, "says": 1}),
         ('"""``told`` is called, see :meth:`said`.\n\n>>> told(1)\n\'said\'\n"""', {}),
         ('"""Foretold, and hearsay."""', {}),
     ],
 )
 def test_a_refused_word_is_seen_in_prose_alone(tmp_path: Path, text: str, expected: dict[str, int]) -> None:
-    """The judge itself: names, strings and examples are no prose."""
+    """The judge itself: names, single words in quotes and examples are no prose; messages are."""
     (tmp_path / "part.py").write_text(text, "utf-8")
 
     assert expected == refused(tmp_path / "part.py")

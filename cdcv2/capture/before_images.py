@@ -299,14 +299,14 @@ def _added_up(table: str, log: Log, known: int, again: Collection[int], start: i
         )
     if unstated:
         raise RefusedError(
-            f"the log of {table} is stated beyond the snapshot that was taken anew at {min(unstated.values())}, "
-            f"without what it says: it was told of too late (or there is none at that LSN). To go on, {_START_OVER}"
+            f"the log of {table} is stated beyond the resnapshot at {min(unstated.values())}, "
+            f"without its rows: it was declared too late (or there is none at that LSN). To go on, {_START_OVER}"
         )
     for row, number in rows.items():
         if number < 0:
             raise RefusedError(
-                f"the log of {table} has {number} of the row {shown(row)} before {known}, so what it says is no table, "
-                "and old rows cannot be taken from it: its capture began without the rows that were there. Begin anew "
+                f"the log of {table} has {number} of the row {shown(row)} before {known}, so its rows are no table, "
+                "and old rows cannot be taken from it: its capture began without the rows that were there. Start over "
                 "with a snapshot, or go on with --before from-envelope"
             )
     return {row: number for row, number in rows.items() if number}
@@ -320,7 +320,7 @@ def _watched(entries: Iterable[Entry | None], uppers: dict[Antichain, int]) -> I
         yield entry
 
 
-_START_OVER = "begin anew with a new snapshot that covers the table (new topics, new slot, new logs)"
+_START_OVER = "start over with a new snapshot that covers the table (new topics, new slot, new logs)"
 _NOT_THERE = (
     "The logs lack rows that the table had: does the connector cover it only since its snapshot, was it captured with "
     "--snapshot none, are records missing from its topic, or is it named with --full-identity and has not REPLICA "
@@ -328,9 +328,9 @@ _NOT_THERE = (
     f"{_START_OVER}; where there is no snapshot, take whole old rows: FULL, and --before from-envelope"
 )
 _TWICE = (
-    "The key in the records (the primary key, or the connector's message.key.columns) must tell all rows of the table "
-    "apart at any time. If the table has REPLICA IDENTITY FULL, name it with --full-identity: its rows are then told "
-    f"apart by all their values. Otherwise the logs are not of this table: {_START_OVER}"
+    "The key in the records (the primary key, or the connector's message.key.columns) must distinguish all rows of the "
+    "table at any time. If the table has REPLICA IDENTITY FULL, name it with --full-identity: its rows are then "
+    f"distinguished by all their values. Otherwise the logs are not of this table: {_START_OVER}"
 )
 _DIFFERENT = (
     "Logs and topics do not hold one history (did the table's columns or their types change, or was a topic trimmed?): "

@@ -253,11 +253,11 @@ class Binder:
         if self._command_line is not None:
             once = f"start, once: {self._command_line} --propose-recipe"
         other = OTHER_LOGS if self._unlike() else f"propose this one with --propose-recipe: {once}"
-        remedy = f"Run the capture as that recipe says, or {other}"
+        remedy = f"Run the capture with that recipe, or {other}"
         judged = self.recipe.assumed_otherwise(BoundRecipe.parse(text))
         if judged and other is not OTHER_LOGS:
             remedy += (
-                f". If a capture as that recipe says stops because of the snapshot of {', '.join(judged)}, neither "
+                f". If a capture with that recipe stops because of the snapshot of {', '.join(judged)}, neither "
                 f"helps, as what was judged of it is bound: {OTHER_LOGS}"
             )
         return SourceStop(

@@ -264,7 +264,7 @@ class CommitTransactions:
             if after is not None and not any(before < at <= lsn for at in self.snapshots.declared):
                 self._lost_before(begun, after)
         if lsn in self.snapshots.declared:
-            reason = f"transaction {tx} was committed at {lsn}, which was told as the LSN of a snapshot, and is of none"
+            reason = f"transaction {tx} was committed at {lsn}, declared as the LSN of a snapshot, and is of none"
             self._halt_all(reason, WRONG_LSN, lsn - 1)
             return False
         if self._is_early(tx, lsn):

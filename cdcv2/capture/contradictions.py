@@ -11,29 +11,29 @@ from typing import Generic, NamedTuple, TypeVar
 T = TypeVar("T")
 
 _REMEDY = (
-    "begin anew with a new snapshot (new topics, new slot, new logs, and another remap if there is one), and with "
+    "start over with a new snapshot (new topics, new slot, new logs, and another remap if there is one), and with "
     "cleanup.policy=delete and no retention on that topic"
 )
 #: The connector that does not renumber a transaction.
-_UPGRADE = "use Debezium 3.7.0 or later, and begin anew with a new snapshot: new topics, new slot, new logs"
+_UPGRADE = "use Debezium 3.7.0 or later, and start over with a new snapshot: new topics, new slot, new logs"
 RENUMBERED = (
     "A connector before 3.7.0 that is restarted inside a transaction numbers the rest from 1 again, counts only that "
     f"in END, and may lose rows: {_UPGRADE}"
 )
 NEW_SOURCE = (
-    "The topics do not hold one history: was the slot, the database or a topic made anew under the old names? "
+    "The topics do not hold one history: was the slot, the database or a topic made again under the old names? "
     "Capture it as a new source: other topics, other logs. Or was the connector restarted inside the transaction? "
     f"Before version 3.7.0 it then numbers and counts the rest only: {_UPGRADE}"
 )
 LOST = (
     "The transaction topic lacks a record: was it compacted or trimmed, or not dumped whole? If it can be had again, "
     "remove the memory of this capture, and it is read from its start; on a remap, capture it with another remap and "
-    f"other logs. If it is gone, {_REMEDY}"
+    f"other logs. If it is missing, {_REMEDY}"
 )
 SPOILT = f"The transaction topic lacks a record: was it compacted or trimmed? Even if it can be had again, {_REMEDY}"
 UNKNOWN = (
     "A start reads the last transactions of the transaction topic again, and there are too few of them. Set "
-    "retention.ms=-1 and retention.bytes=-1 on it; a dump must hold it from further back. If those records are gone, "
+    "retention.ms=-1 and retention.bytes=-1 on it; a dump must hold it from further back. If those records are lost, "
     f"{_REMEDY}"
 )
 
@@ -99,7 +99,7 @@ def two_ends(end: int, one: tuple[object, object], other: tuple[object, object],
     """One END states two things; each is a transaction and its counts."""
     beyond = "; the logs are stated beyond it" if stated else ""
     return Contradiction(
-        f"END {end} says both that transaction {one[0]} has {one[1]} rows, and that {other[0]} has {other[1]}{beyond}",
+        f"END {end} states both that transaction {one[0]} has {one[1]} rows, and {other[0]} has {other[1]}{beyond}",
         NEW_SOURCE, stated,
     )
 
@@ -162,7 +162,7 @@ def two_snapshot_rows(position: object) -> Contradiction:
     """One position of a snapshot has two different rows."""
     return Contradiction(
         f"there are two different rows of the snapshot at {position}",
-        "The topics do not hold one history: was a topic written by two connectors? Begin anew with new topics",
+        "The topics do not hold one history: was a topic written by two connectors? Start over with new topics",
     )
 
 

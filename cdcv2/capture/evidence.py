@@ -83,6 +83,6 @@ def _number(time: Time) -> int:
 def _foreign(found: str) -> ForeignStateError:
     return ForeignStateError(
         f"the logs were made of other topics: {found}. Capture this source into logs of its own; or, if the topics "
-        "were cut off or made anew under the old names, begin anew with a new snapshot; or, if the logs were captured "
+        "were cut off or made again under the old names, start over with a new snapshot; or, if the logs were captured "
         "with --snapshot-again, go on giving it"
     )

@@ -43,7 +43,7 @@ TEMP = RowType({"type": "record", "name": "temp", "fields": [
     _nullable("after", "long", "of row, halt: a commit before theirs; of through: that of what has none"),
     _nullable("commit", "long", "of end, done, through"),
     _list("changes", _record("change", data="bytes", diff="long"),
-          "of a row: data as of its table's row type; with diff 0 what is told of the row, which is looked up"),
+          "of a row: data as of its table's row type; with diff 0 what is known of the row, which is looked up"),
     _list("counts", _record("count", table="string", rows="long"), "of end: the rows of each table"),
     _nullable("reason", "string", "of halt"),
     _nullable("remedy", "string", "of halt"),

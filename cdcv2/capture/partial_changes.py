@@ -59,7 +59,7 @@ class PartialChangeCodec:
             return PartialImage((), ())
         unknown = sorted(set(columns).difference(self._row_type.columns))
         if unknown:
-            raise DecodeError(f"it tells of the column {unknown[0]!r}, which the row type has not", raw=data)
+            raise DecodeError(f"it has the column {unknown[0]!r}, which the row type has not", raw=data)
         values = self._part_type(columns).decode(data)
         return PartialImage(columns, values if len(columns) == len(self._row_type.columns) else tuple(values))
 

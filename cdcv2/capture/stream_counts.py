@@ -19,7 +19,7 @@ from cdcv2.capture.recent_sums import RECENT, RecentSums
 from cdcv2.errors import ForeignStateError, SourceStop
 
 VERSION = 1
-_REMEDY = "Find out which is right, have the stream written anew so, and capture it into new logs"
+_REMEDY = "Find out which is right, have the stream written again so, and capture it into new logs"
 #: Digests are numbers of 64 bits, and so are their sums.
 _DIGESTS = 2**64
 

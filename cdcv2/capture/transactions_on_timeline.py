@@ -190,7 +190,7 @@ class Transactions:
                 self._pending[time] = {}
             self._pending[time][record] = None
         elif self._since.less_equal(time):
-            raise MalformedError(f"{record!r} came at {time}, and all before {self._frontier} was said to be there")
+            raise MalformedError(f"{record!r} came at {time}, and all before {self._frontier} was stated to be there")
 
     def _finish(self, time: int, records: Iterable[SourceRecord | Passing], summary: TransactionSummary) -> bool:
         """Go on by one time; whether that was possible."""

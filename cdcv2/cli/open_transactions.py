@@ -67,7 +67,7 @@ def _temp_of(log: LogAddress) -> LogAddress:
     temps = Path(log.name) / TEMP_FOLDER
     inside = directory_logs(temps) if is_there(temps) else []
     if len(inside) > 1:
-        raise UsageError(f"{log} holds a log of TEMP for each of several databases: name one, {inside[0]} say")
+        raise UsageError(f"{log} holds a log of TEMP for each of several databases: name one, for example {inside[0]}")
     if not inside and is_there(Path(log.name) / CAPTURE_FILE):
         raise UsageError(f"{log} holds no log of TEMP: only a capture with --remap keeps one")
     return LogAddress("directory", str(inside[0])) if inside else log

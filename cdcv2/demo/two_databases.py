@@ -135,7 +135,7 @@ class DoubledDemo:
         self.story.fact(f"killed {one.name} when the logs were complete up to {text(at)}")
         self._until(lambda: other.moves >= turns + 2, f"{other.name} goes on", one)
         further = self.watch.known()
-        self.story.check(before(at, further), f"{other.name} goes on alone, by then up to {text(further)}")
+        self.story.check(before(at, further), f"{other.name} goes on alone, now up to {text(further)}")
         one.start()
         one.wait_moved(1)
         return at
@@ -156,7 +156,7 @@ class DoubledDemo:
         self._until(is_in, "the logs have everything")
         for one in self.captures:
             code = one.stop()
-            self.story.check(code == 0, f"told to stop, {one.name} ended with exit code 0")
+            self.story.check(code == 0, f"asked to stop, {one.name} ended with exit code 0")
         first, last = self.watch.first, self.watch.known()
         for one, at in zip(self.captures, self.kills):
             (life,) = one.lives
@@ -194,7 +194,7 @@ class DoubledDemo:
         )
         story.check(
             counted["repeats"] * 5 >= distinct,
-            f"{counted['repeats']} updates were told again by the other capture: both wrote, and said the same",
+            f"{counted['repeats']} updates were repeated by the other capture: both wrote, and stated the same",
         )
         turns = [which for _, which in sorted(self._turn_lines())]
         changes = sum(one != other for one, other in zip(turns, turns[1:]))
@@ -234,7 +234,7 @@ class DoubledDemo:
         )
         story.check(
             not seen.unbooked and seen.on_its_way[-1] == 0 and self.couriers.sent == self.couriers.received,
-            "at each frontier the ledgers say the same to be on its way as the balances do; nothing is in the end",
+            "at each frontier the ledgers have the same on its way as the balances; in the end nothing is",
         )
         below = sum(amount < 0 for amount in seen.on_its_way)
         most = cents(max(seen.on_its_way))

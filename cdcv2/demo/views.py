@@ -180,7 +180,7 @@ class ViewsDemo:
         self.target.kill9()
         self._print("killed the target's PostgreSQL (SIGKILL)")
         if not poll_until(lambda: self.pollers["PostgreSQL"].unreachable > 0, PATIENCE):
-            raise FailedCheck("the reader of PostgreSQL has not noticed that its server is gone")
+            raise FailedCheck("the reader of PostgreSQL has not noticed that its server is away")
         code = self.pure.wait_dead()
         self.target.start()
         self._reported(code)
@@ -206,7 +206,7 @@ class ViewsDemo:
                 self.mangling.finish()
         for service in (self.pure, self.spark, self.capture):
             code = service.stop()
-            self.story.check(code == 0, f"told to stop, {service.name} ended with exit code 0")
+            self.story.check(code == 0, f"asked to stop, {service.name} ended with exit code 0")
         done = self.working.done.committed
         self.story.fact(f"{done.total()} transactions were committed, {len(done)} kinds of work")
         for table, copy in self.copies.items():
@@ -247,7 +247,7 @@ class ViewsDemo:
             f"at least {snapshots} snapshots, {frontiers} frontiers, and {sums} sums of each single table were seen",
         )
         if name == "PostgreSQL":
-            story.check(poller.unreachable > 0, f"{poller.unreachable} times nobody answered: the server was down")
+            story.check(poller.unreachable > 0, f"{poller.unreachable} times there was no answer: the server was down")
 
     def _compare(self) -> None:
         for table in TABLES:

@@ -155,17 +155,23 @@ def _plain_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith(("PG", "LC_", "LANG"))}
 
 
+#: Whom it runs as where the caller is root: the first that there is.
+_OTHER_USERS = ("nobody", "postgres", "daemon")
+
+
 def _other_user() -> User | None:
     """Whom to run as: ourselves (None), or, for root, somebody without rights who is in the password file."""
     if os.geteuid() != 0:
         return None
-    for name in ("nobody", "postgres", "daemon"):
+    for name in _OTHER_USERS:
         try:
             entry = pwd.getpwnam(name)
         except KeyError:
             continue
         return User(entry.pw_uid, entry.pw_gid)
-    raise UnavailableError("PostgreSQL does not run as root, and there is no user 'nobody': run this as another user")
+    raise UnavailableError(
+        f"PostgreSQL does not run as root, and none of the users {', '.join(_OTHER_USERS)} is there: run as another"
+    )
 
 
 def _closed_folder(path: Path, need: int = stat.S_IXOTH) -> Path | None:
@@ -188,7 +194,7 @@ def _demand_open(path: Path) -> None:
     closed = _closed_folder(path.resolve())
     if closed is not None:
         raise UnavailableError(
-            f"PostgreSQL does not run as root but as 'nobody', to whom {str(closed)!r} is closed: "
+            f"PostgreSQL does not run as root but as another user, to whom {str(closed)!r} is closed: "
             f"open it (chmod o+x), or name another folder"
         )
 

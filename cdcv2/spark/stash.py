@@ -282,7 +282,7 @@ class ParquetStash:
         )
         found = as_rows(each.where("low.diff <> high.diff and ruled is null"), self._codec.row_type).first()
         if found is None:
-            raise LookupError(f"the dispute at time {time} is gone")
+            raise LookupError(f"the dispute at time {time} is missing")
         facts = sorted(((Position(*side["at"]), side["diff"]) for side in (found["low"], found["high"])))
         (one, first), (other, second) = facts
         data = self._codec.row_type.row(tuple(found["data"]))

@@ -281,7 +281,8 @@ def test_untouched_large_values_of_every_type_are_seen() -> None:
     ("c", None, image(1), {"id": 1, "zone": 2}, "the key of a row of public.t is not given: 'zone'", "cdcv2 rows"),
     ("d", image(1), None, {"zone": 2}, "the key of a row of public.t is not given: 'zone'", "column.exclude.list"),
     ("d", None, None, {"id": 1}, "comes without its old values", "the connector's own topics"),
-    ("c", None, {"id": 1}, {"id": 1}, "the columns of public.t changed: 'name' is gone, 'size' is gone", "cdcv2 rows"),
+    ("c", None, {"id": 1}, {"id": 1}, "the columns of public.t changed: 'name' is missing, "
+     "'size' is missing", "cdcv2 rows"),
     ("c", None, image(None), {"id": 1}, "do not fit its row type: column 'id': None", "cdcv2 rows"),
     ("d", image(None), None, {"id": 1}, "do not fit its row type: column 'id': None", "cdcv2 rows"),
 ])
@@ -354,5 +355,5 @@ def test_a_log_that_lacks_updates_or_is_no_table_is_refused() -> None:
     with pytest.raises(RefusedError, match="lacks what it states before 7 .1 update missing at time 6.*Put back"):
         Contents.of({TABLE: ROWS}, {TABLE: lacking}, {TABLE: 7})
     negative = RecordingLog([Updates([(row(1), 5, -1)]), Progress([0], [7], {5: 1})])
-    with pytest.raises(RefusedError, match=r"the log of public.t has -1 of the row Row\(id=1.*Begin anew"):
+    with pytest.raises(RefusedError, match=r"the log of public.t has -1 of the row Row\(id=1.*Start over"):
         Contents.of({TABLE: ROWS}, {TABLE: negative}, {TABLE: 7})

@@ -588,7 +588,7 @@ def second(found: object) -> str:
     """What there is to do beside running a capture with the recipe that is bound."""
     assert isinstance(found, SourceStop)
     first, _, other = found.remedy.partition(", or ")
-    assert first.startswith("Run the capture as that recipe ")
+    assert first.startswith("Run the capture with that recipe")
     return other
 
 
@@ -675,7 +675,7 @@ def test_what_was_judged_of_a_snapshot_is_bound(stage: Stage, other: BoundRecipe
 
     option, _, judged = second(found).partition(" stops because of ")
 
-    assert "with that option. If a capture as that recipe " in option
+    assert "with that option. If a capture with that recipe" in option
     assert f"the snapshot of {names}, neither helps, as what was judged of it is bound: {OTHER_LOGS}" == judged
 
 

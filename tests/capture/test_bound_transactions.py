@@ -205,7 +205,7 @@ def test_a_row_without_a_number_is_judged_by_its_transaction_alone() -> None:
     whole = opened()
     whole.advance([end(1)])
 
-    assert [] == whole.advance([row(1, None, 0), HaltRecord(1, 0, "truncated", "begin anew"), end(1)]).temp
+    assert [] == whole.advance([row(1, None, 0), HaltRecord(1, 0, "truncated", "start over"), end(1)]).temp
     assert "numbered 1, but its END 10 counts 0" in str(stop_of(whole, row(1, 1, 0)))
 
 
@@ -225,11 +225,11 @@ def test_which_contradiction_of_a_step_is_found_first_does_not_depend_on_order(t
     """Ends come first, in the order of their commits, and then by their words."""
     both = [EndRecord.of(tx, 20, {}) for tx in (2, 12)]
     stop = stop_of(opened(), *(both[::-1] if turned else both))
-    assert "END 20 says both that transaction 12 has {} rows, and that 2 has {}" == stop.reason
+    assert "END 20 states both that transaction 12 has {} rows, and 2 has {}" == stop.reason
     whole = opened()
     whole.advance([end(1)])
     wrong = [row(1, 1, 0), EndRecord.of(1, 10, {"a": 3})]
-    assert "END 10 says both" in stop_of(whole, *(wrong[::-1] if turned else wrong)).reason
+    assert "END 10 states both" in stop_of(whole, *(wrong[::-1] if turned else wrong)).reason
 
 
 def test_a_row_from_before_all_that_was_given_out_is_lost() -> None:
@@ -252,12 +252,12 @@ def test_ends_of_one_step_may_come_in_any_order() -> None:
 
 def test_of_several_halts_of_a_transaction_the_first_by_its_words_is_reported() -> None:
     """Without their order: the sources may bring them in another one."""
-    halts = [HaltRecord(1, None, reason, "begin anew") for reason in ("b", "a")]
+    halts = [HaltRecord(1, None, reason, "start over") for reason in ("b", "a")]
     for one in (halts, halts[::-1]):
         whole = opened()
         whole.advance([*one, end(1)])
         assert halts[1] == whole.halt()
-    mixed = [HaltRecord(1, after, "a", "begin anew") for after in (None, 5)]
+    mixed = [HaltRecord(1, after, "a", "start over") for after in (None, 5)]
     whole = opened()
     whole.advance([*mixed, end(1)])
     assert whole.halt() in mixed
@@ -335,8 +335,8 @@ def test_right_behind_a_snapshot_a_start_needs_no_end() -> None:
 
 @pytest.mark.parametrize("records, reason", [
     ([SNAP, SNAP_END, SNAP._replace(order=("topic", 0, 1))],
-     "there are 2 snapshot rows of a, but its notification says 1"),
-    ([SNAP._replace(table="b"), SNAP_END], "there are 1 snapshot rows of b, but its notification says 0"),
+     "there are 2 snapshot rows of a, but its notification states 1"),
+    ([SNAP._replace(table="b"), SNAP_END], "there are 1 snapshot rows of b, but its notification states 0"),
     ([SNAP_END, EndRecord.of(SNAPSHOT, 5, {"a": 2})],
      "the Ends EndRecord(tx='snapshot', commit=5, counts=(('a', 1),)) and"),
 ])  # fmt: skip
@@ -400,8 +400,8 @@ def test_rows_of_a_snapshot_that_is_not_wanted(known: tuple[int, ...], at: int, 
 
 def test_behind_the_snapshot_all_of_its_kind_stops_it() -> None:
     """A row at no position that is known, a halt, a second snapshot."""
-    halt = stop_of(late_only_snapshot(), HaltRecord(SNAPSHOT, 7, "an incremental snapshot", "begin anew"))
-    assert ("an incremental snapshot", "begin anew") == (halt.reason, halt.remedy)
+    halt = stop_of(late_only_snapshot(), HaltRecord(SNAPSHOT, 7, "an incremental snapshot", "start over"))
+    assert ("an incremental snapshot", "start over") == (halt.reason, halt.remedy)
     assert "a row of the snapshot of a stands at 17," in str(stop_of(late_only_snapshot(), SNAP._replace(order=17)))
     zero = opened(snapshot=True)
     zero.advance([EndRecord.of(SNAPSHOT, 0, {})])

@@ -214,8 +214,8 @@ def test_an_end_at_or_below_what_is_released_is_a_repeat() -> None:
 
 @pytest.mark.parametrize("tx, lsn, counts, said", [
     (4, 60, {}, "END 60 of transaction 4 came for the first time after END 70"),
-    (6, 70, {}, "END 70 says both that transaction 5 has {} rows, and that 6 has {}"),
-    (5, 70, {TABLE: 2}, "END 70 says both that transaction 5 has {} rows, and that 5 has {'public.t': 2}"),
+    (6, 70, {}, "END 70 states both that transaction 5 has {} rows, and 6 has {}"),
+    (5, 70, {TABLE: 2}, "END 70 states both that transaction 5 has {} rows, and 5 has {'public.t': 2}"),
 ])
 def test_an_end_that_contradicts_what_is_released_is_no_duplicate(
     tx: int, lsn: int, counts: dict[str, int], said: str
@@ -251,7 +251,7 @@ def test_one_end_with_two_meanings_is_an_error(tx: int, counts: dict[str, int]) 
     commits.end(5, 70, {TABLE: 1})
     commits.end(tx, 70, counts)
     stop = commits.stopped()
-    assert stop is not None and "END 70 says both" in stop.reason
+    assert stop is not None and "END 70 states both" in stop.reason
 
 
 def test_counts_of_tables_that_are_not_captured_may_differ() -> None:
@@ -265,7 +265,7 @@ def test_counts_of_tables_that_are_not_captured_may_differ() -> None:
 def test_a_halted_transaction_stops_when_it_is_due() -> None:
     """TRUNCATE: everything before it is released first; its END shows when that is."""
     commits = streaming()
-    commits.halt(6, "a table was truncated", "begin anew")
+    commits.halt(6, "a table was truncated", "start over")
     commits.end(5, 70, {TABLE: 1})
     assert commits.stopped() is None
     commits.end(6, 80, {TABLE: 1})
@@ -277,7 +277,7 @@ def test_a_halted_transaction_stops_when_it_is_due() -> None:
     commits.settle(release)
     stop = commits.stopped()
     assert stop is not None
-    assert ("a table was truncated", "begin anew", Antichain([71])) == (stop.reason, stop.remedy, stop.frontier)
+    assert ("a table was truncated", "start over", Antichain([71])) == (stop.reason, stop.remedy, stop.frontier)
     assert commits.ready() is None
     assert "stop" == commits.waits().what
 
@@ -709,13 +709,13 @@ def test_a_lost_end_stays_lost_after_a_restart() -> None:
 def test_a_stop_that_lasts_is_kept_as_it_is() -> None:
     """The logs keep it, and so does the memory: with its reason, and what to do about it."""
     commits = streaming()
-    commits.keep("a row is lacking", "begin anew")
+    commits.keep("a row is lacking", "start over")
     again = CommitTransactions.restore(commits.export(), [TABLE], snapshot="none")
     for one in (commits, again):
         one.end(7, 60, {})
         stop = one.stopped()
         assert through(one) is None and stop is not None
-        assert ("a row is lacking", "begin anew", True) == (stop.reason, stop.remedy, stop.lasting)
+        assert ("a row is lacking", "start over", True) == (stop.reason, stop.remedy, stop.lasting)
 
 
 def test_a_memory_ahead_of_the_logs_is_refused() -> None:

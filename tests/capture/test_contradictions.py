@@ -50,11 +50,11 @@ CASES = {
     ),
     "one END of two transactions": Case(
         lambda: two_ends(90, (7, {"a": 1}), (8, {}), stated=False),
-        "END 90 says both that transaction 7 has {'a': 1} rows, and that 8 has {}", NEW_SOURCE, STOPS,
+        "END 90 states both that transaction 7 has {'a': 1} rows, and 8 has {}", NEW_SOURCE, STOPS,
     ),
     "one END of two transactions, released": Case(
         lambda: two_ends(90, (7, {"a": 1}), (8, {}), stated=True),
-        "END 90 says both that transaction 7 has {'a': 1} rows, and that 8 has {}" + BEYOND, NEW_SOURCE, STATED,
+        "END 90 states both that transaction 7 has {'a': 1} rows, and 8 has {}" + BEYOND, NEW_SOURCE, STATED,
     ),
     "an END that comes late": Case(
         lambda: late_end(7, 90, "END 95"),
@@ -98,7 +98,7 @@ CASES = {
     ),
     "two rows at one position": Case(
         lambda: two_snapshot_rows("a[0]@5"), "there are two different rows of the snapshot at a[0]@5",
-        "The topics do not hold one history: was a topic written by two connectors? Begin anew with new topics", STOPS,
+        "The topics do not hold one history: was a topic written by two connectors? Start over with new topics", STOPS,
     ),
     "two rows of one number": Case(
         lambda: two_rows(7, "a", 2), "transaction 7 has two different rows of a numbered 2", NEW_SOURCE, STOPS,

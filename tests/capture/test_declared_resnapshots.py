@@ -161,7 +161,7 @@ def test_a_row_of_a_new_slot_that_its_end_does_not_count_is_no_repeat() -> None:
 def test_a_transaction_that_halts_before_a_resnapshot_is_not_superseded() -> None:
     """Its rows are all there: what no update can express stops the capture, as it would without a resnapshot."""
     commits = captured(90)
-    commits.halt(2, "a table was truncated", "begin anew")
+    commits.halt(2, "a table was truncated", "start over")
     commits.end(1, 20, {})
     commits.end(2, 30, {T: 1})
     commits.rows_seen(2, T, 1)
@@ -176,7 +176,7 @@ def test_a_transaction_that_halts_before_a_resnapshot_is_not_superseded() -> Non
 def test_behind_missing_rows_nothing_halts_before_a_resnapshot(missing_first: bool) -> None:
     """What comes behind them is superseded, whatever it is; what comes before them is due."""
     commits = captured(90)
-    commits.halt(3, "a table was truncated", "begin anew")
+    commits.halt(3, "a table was truncated", "start over")
     for tx, lsn in ((2, 30), (3, 40)) if missing_first else ((3, 30), (2, 40)):
         commits.end(tx, lsn, {T: 1})
     commits.rows_seen(3, T, 1)
@@ -190,7 +190,7 @@ def test_behind_missing_rows_nothing_halts_before_a_resnapshot(missing_first: bo
 def test_what_halts_behind_a_resnapshot_waits_for_it() -> None:
     """Its turn comes later."""
     commits = captured(90)
-    commits.halt(3, "a table was truncated", "begin anew")
+    commits.halt(3, "a table was truncated", "start over")
     commits.end(3, 95, {T: 0})
     assert commits.ready() is None and commits.stopped() is None
     assert "the snapshot at 90 has not been begun (nothing of it is in the topics)" == commits.waits().text
@@ -211,7 +211,7 @@ def test_a_stop_before_a_resnapshot_is_not_made_up_for() -> None:
         commits = captured(90)
         commits.end(2, 30, {})
         resnapshot(commits, 90, {T: 1})
-        commits._halt_all("two histories", "begin anew", cap)
+        commits._halt_all("two histories", "start over", cap)
         release = commits.ready()
 
         assert release is not None and (30 if cap < 90 else 90) == release.through

@@ -220,7 +220,7 @@ def test_without_a_memory_the_topics_must_be_those_of_the_logs(
     with pytest.raises(ForeignStateError, match="made of other topics"):
         act(engine)
 
-    kept = LogsState({T: known}, {T: (100, 1)}, spans, stop=("a row is lacking", "begin anew"))
+    kept = LogsState({T: known}, {T: (100, 1)}, spans, stop=("a row is lacking", "start over"))
     stopped = CaptureEngine.opened(recipe, None, kept, Noted(), Clock(None))
     stop = stopped.commits.stopped()
     assert stopped.sure and stop is not None and ("a row is lacking", True) == (stop.reason, stop.lasting)

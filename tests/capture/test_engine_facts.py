@@ -265,7 +265,7 @@ def test_a_stop_that_lasts_is_found_in_the_memory() -> None:
     """Also where the logs do not keep it yet."""
     logs = LogsState({T: 131}, {T: (90, 1)}, {T: (90, 130)})
     first = of(logs)
-    first.commits.keep("a row is lacking", "begin anew")
+    first.commits.keep("a row is lacking", "start over")
     again = of(logs, None, first.commits.export())
 
     assert "a row is lacking" == reason(again) and again.sure

@@ -129,9 +129,9 @@ def test_a_topic_that_was_made_again_is_refused() -> None:
     (CaptureMemory(), (), True), (CaptureMemory(), (90,), False), (kept(), (), True), (kept(), (190,), False),
     (kept(90), (90,), True), (kept(90), (90, 190), False), (kept(90, through=80), (), False),
     (kept(90, through=80), (95,), False), (kept(1, through=0), (), False),
-    (kept(spoilt=["a row is lacking", "begin anew"]), (190,), True),
-    (kept(spoilt=["a row is lacking", "begin anew", False]), (190,), True),
-    (kept(spoilt=["a row is lacking", "begin anew", True]), (190,), False),
+    (kept(spoilt=["a row is lacking", "start over"]), (190,), True),
+    (kept(spoilt=["a row is lacking", "start over", False]), (190,), True),
+    (kept(spoilt=["a row is lacking", "start over", True]), (190,), False),
     (kept(spoilt=None), (190,), False),
 ])
 def test_it_goes_with_the_resnapshots_that_it_was_kept_with(

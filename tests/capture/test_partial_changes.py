@@ -76,5 +76,5 @@ def test_it_comes_back(one: PartialChange, other: PartialChange) -> None:
 def test_columns_that_the_table_has_not_are_named() -> None:
     """The log of TEMP is another table's."""
     row = PARTIAL_CHANGE.encode(("d", [("key", ["id", "zone"], b"\x02\x04")]))
-    with pytest.raises(DecodeError, match="it tells of the column 'zone', which the row type has not"):
+    with pytest.raises(DecodeError, match="it has the column 'zone', which the row type has not"):
         PartialChangeCodec(ROWS).decode(row)

@@ -38,7 +38,7 @@ STORIES: dict[str, tuple[list[list[SourceRecord]], str | None]] = {
         "numbered (up to )?2, but its END 90 counts 1",
     ),
     "one END says two things": (
-        [[EndRecord.of(5, 70, {})], [EndRecord.of(7, 90, {})], [EndRecord.of(5, 70, {"a": 2})]], "END 70 says both",
+        [[EndRecord.of(5, 70, {})], [EndRecord.of(7, 90, {})], [EndRecord.of(5, 70, {"a": 2})]], "END 70 states both",
     ),
     "an END comes for the first time": (
         [[EndRecord.of(5, 70, {})], [EndRecord.of(7, 90, {})], [EndRecord.of(6, 80, {})]],
@@ -104,7 +104,7 @@ def test_an_end_that_contradicts_what_is_given_out_is_a_stop_that_lasts(ordering
     ]
     output, _, said = went(story, ordering, begun)
 
-    assert "END 90 says both that transaction 7 has {'a': 1} rows, and that 7 has {}" in said
+    assert "END 90 states both that transaction 7 has {'a': 1} rows, and 7 has {}" in said
     assert (ordering == AS_COMPLETE) == ("; the logs are stated beyond it" in said) == bool(output)
 
 

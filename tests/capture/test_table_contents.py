@@ -190,5 +190,5 @@ def test_a_resnapshot_ends_a_statement_of_a_log_that_has_it(
     if ends:
         assert {} == Contents.of({U: ROWS}, {U: log(*statements)}, {U: 100}, again, {U: 50}).rows(U)
         return
-    with pytest.raises(RefusedError, match=f"that was taken anew at {again[0]}, "):
+    with pytest.raises(RefusedError, match=f"the resnapshot at {again[0]}, "):
         Contents.of({U: ROWS}, {U: log(*statements)}, {U: 100}, again, {U: 50})

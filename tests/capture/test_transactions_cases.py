@@ -153,9 +153,9 @@ def test_many_transactions_in_turn_leave_nothing_behind() -> None:
 
 @pytest.mark.parametrize("said, reason", [
     ([A1, A1._replace(changes=())], "two different rows of a numbered 1"),
-    ([END1, EndRecord.of(1, 10, {"a": 3})], "END 10 says both that transaction 1 has"),
+    ([END1, EndRecord.of(1, 10, {"a": 3})], "END 10 states both that transaction 1 has"),
     ([END1, EndRecord.of(1, 12, {"a": 2})], "END 1[02] of transaction 1 came for the first time after"),
-    ([END1, EndRecord.of(2, 10, {"a": 2})], "END 10 says both that transaction"),
+    ([END1, EndRecord.of(2, 10, {"a": 2})], "END 10 states both that transaction"),
     ([A1, A2, EndRecord.of(1, 10, {"a": 1, "b": 1})], "has 2 rows of a, numbered up to 2, but its END 10 counts 1"),
     ([A1, EndRecord.of(1, 10, {"b": 1})], "has 1 rows of a, numbered up to 1, but its END 10 counts 0"),
     ([A1._replace(number=2), EndRecord.of(1, 10, {"a": 1})],
@@ -226,7 +226,7 @@ def test_what_no_update_can_say_stops_it_when_its_turn_comes() -> None:
 def test_without_the_order_of_commits_it_stops_as_soon_as_the_end_is_in() -> None:
     """There is no turn to wait for."""
     transactions = operator(ordering=AS_COMPLETE)
-    step(transactions, 1, HaltRecord(2, 10, "truncated", "Begin anew"), A1)
+    step(transactions, 1, HaltRecord(2, 10, "truncated", "Start over"), A1)
     assert transactions.stop is None
     step(transactions, 2, END1, END2)
 
@@ -266,7 +266,7 @@ def test_the_snapshot_comes_first() -> None:
      "committed at 4, not after the snapshot at 5"),
     ([EndRecord.of(3, 4, {}), SNAP, EndRecord.of(SNAPSHOT, 5, {"a": 1})],
      "committed at 4, not after the snapshot at 5"),
-    ([HaltRecord(SNAPSHOT, 5, "a row without an id", "Begin anew")], "a row without an id"),
+    ([HaltRecord(SNAPSHOT, 5, "a row without an id", "Start over")], "a row without an id"),
 ])  # fmt: skip
 def test_a_snapshot_that_cannot_be_right_stops_it(said: list[SourceRecord], reason: str) -> None:
     """A second one, one at two places, one before which something was committed."""
@@ -326,7 +326,7 @@ class Numbers:
         before = self.content
         self.content += sum(data for row in rows for data, _ in row.changes)
         if self.content > 10:
-            raise UnknownChange(f"{self.content} is above ten", "Begin anew")
+            raise UnknownChange(f"{self.content} is above ten", "Start over")
         return [("a", [(before, -1), (self.content, 1)])]
 
 
@@ -353,7 +353,7 @@ def test_what_the_state_cannot_know_halts_it() -> None:
     ends = EndRecord.of(1, 10, {"a": 1}), EndRecord.of(2, 20, {"a": 1}), EndRecord.of(3, 30, {"a": 1})
     two, three = told(2, 7, 10), told(3, 1, 20)
     output, temp = step(transactions, 5, told(1, 4), two, three, *ends)
-    halt = HaltRecord(2, None, "11 is above ten", "Begin anew")
+    halt = HaltRecord(2, None, "11 is above ten", "Start over")
 
     assert [(0, -1), (4, 1)] == output
     assert {two, three, *ends[1:], halt, ThroughRecord(10, 0), replace(BEGUN, looked_up=True)} == {
@@ -370,7 +370,7 @@ def test_what_the_state_cannot_know_halts_it() -> None:
 def test_the_end_of_a_transaction_that_only_truncated_is_missed(ordering: str) -> None:
     """A record that halts names the commit before its own, as a row does, so its END is lost when a later one comes."""
     transactions = operator(ordering=ordering)
-    step(transactions, 5, A1, A2, END1, HaltRecord(2, 10, "public.a was truncated", "Begin anew"))
+    step(transactions, 5, A1, A2, END1, HaltRecord(2, 10, "public.a was truncated", "Start over"))
 
     assert ([], set()) == step(transactions, 6, RowRecord("b", 3, 1, 20, (("z", 1),)), EndRecord.of(3, 30, {"b": 1}))
     assert "the END of transaction 2 is missing" in str(transactions.stop)
@@ -381,9 +381,9 @@ def test_what_no_update_can_say_and_no_end_counts_stops_behind_what_is_given_out
     """It is no duplicate, as a row above that count is none; one that was counted is."""
     transactions = operator(ordering=ordering)
     step(transactions, 5, A1, A2, END1)
-    step(transactions, 6, HaltRecord(1, None, "public.a was truncated", "Begin anew", "a", 1))
+    step(transactions, 6, HaltRecord(1, None, "public.a was truncated", "Start over", "a", 1))
     assert transactions.stop is None
-    step(transactions, 7, HaltRecord(1, None, "public.a was truncated", "Begin anew", "a", 9))
+    step(transactions, 7, HaltRecord(1, None, "public.a was truncated", "Start over", "a", 9))
 
     assert transactions.stop is not None and transactions.stop.lasting
     assert "has a row of a numbered 9, but its END" in str(transactions.stop)
@@ -394,7 +394,7 @@ def test_one_that_waited_halts_when_its_turn_comes() -> None:
     transactions = operator(state=Numbers())
     step(transactions, 5, told(2, 7, 10), EndRecord.of(1, 10, {"a": 1}), EndRecord.of(2, 20, {"a": 1}))
     output, temp = step(transactions, 6, told(1, 4))
-    halt = HaltRecord(2, None, "11 is above ten", "Begin anew")
+    halt = HaltRecord(2, None, "11 is above ten", "Start over")
 
     assert [(0, -1), (4, 1)] == output
     assert {(EndRecord.of(1, 10, {"a": 1}), -1), (ThroughRecord(10, 0), 1), (halt, 1)} == temp

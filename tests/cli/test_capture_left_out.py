@@ -143,7 +143,7 @@ def test_what_can_be_written_no_more_is_named_and_the_others_go_on(run: Run, sit
     said = site.capture(["clicks"], "--propose-recipe")
     assert (0, 6) == (said.code, len(site.users("clicks")))
     assert "the log of views, left out from the time" in said.err and "may end before that: " in said.err
-    assert "the topic 'web.views', partition 0, is gone" in said.err, said.err
+    assert "the topic 'web.views', partition 0, is missing" in said.err, said.err
     assert 2 == len(site.users("views"))
 
 

@@ -186,7 +186,7 @@ def test_rows_of_a_table_that_the_snapshot_did_not_scan_stop_it(capture: Capture
     late = row(0, 0, 7, table="u", **LAST)
     dump = [note(0, "STARTED"), row(0, 0, 1, **FIRST), scanned(1, 1), late, note(2, "COMPLETED")]
     said = capture(dump, *NOTIFIED, tables="tu")
-    assert 4 == said.code and "do not say how many rows of public.u the snapshot scanned" in said.err
+    assert 4 == said.code and "do not state how many rows of public.u the snapshot scanned" in said.err
     assert [] == capture.held() == capture.held("u")
     shutil.rmtree(capture.logs)
     said = capture([*dump[:3], dump[4], late], *NOTIFIED, "--max-records", "1", tables="tu")
@@ -196,9 +196,9 @@ def test_rows_of_a_table_that_the_snapshot_did_not_scan_stop_it(capture: Capture
 
 @pytest.mark.parametrize("remap", [False, True])
 @pytest.mark.parametrize(("scan", "reason"), [
-    ({"total_rows_scanned": "1"}, "say that public.t was scanned, one with 2 rows and one, at offset 2, with 1."),
+    ({"total_rows_scanned": "1"}, "state that public.t was scanned, one with 2 rows and one, at offset 2, with 1."),
     ({"total_rows_scanned": "2", "status": "SQL_EXCEPTION"}, "at offset 2 has the status SQL_EXCEPTION)."),
-    ({"status": "SUCCEEDED"}, "at offset 2, does not say how many rows it has (total_rows_scanned)."),
+    ({"status": "SUCCEEDED"}, "at offset 2, does not state how many rows it has (total_rows_scanned)."),
     ({"total_rows_scanned": "2", "status": "SUCCEEDED"}, None),
     ({"total_rows_scanned": "9", "status": "SQL_EXCEPTION", "scanned_collection": "public.x"}, None),
 ])  # fmt: skip
@@ -416,7 +416,7 @@ def test_more_rows_of_a_snapshot_than_were_scanned_stop_it(capture: Captures, tm
     said = capture(dump, *NOTIFIED, *(("--remap", str(tmp_path / "remap")) if remap else ()))
 
     assert (4, []) == (said.code, capture.held())
-    assert "there are 2 snapshot rows of public.t, but its notification says 1. The topics hold rows of" in said.err
+    assert "there are 2 snapshot rows of public.t, but its notification states 1. The topics hold rows of" in said.err
 
 
 @pytest.mark.parametrize("remap", [False, True])
@@ -446,7 +446,7 @@ def test_an_incremental_snapshot_is_reported_as_that(
     for one in said:
         text = one.err.splitlines()[-1]
         assert text.startswith("cdcv2 capture: an incremental snapshot of public.t was taken"), text
-        assert ". Only the initial snapshot can be captured: to take another, begin anew with new topics" in text
+        assert ". Only the initial snapshot can be captured: to take another, start over with new topics" in text
     assert [] == [*tmp_path.glob("*/*/_stop.*")]
 
 
@@ -549,7 +549,7 @@ def test_a_row_type_without_a_column_of_the_snapshot_is_made_again(capture: Capt
     assert 4 == said.code
     assert "the row type of public.t is not that of its rows in the snapshot: it does not have the column" in said.err
     assert "'photo', and has the column 'v', which they do not have. If the table was altered since that" in said.err
-    assert "begin anew with a new snapshot (new topics, new slot, new logs). Otherwise make the row type" in said.err
+    assert "start over with a new snapshot (new topics, new slot, new logs). Otherwise make the row type" in said.err
     assert (0, [1, 2]) == (capture(dump, *NOTIFIED).code, capture.held())
 
 

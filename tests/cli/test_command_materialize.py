@@ -392,7 +392,7 @@ def test_a_stop_that_comes_while_it_follows_is_named_once(
     reading = _Source(plan, follow=True, stopping=lambda: False, events=JobEvents("it"))
     cuts = reading.cuts(Checkpoint(Antichain([0])))
     assert None is next(cuts) and "" == capsys.readouterr().err
-    stop = Stop("a row is lacking", "begin anew")
+    stop = Stop("a row is lacking", "start over")
     if place == "directory":
         log.put_stop(stop)
     else:

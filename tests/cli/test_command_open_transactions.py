@@ -46,7 +46,7 @@ def test_what_was_given_out_early_and_what_never_is_are_told(run: Run, tmp_path:
     """As soon as complete, a later one goes first; a TRUNCATE goes never."""
     carry, kept = Transactions(["t"], ordering=AS_COMPLETE), OpenRecordCodec({})
     writer = Writer(DirectoryLog(tmp_path / "temp", TEMP, create=True))
-    heard = [EndRecord.of(1, 10, {"t": 1}), EndRecord.of(2, 20, {}), HaltRecord(3, 20, "t was truncated", "Begin anew")]
+    heard = [EndRecord.of(1, 10, {"t": 1}), EndRecord.of(2, 20, {}), HaltRecord(3, 20, "t was truncated", "Start over")]
     done = carry.updates([(one, 1, 1) for one in heard], Antichain([2]))
     writer.extend((kept.row(held), time, diff) for held, time, diff in done.temp)
     writer.advance(done.frontier)
@@ -54,7 +54,7 @@ def test_what_was_given_out_early_and_what_never_is_are_told(run: Run, tmp_path:
 
     assert "transaction 1, committed at 10; 0 of 1 rows of t; rows are missing: 1 of t" == said.out.splitlines()[0]
     assert "transaction 2, committed at 20; given out already, before one that was committed earlier" in said.out
-    assert "transaction 3; it can never be given out: t was truncated. Begin anew" in said.out
+    assert "transaction 3; it can never be given out: t was truncated. Start over" in said.out
     assert "none is given out, each as soon as it is complete" in said.err
 
 
@@ -75,5 +75,5 @@ def test_the_directory_of_a_capture_has_it(run: Run, tmp_path: Path, captured: P
     none = run("open-transactions", captured / "logs")
 
     assert (0, 3) == (one.code, len(one.out.splitlines()))
-    assert (2, True) == (two.code, f"of several databases: name one, {log} say" in two.err)
+    assert (2, True) == (two.code, f"of several databases: name one, for example {log}" in two.err)
     assert (2, True) == (none.code, "only a capture with --remap keeps one" in none.err)

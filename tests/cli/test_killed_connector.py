@@ -56,7 +56,7 @@ def test_a_transaction_that_is_numbered_anew_is_never_released(
         said = captured(run, tmp_path, name, *asked)
         assert 4 == said.code, said.out
         assert words in said.err and "transaction 760" in said.err
-        assert "use Debezium 3.7.0 or later, and begin anew with a new snapshot" in said.err
+        assert "use Debezium 3.7.0 or later, and start over with a new snapshot" in said.err
         assert "the connector of p is older than Debezium 3.7.0" in caplog.text
 
     # All records are at one time where they are bound at once, and nothing is written of that.

@@ -60,7 +60,7 @@ def test_a_change_of_an_empty_table_stops_before_its_transaction(
         capture.forget(memory)
         stopped = capture([*BEGUN, *notes, *T, *wrong], *more, tables="tu")
         assert 4 == stopped.code and f"transaction 6 {REASON}0 rows" in stopped.err, stopped.err
-        assert "leave it out of --empty" in stopped.err and "begin anew with a snapshot" in stopped.err
+        assert "leave it out of --empty" in stopped.err and "start over with a snapshot" in stopped.err
         assert ([1, 3, 10], []) == (capture.held(), capture.held("u"))
         assert "complete through 120" in stopped.err or isinstance(capture, OnRemap)
 

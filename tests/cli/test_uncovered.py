@@ -633,7 +633,7 @@ def test_on_a_remap_a_log_that_is_stated_from_the_start_cannot_begin_later(run: 
     with Writer(DirectoryLog(capture.logs / "public.u", row_type)) as writer:
         writer.advance([1])
     stopped = capture(WHOLE, *NOTIFIED, tables="tu")
-    assert 4 == stopped.code and "do not say how many rows of public.u" in stopped.err
+    assert 4 == stopped.code and "do not state how many rows of public.u" in stopped.err
 
 
 def test_on_a_remap_old_rows_come_from_the_state_of_a_table_that_begins_late(run: Run, tmp_path: Path) -> None:
@@ -687,7 +687,7 @@ def test_a_table_that_is_said_to_be_empty_and_has_rows_is_an_error_that_says_so(
     if kind == "remap":
         other = capture([*BEGUN, *said], *more, "--empty", "public.u,public.v", tables="tuv")
         assert other.err.endswith(
-            "If a capture as that recipe says stops because of the snapshot of public.t, neither helps, as what was "
+            "If a capture with that recipe stops because of the snapshot of public.t, neither helps, as what was "
             "judged of it is bound: begin this one with a remap and logs of its own\n"
         )
     shutil.rmtree(capture.logs)

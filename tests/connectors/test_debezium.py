@@ -190,7 +190,7 @@ def unfit(body: dict[str, Any], key: Any = None, recipe: Recipe = RECIPE) -> tup
 
 
 @pytest.mark.parametrize("after, reason", [
-    ({key: value for key, value in ROW.items() if key != "size"}, "the columns of public.t changed: 'size' is gone"),
+    ({key: value for key, value in ROW.items() if key != "size"}, "the columns of public.t changed: 'size' is missing"),
     ({**ROW, "colour": "red", "age": 3}, "the columns of public.t changed: 'age' is new, 'colour' is new"),
     ({**ROW, "id": "five"}, "the values of a row of public.t do not fit its row type: column 'id': 'five' is not"),
     ({**ROW, "id": None}, "do not fit its row type: column 'id': None is not"),
@@ -202,7 +202,7 @@ def test_a_changed_row_type_is_named_with_its_column(after: Any, reason: str) ->
     told, remedy = unfit(envelope(after=after))
     assert reason in told
     assert told.endswith(", in transaction 757")
-    assert "After ALTER TABLE make the row type again (cdcv2 rows), and begin anew with a new snapshot" in remedy
+    assert "After ALTER TABLE make the row type again (cdcv2 rows), and start over with a new snapshot" in remedy
 
 
 @pytest.mark.parametrize("recipe", [RECIPE, Recipe("src", dict(RECIPE.tables), before="from-state")])
@@ -312,7 +312,7 @@ def test_an_incremental_snapshot_is_refused() -> None:
     """It mixes rows into the stream by watermarks of its own."""
     reason, remedy = unfit(envelope("r", after=ROW, source={"snapshot": "incremental"}))
     assert "an incremental snapshot of public.t" in reason
-    assert "begin anew" in remedy
+    assert "start over" in remedy
 
 
 def test_an_infinite_date_in_an_array_is_that_of_the_stream() -> None:

@@ -208,7 +208,7 @@ def test_a_topic_that_was_deleted_and_made_anew_is_known(hands: Hands, capsys: A
     hands.admin.delete_topics([hands.name])[hands.name].result(timeout=60)
     capsys.readouterr()
     assert 4 == hands.run()
-    assert "is gone. Of what is bound, the logs have everything" in capsys.readouterr().err
+    assert "is missing. Of what is bound, the logs have everything" in capsys.readouterr().err
     hands.make()
     hands.send(0, "x", "y")
 

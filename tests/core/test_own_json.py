@@ -109,7 +109,7 @@ def description(folder: Path) -> tuple[Path, Callable[[], object]]:
 
 def stop(folder: Path) -> tuple[Path, Callable[[], object]]:
     """Why a capture stopped."""
-    put_in_folder(folder, Stop("a row is missing", "begin anew"))
+    put_in_folder(folder, Stop("a row is missing", "start over"))
     return next(folder.glob("_stop.*.json")), lambda: in_folder(folder)
 
 

@@ -299,7 +299,7 @@ def test_a_job_that_follows_waits_for_the_transaction_topic(
 
 def test_a_tail_does_not_pass_by_the_stop_of_another_capture(broker: KafkaBroker) -> None:
     """It stands between statements of this one, and is the last message of no partition."""
-    table, stop = "public.orders", Stop("the END of transaction 5 is missing", "begin anew")
+    table, stop = "public.orders", Stop("the END of transaction 5 is missing", "start over")
     spec = LogSpec(table, TABLES[table], topic="stopped.orders", bootstrap=broker.bootstrap)
     logs = TableLogs({table: spec})
     logs.state(table, 10, {}, {})

@@ -41,6 +41,6 @@ def test_a_lost_end_is_for_good_where_no_snapshot_explains_it(
     lost.job(LOST[0], tables="t")
     lost.lost()
     # Without the memory also where it is found before it is known that the topics are those of the logs.
-    with pytest.raises(SourceStop, match="the END of transaction 8 is missing.*begin anew") as stop:
+    with pytest.raises(SourceStop, match="the END of transaction 8 is missing.*start over") as stop:
         lost.job([*ROWS, *LOST[1]], ENDS, tables="t")
     assert stop.value.lasting and 1 == len(list(lost.logs.rglob("_stop*")))

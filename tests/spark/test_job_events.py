@@ -88,8 +88,8 @@ IN_EXECUTOR = f"[STREAM_FAILED] Query terminated\n{TRACEBACK}cdcv2.errors.Fenced
 @pytest.mark.parametrize(("body", "expected"), [
     (of_query(lambda _: StreamingQueryException("x"), SourceStop("a TRUNCATE", "Give --before from-state")),
      (4, "SourceStop", "a TRUNCATE", "Give --before from-state", "mended")),
-    (of_query(lambda _: StreamingQueryException("x"), SourceStop("an END is lost", "Begin anew", lasting=True)),
-     (4, "SourceStop", "an END is lost", "Begin anew", "never")),
+    (of_query(lambda _: StreamingQueryException("x"), SourceStop("an END is lost", "Start over", lasting=True)),
+     (4, "SourceStop", "an END is lost", "Start over", "never")),
     (of_query(lambda _: StreamingQueryException(IN_EXECUTOR)), (4, "FencedError", "another runs", None, "never")),
     (of_query(lambda _: StreamingQueryException("[X] odd\n\tat org.apache.y password=hunter2")),
      (4, "StreamingQueryException", "StreamingQueryException: [X] odd", None, "mended")),

@@ -88,9 +88,9 @@ def test_topics_and_files_are_replayed_as_iter_replays_them(
     assert reader.positions["equal.two"] == KafkaLog("equal.two", broker.bootstrap, ROWS).ends()
 
     again = over(broker, tmp_path, places)
-    KafkaLog("equal.two", broker.bootstrap, ROWS).put_stop(Stop("a row is lacking", "Begin anew"))
+    KafkaLog("equal.two", broker.bootstrap, ROWS).put_stop(Stop("a row is lacking", "Start over"))
     _, people = told(spark, replace(again, checkpoint=tmp_path / "fresh"))
-    assert "the capture stopped: a row is lacking. Begin anew" in people
+    assert "the capture stopped: a row is lacking. Start over" in people
     assert truth({"things": said}) == replayed(spark, wanted)
     assert Antichain([12]) == open_lake(wanted.output).frontier
 

@@ -87,11 +87,11 @@ def test_a_replay_goes_on_without_it_and_takes_it_in_when_it_is_covered(spark: S
         replay(spark, wanted, Then(then), signals=False)
     assert Antichain([121]) == open_lake(wanted.output).frontier
     for table in "tu":
-        DirectoryLog(capture.logs / f"public.{table}").put_stop(Stop("a row is lacking", "Begin anew"))
+        DirectoryLog(capture.logs / f"public.{table}").put_stop(Stop("a row is lacking", "Start over"))
     reader, people = told(spark, wanted)
     assert (Exit.DONE, Antichain([161])) == (outcome(reader), open_lake(wanted.output).frontier)
     assert "public.u is covered by the connector from 140 on" in people
-    assert 1 == people.count("the capture stopped: a row is lacking. Begin anew")
+    assert 1 == people.count("the capture stopped: a row is lacking. Start over")
     assert (Counter([1, 3, 10, 11]), Counter([7, 8])) == (ids(spark, wanted, "t"), ids(spark, wanted, "u"))
     assert Counter([7]) == ids(spark, wanted, "u", 140)
     with pytest.raises(UsageError, match="nothing is stated of public.u at 139: the connector covers it from 140 on"):

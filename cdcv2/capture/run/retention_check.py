@@ -29,7 +29,7 @@ def check(look: TopicExtents, remap: Remap, read: Mapping[Place, int], topics: C
         low, high = spans.get(place, (0, 0))
         wanted, through = read.get(place, 0), bound.get(place, 0)
         if place not in spans:
-            raise UnsafeTopicError(f"{_named(place)} is gone. {lost(remap, place, wanted, through)}. {_REMEDY}")
+            raise UnsafeTopicError(f"{_named(place)} is missing. {lost(remap, place, wanted, through)}. {_REMEDY}")
         if high < through:
             raise UnsafeTopicError(
                 f"{_named(place)} ends at {high}, and what stood before {through} is bound: it was made again, or has "

@@ -14,7 +14,7 @@ from cdcv2.capture.snapshot.runs import SnapshotRun
 
 _START_OVER = (
     "stop the connector, drop its replication slot and its topics, remove the output and the memory of this capture "
-    "(on a remap, take another remap and other logs), and begin anew"
+    "(on a remap, take another remap and other logs), and start over"
 )
 #: What to do about a snapshot whose seam with the stream is not exact, by what shows that.
 BEGUN_TWICE = f"A snapshot that was begun twice cannot be joined to the stream exactly: {_START_OVER}"
@@ -25,13 +25,13 @@ MORE = (
     f"many cannot be known: {_START_OVER}"
 )
 EARLY = f"The slot was there before the snapshot, so the two cannot be joined exactly: {_START_OVER}"
-RESNAPSHOT = f"A snapshot that was taken anew cannot be carried over so: {_START_OVER}"
+RESNAPSHOT = f"A resnapshot cannot be carried over so: {_START_OVER}"
 NO_PLACE = f"So it cannot be put into the history: {_START_OVER}"
 #: What to do about a table that the connector never reported.
 UNKNOWN = (
     "If the connector does not capture this table, leave it out (--tables). If it was empty when the snapshot was "
-    "taken, or did not exist yet, say so (--empty), which stays marked beside the logs. On a remap, do either with "
-    "another remap and other logs. Otherwise begin anew with a snapshot of it: the connector's table.include.list, its "
+    "taken, or did not exist yet, name it (--empty), which stays marked beside the logs. On a remap, do either with "
+    "another remap and other logs. Otherwise start over with a snapshot of it: the connector's table.include.list, its "
     "publication, a new slot and new topics"
 )
 #: What to do about a table that has no topic: a dump may lack the topic.
@@ -39,17 +39,17 @@ NO_TOPIC = f"If a dump is captured, and its topic was not dumped: dump that whol
 #: What to do about a scan of a table that states no number of rows that can be believed.
 RESCAN = (
     "So nothing shows whether the snapshot is whole: stop the connector, mend what its log names, drop its replication "
-    "slot and its topics, remove the output and the memory of this capture, and begin anew with a new snapshot"
+    "slot and its topics, remove the output and the memory of this capture, and start over with a new snapshot"
 )
 #: What to do about a table that was declared to be empty, and was not.
 NOT_EMPTY = (
     "Leave it out of --empty, and capture into empty logs; on a remap, with another remap, too"
 )
 LACKED = (
-    "The snapshot was released without all of its rows. Begin anew with empty logs and without the memory of this "
+    "The snapshot was released without all of its rows. Start over with empty logs and without the memory of this "
     "capture (on a remap, with another remap); with the connector's notification topic (--notifications), if it was "
-    "not given: it says how many rows there are. If it was given, the producer sent a row twice: drop the replication "
-    "slot and the topics, too, and let Connect's producers be idempotent"
+    "not given: it states how many rows there are. If it was given, the producer sent a row twice: drop the "
+    "replication slot and the topics, too, and let Connect's producers be idempotent"
 )
 NO_SNAPSHOT = (
     "Capture with --snapshot initial, into empty logs (on a remap, with another remap); or, if the connector was to "
@@ -61,9 +61,9 @@ WRONG_LSN = "Give --snapshot-again the LSN of a snapshot: source.lsn of its rows
 
 #: What to do about a table that had more rows at its snapshot than the snapshot brought.
 NOT_WHOLE = (
-    "The snapshot is not what was said of the table. If it was named with --empty, leave it out of --empty, and "
+    "The snapshot is not what was declared of the table. If it was named with --empty, leave it out of --empty, and "
     "capture into empty logs (on a remap, with another remap, too). If the connector was to take no snapshot "
-    "(snapshot.mode=no_data), capture with --snapshot none, into empty logs. Otherwise begin anew with a snapshot of "
+    "(snapshot.mode=no_data), capture with --snapshot none, into empty logs. Otherwise start over with a snapshot of "
     "all rows of the table: a new slot, new topics, empty logs"
 )
 
@@ -93,7 +93,7 @@ def uncounted(run: SnapshotRun, tables: Iterable[str]) -> Contradiction | None:
     """Why the run does not show how many rows one of these tables has; None: it counts them all.
 
     >>> uncounted(SnapshotRun({"a": 1}, 3), ["a"]), uncounted(SnapshotRun({"a": 1}, 3), ["a", "b"]).reason
-    (None, 'the notifications do not say how many rows of b the snapshot scanned')
+    (None, 'the notifications do not state how many rows of b the snapshot scanned')
     """
     for table in tables:
         if run.rows(table) is None:
@@ -104,13 +104,13 @@ def uncounted(run: SnapshotRun, tables: Iterable[str]) -> Contradiction | None:
 
 def unnamed_table(table: str) -> Contradiction:
     """No notification names a table that the others cannot go on without."""
-    return Contradiction(f"the notifications do not say how many rows of {table} the snapshot scanned", UNKNOWN)
+    return Contradiction(f"the notifications do not state how many rows of {table} the snapshot scanned", UNKNOWN)
 
 
 def table_without_topic(table: str) -> Contradiction:
     """There are no notifications, and a table that the others cannot go on without has no topic."""
     return Contradiction(
-        f"nothing is known of {table}: it has no topic, and without notifications nothing says that the snapshot "
+        f"nothing is known of {table}: it has no topic, and without notifications nothing shows that the snapshot "
         "covered it", NO_TOPIC,
     )
 
@@ -119,14 +119,14 @@ def surplus(counts: Mapping[str, int], rows: Mapping[str, int]) -> Contradiction
     """Why the snapshot has more rows of a table than are counted; None: of no table.
 
     >>> surplus({"a": 1}, {"a": 1}), surplus({"a": 1}, {"a": 2}).reason
-    (None, 'there are 2 snapshot rows of a, but its notification says 1')
+    (None, 'there are 2 snapshot rows of a, but its notification states 1')
 
     Source: a notification counts all rows of its table, and no record has two offsets.
     """
     for table, count in counts.items():
         held = rows.get(table, 0)
         if held > count:
-            reason = f"there are {held} snapshot rows of {table}, but its notification says {count}"
+            reason = f"there are {held} snapshot rows of {table}, but its notification states {count}"
             return Contradiction(reason, MORE)
     return None
 

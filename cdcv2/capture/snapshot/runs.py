@@ -115,10 +115,10 @@ class SnapshotRuns:
             wrong = f"the connector did not scan {table} to its end (the notification at offset {offset} has the " \
                     f"status {status})"
         elif rows is None:
-            wrong = f"the notification of the scan of {table}, at offset {offset}, does not say how many rows it has " \
-                    "(total_rows_scanned)"
+            wrong = f"the notification of the scan of {table}, at offset {offset}, does not state how many rows it " \
+                    "has (total_rows_scanned)"
         elif before is not None and before != rows:
-            wrong = f"two notifications say that {table} was scanned, one with {before} rows and one, at offset " \
+            wrong = f"two notifications state that {table} was scanned, one with {before} rows and one, at offset " \
                     f"{offset}, with {rows}"
         if wrong is not None:
             self._wrong.setdefault(table, wrong)

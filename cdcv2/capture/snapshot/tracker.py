@@ -124,7 +124,7 @@ class SnapshotTracker:
         number = self._runs.completed - 1
         run = self._runs.run(number) if self._runs.completed > before else None
         if number and self.declared and run is not None and all(run.rows(table) == 0 for table in self._tables):
-            reason = "the connector took a snapshot anew without a row, so nothing says where it belongs"
+            reason = "the connector took a resnapshot without a row, so nothing shows where it belongs"
             self._contradict(number, Contradiction(reason, rules.NO_PLACE))
         if self.known_empty:
             self._learn(0)
@@ -303,7 +303,7 @@ class SnapshotTracker:
         """Whether every row of the first snapshot is there; finds contradictions on the way."""
         at, wrong = self.lsn or 0, None
         if self.declared and at >= self.declared[0]:
-            reason = f"the first snapshot is at {at}, not before that at {self.declared[0]}, as was told"
+            reason = f"the first snapshot is at {at}, not before that at {self.declared[0]}, as was declared"
             wrong = Contradiction(reason, WRONG_LSN)
         if self._contradict(0, wrong or rules.not_empty(self._runs.run(0), self._rows_of(0), self._empty)):
             return False

@@ -55,7 +55,7 @@ FAULT = "The connector, its converter or another writer of the topic is at fault
 WHAT = "a record of the connector"
 _CONVERTER = (
     "The connector's converter is at fault: set key.converter and value.converter to "
-    "org.apache.kafka.connect.json.JsonConverter for this connector, and begin anew with new topics"
+    "org.apache.kafka.connect.json.JsonConverter for this connector, and start over with new topics"
 )
 _OTHER = "Name the topics of a connector for PostgreSQL; another's can be captured as plain topics (--remap, --plain)"
 _POSTGRESQL = "postgresql"
@@ -335,27 +335,27 @@ def _notification(body: Mapping[str, Any], record: Record, recipe: Recipe) -> Fa
 
 
 _ROW_TYPE = (
-    "If the table was altered since that snapshot, its topic has rows of two types, and a log holds rows of one: begin "
-    "anew with a new snapshot (new topics, new slot, new logs). Otherwise make the row type again (cdcv2 rows), and "
+    "If the table was altered since that snapshot, its topic has rows of two types, and a log holds rows of one: start "
+    "over with a new snapshot (new topics, new slot, new logs). Otherwise make the row type again (cdcv2 rows), and "
     "start again: the snapshot that is there can still be captured. A column that shall not be captured is left out by "
     "the connector's column.exclude.list, with new topics"
 )
 _NOT_WHOLE = (
-    "A table that has no key, or is named with --full-identity, needs REPLICA IDENTITY FULL: set it, and begin anew "
+    "A table that has no key, or is named with --full-identity, needs REPLICA IDENTITY FULL: set it, and start over "
     "with a new snapshot; or do not name the table"
 )
 _NO_KEY = (
     "The records' key must be of columns that are captured: make a row type that has them (cdcv2 rows), and leave them "
-    "out of the connector's column.exclude.list; then begin anew with a new snapshot"
+    "out of the connector's column.exclude.list; then start over with a new snapshot"
 )
 _DONE = {"u": "updated", "d": "deleted"}
 _TRUNCATED = (
     "A TRUNCATE takes away rows without naming them. Delete rows instead (DELETE FROM), let the capture keep the rows "
-    "itself (cdcv2 capture --before from-state), or begin anew with a new snapshot: new topics, new slot, new logs"
+    "itself (cdcv2 capture --before from-state), or start over with a new snapshot: new topics, new slot, new logs"
 )
-_NO_TRANSACTION = "Set provide.transaction.metadata=true in the connector, and begin anew with new topics"
-_SIGNALLED = "Only the initial snapshot can be captured: to take another, begin anew with new topics, slot and logs"
+_NO_TRANSACTION = "Set provide.transaction.metadata=true in the connector, and start over with new topics"
+_SIGNALLED = "Only the initial snapshot can be captured: to take another, start over with new topics, slot and logs"
 _CHECKED = (
-    "If it has that already (SELECT relreplident FROM pg_class says f) and the row was really empty, name the table in "
-    "the capture's list of tables with full identity"
+    "If it has that already (SELECT relreplident FROM pg_class gives f) and the row was really empty, name the table "
+    "in the capture's list of tables with full identity"
 )

@@ -66,7 +66,7 @@ def identity_remedy(table: str) -> str:
     """What to do about images that are not whole."""
     return (
         f"Capture needs whole old rows: ALTER TABLE {table} REPLICA IDENTITY FULL, "
-        "then begin anew with a new snapshot (new topics, new slot, new logs). Or, if the table has a key, "
+        "then start over with a new snapshot (new topics, new slot, new logs). Or, if the table has a key, "
         "let the capture keep the old rows itself: cdcv2 capture --before from-state."
     )
 
@@ -75,7 +75,7 @@ def keyless_remedy(table: str) -> str:
     """What to do about old rows that no key identifies."""
     return (
         f"Without a key, old rows must come whole: ALTER TABLE {table} REPLICA IDENTITY FULL, or give it a primary "
-        "key, then begin anew with a new snapshot (new topics, new slot, new logs)."
+        "key, then start over with a new snapshot (new topics, new slot, new logs)."
     )
 
 
@@ -161,7 +161,7 @@ class ImageReader:
         return ", and ".join(differences) or None
 
     def _difference(self, image: Mapping[str, Any]) -> str:
-        gone = [f"{name!r} is gone" for name in sorted(self._names - image.keys())]
+        gone = [f"{name!r} is missing" for name in sorted(self._names - image.keys())]
         return ", ".join(gone + [f"{name!r} is new" for name in sorted(image.keys() - self._names)])
 
     def _unavailable(self, image: Mapping[str, Any], table: str) -> UnfitImage:
@@ -172,7 +172,7 @@ class ImageReader:
 
 _CHANGED = (
     "A log holds rows of one type, and so must its topic. After ALTER TABLE make the row type again (cdcv2 rows), and "
-    "begin anew with a new snapshot (new topics, new slot, new logs); the logs that are there can be read up to the "
+    "start over with a new snapshot (new topics, new slot, new logs); the logs that are there can be read up to the "
     "change. If the table was not altered, make the row type again, and capture into new logs. A generated column is "
     "best left out by the connector's column.exclude.list"
 )

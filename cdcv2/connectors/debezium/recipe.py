@@ -65,11 +65,11 @@ class Recipe:
         if self.before not in (FROM_ENVELOPE, FROM_STATE):
             raise UsageError(f"before is {FROM_ENVELOPE!r} or {FROM_STATE!r}, not {self.before!r}")
         if self.resnapshots and (self.before, self.snapshot) != (FROM_STATE, "initial"):
-            raise UsageError("a snapshot taken anew is carried over with old rows from-state, snapshot initial")
+            raise UsageError("a resnapshot is carried over with old rows from-state, snapshot initial")
         if self.resnapshots and self.notification_topic is None:
-            raise UsageError("a snapshot taken anew needs the notification topic, which says how many rows it has")
+            raise UsageError("a resnapshot needs the notification topic, which states how many rows it has")
         if list(self.resnapshots) != sorted(set(self.resnapshots)) or self.resnapshots[:1] < (1,) and self.resnapshots:
-            raise UsageError(f"the LSNs of snapshots taken anew are positive and grow, which {self.resnapshots} do not")
+            raise UsageError(f"the LSNs of resnapshots are positive and grow, which {self.resnapshots} do not")
         object.__setattr__(self, "transaction_topic", self.transaction_topic or f"{self.prefix}.transaction")
         if len({self.topic(table) for table in self.tables}) < len(self.tables):
             raise UsageError("two of the tables have one topic; let the connector route one of them to another")
@@ -146,5 +146,5 @@ class Recipe:
         """The warning about a connector that renumbers a transaction's rows when it is restarted inside it."""
         return (
             f"the connector of {self.prefix} is older than Debezium 3.7.0: restarted inside a transaction, it numbers "
-            "the rest of it anew and may lose rows, and the capture stops there for good. Use 3.7.0 or later"
+            "the rest of it again and may lose rows, and the capture stops there for good. Use 3.7.0 or later"
         )

@@ -39,7 +39,7 @@ KINDS: dict[str, str] = {
     "int": "int of 32 bits with sign",
     "long": "int of 64 bits with sign",
     "integer": "int of any size",
-    "decimal": "decimal.Decimal with `scale` digits behind the point, of at most `precision`, if that is said",
+    "decimal": "decimal.Decimal with `scale` digits behind the point, of at most `precision`, if that is stated",
     "float": "float that single precision holds",
     "double": "float",
     "string": "str",

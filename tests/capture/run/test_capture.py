@@ -292,8 +292,8 @@ def test_a_changed_row_stops_before_its_transaction_and_again_after_a_restart() 
 
 
 @pytest.mark.parametrize("stopping", [
-    UnfitRow(A, None, None, 70, place(A, 1), "a row of public.a names no transaction", "begin anew"),
-    UnfitRow(A, None, 95, None, place(A, 1), "an incremental snapshot of public.a was taken", "begin anew"),
+    UnfitRow(A, None, None, 70, place(A, 1), "a row of public.a names no transaction", "start over"),
+    UnfitRow(A, None, 95, None, place(A, 1), "an incremental snapshot of public.a was taken", "start over"),
     SnapshotRow(A, 95, "first", "y", place(A, 1)),
 ])
 @pytest.mark.parametrize("early", [True, False])
@@ -325,15 +325,15 @@ def test_a_truncate_that_was_sent_again_from_the_past_is_a_repeat() -> None:
     capture.absorb_fact(*row(A, 5, 1, 0, (("x", 1),), 60))
     capture.absorb_fact(*end(5, 70, {A: 1}, 0))
     capture.release()
-    capture.absorb_fact(Truncate(A, 5, 1, 1, 60, place(A, 1), "truncated", "begin anew"), place(A, 1))
+    capture.absorb_fact(Truncate(A, 5, 1, 1, 60, place(A, 1), "truncated", "start over"), place(A, 1))
     capture.absorb_fact(*end(6, 80, {}, 1))
     capture.release()
     assert Antichain([81]) == capture.frontier
 
 
 @pytest.mark.parametrize("late", [
-    Truncate(A, 5, 1, 1, 60, place(A, 0), "truncated", "begin anew"),
-    UnfitRow(A, 5, None, 60, place(A, 0), "the columns changed", "begin anew", 1),
+    Truncate(A, 5, 1, 1, 60, place(A, 0), "truncated", "start over"),
+    UnfitRow(A, 5, None, 60, place(A, 0), "the columns changed", "start over", 1),
 ])
 def test_what_cannot_be_captured_and_was_not_counted_stops_behind_its_released_transaction(
     late: Truncate | UnfitRow

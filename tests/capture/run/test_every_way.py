@@ -171,7 +171,7 @@ def test_a_stop_lasts_for_what_it_names() -> None:
     (cut, stop, upper), *_ = (life for life in came.lives if life[1] is not None)
     case = Case(road.name, world, road.way, came)
 
-    assert stop is not None and "END 1112 says both that transaction 375" in stop and came.stop is None
+    assert stop is not None and "END 1112 states both that transaction 375" in stop and came.stop is None
     assert not case.is_lasting(cut, upper, stop) and case.is_lasting(cut, upper, stop.replace("375", "300"))
     came.lives[0] = cut, stop.replace("375", "77"), upper
     with pytest.raises(Different, match="the stop names none of"):

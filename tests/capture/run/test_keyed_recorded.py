@@ -259,5 +259,5 @@ def test_a_column_that_only_the_snapshot_has_is_refused_by_name() -> None:
     logs = {"public.gencol": RecordingLog()}
     stop = capture_rare({"public.gencol": columns(id="int", gen="int")}, logs)
 
-    assert stop is not None and "the columns of public.gencol changed: 'gen' is gone, in transaction 776" == stop.reason
+    assert stop is not None and "public.gencol changed: 'gen' is missing, in transaction 776" in stop.reason
     assert {(1, 2): 1} == held(logs["public.gencol"])

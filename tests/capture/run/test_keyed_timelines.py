@@ -55,7 +55,7 @@ def test_a_column_that_only_the_snapshot_has_is_refused_by_name() -> None:
     """A generated one."""
     how, records = edge({"public.gencol": columns(id="int", gen="int")})
     timeline = Timeline(records, random.Random(1), how.tables)
-    with pytest.raises(SourceStop, match="'gen' is gone, in transaction 776"):
+    with pytest.raises(SourceStop, match="'gen' is missing, in transaction 776"):
         timeline.run(how)
 
     assert {(1, 2): 1} == held_of(timeline, "public.gencol")

@@ -77,7 +77,7 @@ def test_whichever_end_is_lost_it_is_missed(seed: int, snapshot: str) -> None:
         # Without a snapshot nothing is given out before the first one.
         assert (Antichain([before + 1]) if before or snapshot != "none" else None) == stops[0].frontier
     else:
-        assert "Even if it can be had again, begin anew" in stops[0].remedy
+        assert "Even if it can be had again, start over" in stops[0].remedy
 
 
 @pytest.mark.parametrize("run", ["clean_full", "clean_default"])
@@ -181,7 +181,7 @@ def test_it_waits_for_what_was_committed_before_and_for_the_next_end() -> None:
 def test_the_end_of_a_transaction_that_truncates_is_missed_too() -> None:
     """It has no row, and what it did is no less lost."""
     capture = streaming()
-    capture.absorb_fact(Truncate(A, 6, 1, 1, 70, place(A, 0), "truncated", "begin anew"), place(A, 0))
+    capture.absorb_fact(Truncate(A, 6, 1, 1, 70, place(A, 0), "truncated", "start over"), place(A, 0))
     for fact in (end(5, 70, {}), end(7, 90, {})):
         capture.absorb_fact(*fact)
     with pytest.raises(SourceStop, match="the END of transaction 6 is missing"):

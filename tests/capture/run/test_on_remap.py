@@ -174,7 +174,7 @@ def test_a_topic_that_is_not_there_leaves_the_remap_alone(stage: Stage) -> None:
     stage.run()
     del stage.topics.records[A], stage.topics.ids[A[0]]
 
-    with pytest.raises(UnsafeTopicError, match="topic-a.*is gone.*the logs have everything"):
+    with pytest.raises(UnsafeTopicError, match="topic-a.*is missing.*the logs have everything"):
         stage.run()
 
 

@@ -162,7 +162,7 @@ def test_one_that_stopped_at_it_goes_on_when_told_or_refuses(seed: int, at_work:
     if beyond:
         # Read before the first one it may have passed for that: then it is part of the logs.
         assume(not any(time == world.told[0] for log in logs.values() for time in _times(log)))
-        with pytest.raises(RefusedError, match="told of too late"):
+        with pytest.raises(RefusedError, match="declared too late"):
             opened(logs, world.told, kept)
         return
     feed(opened(logs, world.told, kept), world.topics, chance)
@@ -254,8 +254,8 @@ SCANNED = ("TABLE_SCAN_COMPLETED", "t", 2)
     ([STARTED, SCANNED, STARTED], 2, "began its snapshot twice (notification STARTED at offset 5, before COMPLETED)"),
     ([STARTED, ("ABORTED", None, None)], 2, "aborted its snapshot (notification ABORTED at offset 4)"),
     ([STARTED, SCANNED, COMPLETED, STARTED], 2, "has begun a second snapshot"),
-    ([STARTED, COMPLETED], 0, "do not say how many rows of t the snapshot scanned, of the snapshot at 90"),
-    ([STARTED, SCANNED, COMPLETED], 3, "3 snapshot rows of t, but its notification says 2, of the snapshot at 90"),
+    ([STARTED, COMPLETED], 0, "do not state how many rows of t the snapshot scanned, of the snapshot at 90"),
+    ([STARTED, SCANNED, COMPLETED], 3, "3 snapshot rows of t, but its notification states 2, of the snapshot at 90"),
     ([STARTED, ("TABLE_SCAN_COMPLETED", "t", 0), COMPLETED], 0, "without a row"),
 ])  # fmt: skip
 def test_what_is_no_whole_snapshot_stops_and_is_never_mixed(said: list[Any], rows: int, stops: str) -> None:
@@ -313,7 +313,7 @@ def test_a_told_lsn_is_that_of_no_transaction() -> None:
     commits.end(2, 95, {})
     assert commits.ready() is None
     stop = commits.stopped()
-    assert stop is not None and "transaction 1 was committed at 90, which was told" in stop.reason
+    assert stop is not None and "transaction 1 was committed at 90, declared" in stop.reason
 
 
 def test_a_snapshot_that_is_released_had_rows() -> None:
@@ -362,7 +362,7 @@ def test_the_first_transaction_of_a_new_slot_spoils_no_memory_for_what_is_told()
     assert declares_same(CaptureMemory(plain), ()) and not declares_same(CaptureMemory(plain), (90,))
     again = CommitTransactions.restore(plain, ["t"], notifications=True, known=21)
     assert again.ready() is None
-    assert "the END of transaction 7 is missing" in str(again.stopped()) and "begin anew" in str(again.stopped())
+    assert "the END of transaction 7 is missing" in str(again.stopped()) and "start over" in str(again.stopped())
     again.snapshot_found(90)
     assert "go on with --snapshot-again 90 " in str(again.stopped())
 

@@ -167,7 +167,7 @@ def test_a_table_that_the_completed_run_does_not_name_is_no_table_of_no_rows(row
     notified(commits, BEGUN, ("TABLE_SCAN_COMPLETED", A, 1), ("COMPLETED", None, None))
     release = commits.ready()
     if rows:
-        assert release is None and "do not say how many rows of public.b" in reason(commits)
+        assert release is None and "do not state how many rows of public.b" in reason(commits)
     else:
         assert release is not None and ({B}, {}) == (release.uncovered, release.begins)
 
@@ -234,7 +234,7 @@ def test_more_rows_than_were_scanned_stop_the_capture() -> None:
     notified(commits, *run(1, 0))
     commits.snapshot_rows(A, 1000, 2)
     assert commits.ready() is None
-    assert "there are 2 snapshot rows of public.a, but its notification says 1" == reason(commits)
+    assert "there are 2 snapshot rows of public.a, but its notification states 1" == reason(commits)
 
 
 def test_a_scan_without_a_number_stops_the_capture() -> None:
@@ -242,7 +242,7 @@ def test_a_scan_without_a_number_stops_the_capture() -> None:
     commits = CommitTransactions([A], notifications=True)
     notified(commits, ("STARTED", None, None), ("TABLE_SCAN_COMPLETED", A, None), ("COMPLETED", None, None))
     assert commits.ready() is None
-    assert "the scan of public.a, at offset 1, does not say how many rows it has" in reason(commits)
+    assert "the scan of public.a, at offset 1, does not state how many rows it has" in reason(commits)
 
 
 def test_a_scan_that_did_not_go_through_its_table_stops_the_capture() -> None:

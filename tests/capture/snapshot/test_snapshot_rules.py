@@ -29,7 +29,7 @@ def test_a_table_that_was_declared_empty_has_no_rows(
 
 def test_a_run_has_to_count_the_rows_of_each_table() -> None:
     """Why it does not is what is reported: a scan that went wrong, or none."""
-    unnamed = Contradiction("the notifications do not say how many rows of d the snapshot scanned", rules.UNKNOWN)
+    unnamed = Contradiction("the notifications do not state how many rows of d the snapshot scanned", rules.UNKNOWN)
 
     assert rules.uncounted(RUN, "ab") is None
     assert Contradiction("the scan of c was not ended", rules.RESCAN) == rules.uncounted(RUN, "acd")
@@ -39,14 +39,14 @@ def test_a_run_has_to_count_the_rows_of_each_table() -> None:
 def test_a_table_without_a_topic_is_named() -> None:
     """With where to look for it."""
     assert rules.table_without_topic("a") == Contradiction(
-        "nothing is known of a: it has no topic, and without notifications nothing says that the snapshot covered it",
+        "nothing is known of a: it has no topic, and without notifications nothing shows that the snapshot covered it",
         rules.NO_TOPIC,
     )
 
 
 def test_rows_beyond_those_that_are_counted_contradict_the_snapshot_and_missing_ones_do_not() -> None:
     """They may still come."""
-    more = Contradiction("there are 3 snapshot rows of b, but its notification says 2", rules.MORE)
+    more = Contradiction("there are 3 snapshot rows of b, but its notification states 2", rules.MORE)
 
     assert more == rules.surplus({"a": 1, "b": 2}, {"a": 1, "b": 3})
     assert rules.surplus({"a": 1, "b": 0}, {"a": 1}) is None

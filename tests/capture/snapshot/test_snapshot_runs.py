@@ -99,12 +99,12 @@ def test_without_a_declaration_a_second_run_is_one_too_many() -> None:
     ((scan("a", 1, "SUCCEEDED"),), 1, None), ((scan("a", 0, "EMPTY"),), 0, None),
     ((scan("a", 1, "STOPPED"),), None, "the connector did not scan a to its end (the notification at offset 1 has the "
      "status STOPPED)"),
-    ((scan("a", None),), None, "the notification of the scan of a, at offset 1, does not say how many rows it has "
+    ((scan("a", None),), None, "the notification of the scan of a, at offset 1, does not state how many rows it has "
      "(total_rows_scanned)"),
-    ((scan("a", 1), scan("a", 2)), None, "two notifications say that a was scanned, one with 1 rows and one, at "
+    ((scan("a", 1), scan("a", 2)), None, "two notifications state that a was scanned, one with 1 rows and one, at "
      "offset 2, with 2"),
     ((scan("a", None), scan("a", 2), scan("a", 3)), None, "the notification of the scan of a, at offset 1, does not "
-     "say how many rows it has (total_rows_scanned)"),
+     "state how many rows it has (total_rows_scanned)"),
 ])
 def test_a_number_of_rows_can_be_believed_or_not(notes: tuple[Note, ...], rows: int | None, wrong: str | None) -> None:
     """Two that differ are none; the first thing that is wrong is what is reported."""

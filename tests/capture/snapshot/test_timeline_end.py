@@ -53,9 +53,9 @@ def test_when_it_is_said(notifications: tuple[Said, ...], lsn: int | None, expec
 
 @pytest.mark.parametrize("notifications, reason", [
     ((STARTED, counted("a", 2), B, COMPLETED, STARTED), "begun a second snapshot"),
-    ((STARTED, counted("b", None), COMPLETED), "do not say how many rows of a"),
-    ((STARTED, counted("a", 1), counted("b", None), COMPLETED), "of b, at offset 2, does not say how many rows it has"),
-    ((STARTED, counted("a", 1), COMPLETED), "do not say how many rows of b"),
+    ((STARTED, counted("b", None), COMPLETED), "do not state how many rows of a"),
+    ((STARTED, counted("a", 1), counted("b", None), COMPLETED), "of b, at offset 2, does not state how many rows it"),
+    ((STARTED, counted("a", 1), COMPLETED), "do not state how many rows of b"),
     ((STARTED, counted("a", 1), B, counted("a", 2), COMPLETED), "one with 1 rows and one, at offset 3, with 2"),
     ((STARTED, counted("a", 9), B, STARTED, counted("a", 2), B, COMPLETED), "began its snapshot twice"),
     ((counted("a", 9), STARTED, counted("a", 9), B, COMPLETED), "began its snapshot twice"),

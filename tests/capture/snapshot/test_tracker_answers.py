@@ -92,7 +92,7 @@ def test_rows_of_a_table_that_its_run_does_not_name_stop_a_resnapshot() -> None:
     read(tracker)
 
     assert not tracker.resnapshot_is_whole("u")
-    assert any("do not say how many rows of u" in stop.found.reason for stop in tracker.stops())
+    assert any("do not state how many rows of u" in stop.found.reason for stop in tracker.stops())
 
 
 def test_a_streamed_row_shows_nothing_of_a_resnapshot() -> None:

@@ -40,7 +40,7 @@ def test_a_resnapshot_without_a_row_has_no_place_in_the_history(counted: dict[st
     """Nothing shows its LSN; where a table may have rows they do."""
     tracker = SnapshotTracker(["t", "u"], declared=[90])
     assert [] == notified(tracker, {"t": 0, "u": 0})
-    reason = "the connector took a snapshot anew without a row, so nothing says where it belongs"
+    reason = "the connector took a resnapshot without a row, so nothing shows where it belongs"
 
     assert [SnapshotStop(Contradiction(reason, rules.NO_PLACE))] * stops == notified(tracker, counted)
 

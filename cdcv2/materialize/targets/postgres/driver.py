@@ -352,7 +352,7 @@ class PostgresDriver(DistributedDriver, RepairableDriver):
         row = session.execute(table.odd).fetchone()
         session.rollback()
         key = () if row is None else table.inward_key(row)
-        raise ViewError(table.name, key, "its row has come or gone since the transaction looked it up")
+        raise ViewError(table.name, key, "its row was added or deleted since the transaction looked it up")
 
 
 def _remarks(table: Table, kept: Table) -> Iterator[str]:
