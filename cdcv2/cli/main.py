@@ -47,6 +47,7 @@ COMMANDS = {
     "up": "keep the jobs of a pipeline running",
     "down": "end the jobs of a pipeline",
     "status": "show how far tables are behind, and how the jobs stand",
+    "page": "print the address of the page of a pipeline",
     "explain": "name what stands still on the way to a table",
     "output": "show what a job of a pipeline printed",
     "compare": "prove that source, logs and target have the same",

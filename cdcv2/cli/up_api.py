@@ -68,6 +68,7 @@ def _api(args: argparse.Namespace, pipeline: Pipeline, requests: LoopRequests) -
         status=view.status,
         external=view.external,
         metrics=view.metrics,
+        page=view.page,
         release=release,
         alive=lambda: requests.idle() < SILENT,
     )
@@ -76,7 +77,7 @@ def _api(args: argparse.Namespace, pipeline: Pipeline, requests: LoopRequests) -
     with listen(args.listen, unencrypted=args.unencrypted) as listening:
         url = url_of(listening)
         with published(pipeline.state, url, file), serving(application(answers, token), listening):
-            remark(f"cdcv2 up: the API is at {url}; its token is in {file}")
+            remark(f"cdcv2 up: the API is at {url}; its token is in {file}; for a browser: cdcv2 page {args.pipeline}")
             try:
                 yield
             finally:

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from cdcv2.control.pipeline_status import PipelineStatus, TableRow
 from cdcv2.viz.pipeline_picture import CopyBox, PipelinePicture, TableLine
 
 
-def pipeline_picture(status: PipelineStatus) -> PipelinePicture:
-    """The picture of a pipeline, of its status."""
+def pipeline_picture(
+    status: PipelineStatus, is_still: Callable[[TableRow], bool] = lambda row: False
+) -> PipelinePicture:
+    """The picture of a pipeline, of its status. ``is_still``: whether it is known that a table stands still."""
     lines = []
+
+    def box(row: TableRow) -> CopyBox:
+        copy = _copy(row, status)
+        return copy._replace(well=False) if is_still(row) else copy
+
     for row in status.tables:
         if row.kind == "log":
             targets = [one for one in status.tables if one.kind == "target" and one.table == row.table]
-            lines.append(TableLine(row.job, _copy(row, status), tuple(_copy(one, status) for one in targets)))
+            lines.append(TableLine(row.job, box(row), tuple(box(one) for one in targets)))
     with_log = {row.table for row in status.tables if row.kind == "log"}
     lines += [
-        TableLine("not in this file", None, (_copy(row, status),))
+        TableLine("not in this file", None, (box(row),))
         for row in status.tables if row.kind == "target" and row.table not in with_log
     ]
     return PipelinePicture(status.pipeline, tuple(lines))

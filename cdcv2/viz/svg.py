@@ -6,6 +6,7 @@ dark; a picture asks for nothing from elsewhere.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from html import escape
 
@@ -18,14 +19,16 @@ FONT, LETTER, LINE, EDGE = 12, 7.3, 18, 12
 #: Kinds of lines, for several logs in one drawing.
 KINDS = 6
 
-_LIGHT = {
+LIGHT = {
     "ground": "#ffffff", "ink": "#1f2328", "faint": "#59636e", "line": "#d1d9e0", "fill": "#2f6fb3", "calm": "#dbe9f7",
     "good": "#1a7f37", "bad": "#c1121f", "mark": "#8250df",
 }
-_DARK = {
+DARK = {
     "ground": "#0d1117", "ink": "#e6edf3", "faint": "#9da7b1", "line": "#3d444d", "fill": "#58a6ff", "calm": "#1b2f47",
     "good": "#3fb950", "bad": "#ff7b72", "mark": "#bc8cff",
 }
+#: What XML has no letter for, and a name may have all the same.
+_NO_LETTERS = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _SERIES = ("fill", "mark", "good", "bad", "ink", "faint")
 
 
@@ -55,14 +58,14 @@ class Canvas:
         """A text whose feet are at ``y``; what is longer than its room is cut in the middle, and whole in its title."""
         shown = fitted(text, room)
         if shown:
-            whole = "" if shown == text else f"<title>{escape(text)}</title>"
+            whole = "" if shown == text else f"<title>{written(text)}</title>"
             self._shapes.append(
-                f'<text class="t-{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(shown)}{whole}</text>'
+                f'<text class="t-{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{written(shown)}{whole}</text>'
             )
 
     def box(self, x: float, y: float, width: float, height: float, kind: str, title: str = "") -> None:
         """A rectangle, with a text that shows when it is pointed at."""
-        inside = f"<title>{escape(title)}</title>" if title else ""
+        inside = f"<title>{written(title)}</title>" if title else ""
         self._shapes.append(
             f'<rect class="f-{kind}" x="{x:.1f}" y="{y:.1f}" width="{max(width, 1):.1f}" height="{max(height, 1):.1f}">'
             f"{inside}</rect>"
@@ -79,8 +82,8 @@ class Canvas:
         height = self.y + EDGE
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" class="cdcv2" viewBox="0 0 {self.width} {height:.0f}" '
-            f'width="{self.width}" height="{height:.0f}" role="img" aria-label="{escape(self._title)}">'
-            f"<title>{escape(self._title)}</title><style>{_STYLE}</style>"
+            f'width="{self.width}" height="{height:.0f}" role="img" aria-label="{written(self._title)}">'
+            f"<title>{written(self._title)}</title><style>{STYLE}</style>"
             f'<rect class="f-ground" width="{self.width}" height="{height:.0f}"/>{"".join(self._shapes)}</svg>'
         )
 
@@ -114,6 +117,15 @@ class Axis:
             canvas.line_of_text(word, "faint")
 
 
+def written(text: str) -> str:
+    """A text as XML has it; letters that XML does not have are shown as one that is not known.
+
+    >>> written("a < b\x1f")
+    'a &lt; b\ufffd'
+    """
+    return escape(_NO_LETTERS.sub("\ufffd", text))
+
+
 def fitted(text: str, room: float) -> str:
     """As much of a text as has room, cut in the middle.
 
@@ -139,8 +151,8 @@ def _series(count: int) -> Sequence[str]:
     return _SERIES[:count]
 
 
-_STYLE = (
+STYLE = (
     f".cdcv2 text{{font:{FONT}px ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace}}"
     ".cdcv2 polyline{fill:none;stroke-width:1.5}.cdcv2 .s-mark{stroke-dasharray:4 3}"
-    f"{_rules(_LIGHT)}@media (prefers-color-scheme: dark){{{_rules(_DARK)}}}"
+    f"{_rules(LIGHT)}@media (prefers-color-scheme: dark){{{_rules(DARK)}}}"
 )

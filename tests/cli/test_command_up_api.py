@@ -80,6 +80,8 @@ def test_a_real_process_serves_its_status_and_ends_with_a_client_connected(
             refused = ask(f"{record.url}/v1/status", "wrong")
             external = ask(f"{record.url}/v1/external", token)
             metrics = ask(f"{record.url}/v1/metrics", token, read=lambda answer: answer.read().decode())
+            opened = main(["page", str(file)]), capsys.readouterr().out
+            page = ask(f"{record.url}/v1/page?width=400", token)
             second = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
             host, _, port = record.url.removeprefix("http://").partition(":")
             with socket.create_connection((host, int(port)), timeout=60) as client:
@@ -91,6 +93,7 @@ def test_a_real_process_serves_its_status_and_ends_with_a_client_connected(
             output = process.stderr.read()
         finally:
             process.kill()
+    closed = main(["page", str(file)]), capsys.readouterr().err
     main(["status", str(file), "--json"])
     plain = json.loads(capsys.readouterr().out)
     printed = main(["metrics", str(file)]), capsys.readouterr().out
@@ -102,6 +105,10 @@ def test_a_real_process_serves_its_status_and_ends_with_a_client_connected(
     assert (refused[0], external) == (401, (200, {**external[1], "entries": []}))
     assert metrics[0] == 200 and "\ncdcv2_kept_running 1.0\n" in metrics[1] and '\ncdcv2_job_deaths{' in metrics[1]
     assert printed[0] == Exit.DONE and "\ncdcv2_kept_running 0.0\n" in printed[1]
+    assert opened == (Exit.DONE, f"{record.url}/#token={token}\n")
+    assert closed[0] == Exit.UNABLE and f"cdcv2 up {file} --listen" in closed[1]
+    assert (page[0], page[1]["pipeline"], page[1]["file"]) == (200, "shop", str(file)) and page[1]["age"] >= 0
+    assert page[1]["content"][0] == "div" and "viewBox" in str(page[1]["content"])
     assert second.returncode == Exit.UNABLE and f"process {process.pid}" in second.stderr
     assert (code, end) == (Exit.DONE, b"")
     assert api_of(state) is None and not (state / "api.json").exists()

@@ -25,6 +25,7 @@ from cdcv2.control.api.loop_requests import MOST, LoopRequests
 from cdcv2.control.api.server import READERS, BoundedConnection, serving
 from cdcv2.control.api.token_file import token_of
 from cdcv2.control.owner import OwnedFolder
+from cdcv2.control.page.document import page_document
 from cdcv2.errors import MalformedError, OutputError, UnavailableError, UsageError
 
 TOKEN = "a-token-for-tests-alone"
@@ -68,8 +69,8 @@ class Port:
 
 def answers(**changed: Any) -> ApiAnswers:
     mine = ApiAnswers(
-        lambda: STATUS, lambda: {"entries": []}, lambda: "cdcv2_kept_running 1.0\n", lambda name: name == "copy",
-        lambda: True,
+        lambda: STATUS, lambda: {"entries": []}, lambda: "cdcv2_kept_running 1.0\n", lambda width: {"width": width},
+        lambda name: name == "copy", lambda: True,
     )
     return mine._replace(**changed)
 
@@ -120,6 +121,26 @@ def test_the_paths_answer_with_the_token_alone() -> None:
     assert {tuple(sorted(answer)) for _, answer, _ in refused} == {("reason", "remedy")}
     assert TOKEN not in str(refused)
     assert b"text/plain; version=0.0.4" in metrics and metrics.endswith(b"\r\n\r\ncdcv2_kept_running 1.0\n")
+
+
+def test_the_page_is_for_everybody_and_what_it_shows_is_not() -> None:
+    """It is the same whatever is asked for with it, and has no token in it. The width of a screen is kept in bounds."""
+    widths = ("", "?width=", "?width=344", "?width=1280", "?width=99999", "?width=-5", "?width=x&token=y")
+    with api() as port:
+        pages = []
+        for head in (f"GET / HTTP/1.1\r\nAuthorization: Bearer {TOKEN}", "GET / HTTP/1.1", "GET /?a=b HTTP/1.1",
+                     "HEAD / HTTP/1.1"):
+            with port.connected(f"{head}\r\nHost: x\r\n\r\n".encode()) as client:
+                pages.append(everything(client).partition(b"\r\n\r\n"))
+        found = [port.ask("GET", f"/v1/page{width}")[:2] for width in widths]
+        refused = [port.ask("GET", "/v1/page", None)[0], port.ask("POST", "/", None)[0], port.ask("POST", "/")[0]]
+
+    assert {head[:15] for head, _, _ in pages} == {b"HTTP/1.1 200 OK"}
+    assert pages[0][2] == pages[1][2] == pages[2][2] == page_document().html.encode() and pages[3][2] == b""
+    assert all(b"content-security-policy: default-src 'none'; " in head and b"no-store" in head for head, _, _ in pages)
+    assert TOKEN.encode() not in pages[0][2] and b"set-cookie" not in pages[0][0].lower()
+    assert found == [(200, {"width": width}) for width in (960, 960, 360, 1280, 1600, 960, 960)]
+    assert refused == [401, 401, 405]
 
 
 def test_errors_have_a_reason_and_a_remedy_and_no_secret() -> None:

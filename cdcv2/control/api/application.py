@@ -2,12 +2,14 @@
 
 ::
 
-    GET  /v1/health               whether the loop that keeps the jobs makes its turns; the only path without a token
+    GET  /v1/health               whether the loop that keeps the jobs makes its turns; without a token
     GET  /v1/status               as cdcv2 status --json
     GET  /v1/jobs/NAME            one job of it
     POST /v1/jobs/NAME/release    let a held job start again, as cdcv2 up --start-held
     GET  /v1/external             as cdcv2 external --json
     GET  /v1/metrics              for Prometheus
+    GET  /                        the page, which has no data; without a token
+    GET  /v1/page                 what the page asks for, drawn for a screen of ?width= pixels
 """
 
 from __future__ import annotations
@@ -24,25 +26,28 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from cdcv2.control.api.limits import ALLOWED, BODY, BURST, HEADERS, RATE, RateLimit
 from cdcv2.control.metrics.text import CONTENT_TYPE
+from cdcv2.control.page.content import picture_width
+from cdcv2.control.page.document import page_document
 from cdcv2.errors import Cdcv2Error, UnavailableError
 from cdcv2.events import shown
 from cdcv2.suggestions import meant
 
-HEALTH = "/v1/health"
+HEALTH, PAGE = "/v1/health", "/"
 _LOG = logging.getLogger("cdcv2.api")
 _REPORT = "the output of cdcv2 up has the traceback: report it; the jobs go on"
-_PATHS = "GET /v1/status, /v1/jobs/NAME, /v1/external, /v1/metrics, /v1/health; POST /v1/jobs/NAME/release"
+_PATHS = "GET /v1/status, /v1/jobs/NAME, /v1/external, /v1/metrics, /v1/health, /; POST /v1/jobs/NAME/release"
 
 
 class ApiAnswers(NamedTuple):
     """Where the answers come from; each may raise a Cdcv2Error, and is called in a thread that may wait.
 
     - ``status``: of the pipeline, plain; ``external``: of its external state, plain; ``metrics``: as text.
+    - ``page``: what the page asks for, plain, for a screen of so many pixels.
     - ``release``: let a held job start; whether it was held.
     - ``alive``: whether the loop makes its turns; it never waits.
     """
@@ -50,6 +55,7 @@ class ApiAnswers(NamedTuple):
     status: Callable[[], Mapping[str, Any]]
     external: Callable[[], Mapping[str, Any]]
     metrics: Callable[[], str]
+    page: Callable[[int], Mapping[str, Any]]
     release: Callable[[str], bool]
     alive: Callable[[], bool]
 
@@ -84,11 +90,19 @@ def application(
     async def metrics(request: Request) -> Response:
         return Response(await run_in_threadpool(answers.metrics), headers={"Content-Type": CONTENT_TYPE})
 
+    async def page(request: Request) -> Response:
+        document = page_document()
+        return HTMLResponse(document.html, headers=document.headers)
+
+    async def page_data(request: Request) -> Response:
+        width = picture_width(request.query_params.get("width"))
+        return JSONResponse(await run_in_threadpool(answers.page, width))
+
     return Starlette(
         routes=[
             Route(HEALTH, health), Route("/v1/status", status), Route("/v1/jobs/{name}", job),
             Route("/v1/jobs/{name}/release", release, methods=["POST"]), Route("/v1/external", external),
-            Route("/v1/metrics", metrics),
+            Route("/v1/metrics", metrics), Route(PAGE, page), Route("/v1/page", page_data),
         ],
         middleware=[Middleware(
             RequestGuard, token=token, limit=limit or RateLimit(RATE, BURST),
@@ -140,7 +154,7 @@ class RequestGuard:
         length = named.get(b"content-length", b"0")
         if len(length) > 9 or int(length) > BODY:
             return failure(413, f"the body is longer than {BODY} bytes", "send no body: no path needs one")
-        if scope["path"] == HEALTH:
+        if scope["path"] == HEALTH or (scope["path"] == PAGE and scope["method"] in ("GET", "HEAD")):
             return None
         allowed = self._allowed(named.get(b"authorization"))
         if not (self._limit if allowed else self._refusals).allows():

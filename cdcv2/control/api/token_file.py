@@ -28,15 +28,27 @@ def token_of(path: Path) -> str:
     try:
         if not path.exists():
             _make(path)
+    except OSError as error:
+        raise _unusable(path, error) from None
+    return token_in(path)
+
+
+def token_in(path: Path) -> str:
+    """The token in a file that is there. Raises what :func:`token_of` raises."""
+    try:
         with open(path, "rb") as file:
             _demand_private(path, os.fstat(file.fileno()))
             content = file.read(_LONGEST + 1)
     except OSError as error:
-        raise OutputError(
-            f"the token file {path} cannot be used: {error.strerror or error}; grant the rights, or name another with "
-            "--token-file"
-        ) from None
-    return _token_in(path, content)
+        raise _unusable(path, error) from None
+    return _parsed(path, content)
+
+
+def _unusable(path: Path, error: OSError) -> OutputError:
+    return OutputError(
+        f"the token file {path} cannot be used: {error.strerror or error}; grant the rights, or name another with "
+        "--token-file"
+    )
 
 
 def _make(path: Path) -> None:
@@ -68,7 +80,7 @@ def _demand_private(path: Path, found: os.stat_result) -> None:
         )
 
 
-def _token_in(path: Path, content: bytes) -> str:
+def _parsed(path: Path, content: bytes) -> str:
     text = content.decode("ascii", "replace").strip()
     plain = text.isascii() and text.isprintable() and not any(letter.isspace() for letter in text)
     if not plain or not SHORTEST <= len(text) <= _LONGEST:
