@@ -130,6 +130,15 @@ class ResultOutput:
         except OSError as error:
             raise self._failed(error) from error
 
+    def flush(self) -> None:
+        """Have a reader see what was written by now. Raises as writing does."""
+        try:
+            (self._file or sys.stdout).flush()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise self._failed(error) from error
+
     @property
     def is_terminal(self) -> bool:
         """Whether a person sees the lines as they are written."""

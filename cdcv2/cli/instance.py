@@ -1,8 +1,9 @@
-"""Hold tables of logs by key, and answer cdcv2 peek.
+"""Hold tables of logs by key, and answer cdcv2 peek and cdcv2 tail.
 
 The logs are of one timeline: what a capture wrote, or several of them. The
-instance reads them, and then follows them. It holds, in memory, all that the
-tables were at every finished time, so an answer needs no reading of logs.
+instance reads them, and then follows them. It holds the tables in memory, as
+they were at every finished time (--history), so an answer needs no reading of
+logs.
 
 It answers at --instance, a Unix socket that only its user can connect to, as
 soon as it has read what the logs hold. It may be killed and started again at
@@ -25,13 +26,14 @@ from cdcv2.cli.stop_signals import stop_signals
 from cdcv2.completeness import through_text
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
+from cdcv2.instances.run.alone import LoneInstance
 from cdcv2.instances.run.place import InstancePlace
-from cdcv2.instances.run.service import InstanceService, read_until
 
 EXAMPLES = (
     ("cdcv2 instance logs --index public.orders=id --instance shop.sock", "one table, until Ctrl-C"),
     ("cdcv2 instance logs --index public.orders=id --index public.order_items=order_id,sku --instance shop.sock",
      "two tables, one by two columns"),
+    ("cdcv2 instance logs --index public.orders=id --instance shop.sock --history 3600", "of the last hour alone"),
 )
 #: What exit codes mean here, beside those that mean the same everywhere.
 EXITS = {
@@ -39,34 +41,29 @@ EXITS = {
     Exit.WRONG: "the logs contradict themselves",
     Exit.UNABLE: "another process answers at this place, or not possible here or now: the message states what to do",
 }
-#: Seconds between two looks at the logs, while no client comes.
-PAUSE = 0.05
 
 
 def configure(parser: OptionParser) -> None:
     """Declare the arguments."""
     add_log_arguments(parser, several=True)
-    parser.add_argument("--index", action="append", required=True, metavar="TABLE=COLUMN[,COLUMN]",
-                        help="hold this table by these columns; several tables: repeat the option")
+    declare(parser, "--index", required=True)
     declare(parser, "--instance")
+    declare(parser, "--history", more="; by default all of them")
 
 
 def run(args: argparse.Namespace) -> Exit:
     """Follow the logs and answer clients, until a signal."""
-    keys = _indexes(args.index)
+    keys = index_keys(args.index)
     with stop_signals() as stopping, InstancePlace(Path(args.instance)) as place:
-        with closing(InstanceService(open_logs(args), keys)) as service:
-            read_until(service, stopping)
+        with closing(LoneInstance(open_logs(args), keys, history=args.history)) as instance:
+            instance.read(stopping)
             place.listen()
-            remark(f"cdcv2 instance: {', '.join(keys)} at {args.instance}, {through_text(service.upper)}")
-            while not stopping():
-                client = place.accept(0.0 if service.read() else PAUSE)
-                if client is not None:
-                    service.serve(client)
+            remark(f"cdcv2 instance: {', '.join(keys)} at {args.instance}, {through_text(instance.upper)}")
+            instance.serve(place, stopping)
     return Exit.DONE
 
 
-def _indexes(words: list[str]) -> dict[str, list[str]]:
+def index_keys(words: list[str]) -> dict[str, list[str]]:
     """Table -> the columns of its key. Raises UsageError."""
     keys: dict[str, list[str]] = {}
     for word in words:

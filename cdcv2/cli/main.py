@@ -60,6 +60,7 @@ COMMANDS = {
     "init": "make the files of a pipeline from a database",
     "instance": "hold tables of logs by key, and answer peeks",
     "peek": "ask an instance what is at some keys, at one time",
+    "tail": "follow the changes of a table of an instance",
     "demo": "see it work on real change data",
 }
 

@@ -1,8 +1,10 @@
 """Ask an instance what is at some keys of its tables, at one time in all of them.
 
-The instance is a cdcv2 instance that runs. The answer is the rows with these
-keys, and the time that it is of. Without --at it is the last time that is
-finished there. A later time is waited for.
+The instance is a cdcv2 instance, or cdcv2 replicas, that runs. The answer is
+the rows with these keys, and the time that it is of. Without --at it is the
+last time that is finished there. A later time is waited for. With after:LSN it
+is the last finished time, once every commit up to this LSN is finished: so you
+see what you have committed.
 
 A key is written as TABLE=VALUE; of several columns, with commas. A value is
 written as in JSON; what is no JSON is a text. So 42 is a number, and '"42"' is
@@ -13,11 +15,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import time
 from typing import Any
 
 from cdcv2.cli.console import ResultOutput, remark
 from cdcv2.cli.options.parser import OptionParser
+from cdcv2.cli.options.times import whole_time
 from cdcv2.cli.options.words import declare
+from cdcv2.completeness import committed_text
 from cdcv2.core.json_text import parse_json
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
@@ -29,12 +34,13 @@ EXAMPLES = (
     ("cdcv2 peek public.orders=42 --instance shop.sock", "one row, as it is now"),
     ("cdcv2 peek public.orders=42 public.orders=43 public.customers=7 --instance shop.sock", "of one moment"),
     ("cdcv2 peek public.orders=42 --instance shop.sock --at 101936016 --json", "as it was"),
+    ("cdcv2 peek public.orders=42 --instance shop.sock --at after:0/61B7000", "with all commits up to this LSN"),
 )
 #: What exit codes mean here, beside those that mean the same everywhere.
 EXITS = {
     Exit.DONE: "done, also where nothing is at a key",
     Exit.MISSING: "the time of --at is not finished within --timeout: the message states how far the logs are",
-    Exit.UNABLE: "no instance answers within --timeout",
+    Exit.UNABLE: "no instance answers within --timeout, or it does not keep the time any more",
 }
 
 
@@ -42,7 +48,9 @@ def configure(parser: OptionParser) -> None:
     """Declare the arguments."""
     parser.add_argument("key", nargs="+", metavar="TABLE=KEY", help="which rows: those of this table with this key")
     declare(parser, "--instance")
-    declare(parser, "--at", more="a whole number, or now (the default: the last finished one)")
+    declare(parser, "--at",
+            more="a whole number, an LSN, now (the default: the last finished one), or after:TIME (now, as soon as "
+                 "everything up to this time or LSN is finished)")
     declare(parser, "--timeout", default=TIMEOUT,
             help=f"report what is left after so many seconds: what the answer waits for (default: {TIMEOUT:.0f})")
     declare(parser, "--json", more="one object a line, with its table")
@@ -52,12 +60,14 @@ def run(args: argparse.Namespace) -> Exit:
     """Ask, and print the rows."""
     if not args.timeout >= 0:
         raise UsageError(f"--timeout {args.timeout}: it takes a number of seconds from 0 on")
-    answer = InstanceClient(args.instance).peek(_keys(args.key), at=_time(args.at), timeout=args.timeout)
+    at, after = _time(args.at)
+    answer = InstanceClient(args.instance).peek(_keys(args.key), at=at, after=after, timeout=args.timeout)
     with ResultOutput(None) as output:
         for line in _lines(answer, as_json=args.json):
             output.line(line)
     number = sum(len(answer[table]) for table in answer)
-    remark(f"cdcv2 peek: {answer.when()}: {number} rows")
+    ago = "" if at is not None else committed_text(answer.committed_at, time.time())
+    remark(f"cdcv2 peek: {answer.when()}: {number} rows{ago}")
     return Exit.DONE
 
 
@@ -74,12 +84,15 @@ def _lines(answer: TablesAtTime, *, as_json: bool) -> list[str]:
     return lines
 
 
-def _time(text: str | None) -> int | None:
+def _time(text: str | None) -> tuple[int | str | None, int | str | None]:
+    """What --at is: a time that is asked for, and one that is to be finished before. Raises UsageError."""
     if text is None or text == "now":
-        return None
-    if not text.isascii() or not text.isdigit():
-        raise UsageError(f"--at {text!r} is no time of an instance: write a whole number, or now")
-    return int(text)
+        return None, None
+    sign, _, rest = text.rpartition("after:")
+    if sign or not rest:
+        raise UsageError(f"--at {text!r} is no time of an instance: write a whole number, an LSN, now, or after:TIME")
+    time_or_lsn = rest if "/" in rest else whole_time("--at", rest)
+    return (None, time_or_lsn) if text.startswith("after:") else (time_or_lsn, None)
 
 
 def _keys(words: list[str]) -> dict[str, list[tuple[Any, ...]]]:

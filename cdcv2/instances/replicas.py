@@ -61,6 +61,7 @@ class ReplicaSet:
             self._own.record(command)
         self._replicas: dict[str, Session] = {}
         self._uppers: dict[str, Antichain] = {}
+        self._allowed: dict[str, Antichain] = {}
         # By names of this set's own: a uuid may be requested again while answers to it are on their way.
         self._peeks: dict[str, Peek] = {}
         # ``after`` of each is the upper of what the client was given.
@@ -84,6 +85,15 @@ class ReplicaSet:
     def upper(self, name: str) -> Antichain:
         """How far the furthest replica has an index, by what this life of the controller was reported."""
         return self._uppers[name]
+
+    def allowed(self, name: str) -> Antichain:
+        """Up to where an index may be compacted: no time before it can be requested any more."""
+        return self._allowed[name]
+
+    @property
+    def connected(self) -> list[str]:
+        """The replicas that are connected."""
+        return list(self._replicas)
 
     @property
     def waiting(self) -> tuple[int, int]:
@@ -163,7 +173,7 @@ class ReplicaSet:
     def create(self, index: CreateIndex) -> Dispatch:
         """Have an index on all replicas. Raises ConversationError for an id that exists."""
         sent = self._send(index)
-        self._uppers[index.id] = LEAST
+        self._uppers[index.id], self._allowed[index.id] = LEAST, Antichain([index.since])
         return sent
 
     def allow(self, name: str, frontier: Antichain) -> Dispatch:
@@ -174,9 +184,10 @@ class ReplicaSet:
         if name not in self._uppers:
             raise ConversationError("controller", f"was to allow compaction of {name!r}, which is no index")
         sent = self._send(AllowCompaction(name, frontier))
+        self._allowed[name] = frontier
         if frontier:
             return sent
-        del self._uppers[name]
+        del self._uppers[name], self._allowed[name]
         reason = f"the index {name} was dropped"
         for own in [own for own, peek in self._peeks.items() if peek.id == name]:
             del self._peeks[own]

@@ -27,6 +27,8 @@ class SessionStage(Enum):
     COMPUTATION = "each command is obeyed as it comes"
 
 
+#: How many names of what was dropped a session keeps: a message about an older one ends its connection.
+_DROPPED = 10_000
 #: SessionStage -> kind of command that may be sent in it -> the stage that follows.
 COMMANDS_IN: Mapping[SessionStage, Mapping[type[Any], SessionStage]] = {
     SessionStage.CREATION: {CreateInstance: SessionStage.INITIALIZATION},
@@ -79,7 +81,7 @@ class Session:
 
     Raises ConversationError, which names the side at fault; the session is then as it was. What a side names that was
     dropped in the meantime is no fault of it: a response may be on its way. Cost: constant per message. Memory: what
-    lives, and the names of what was dropped in this session.
+    lives, and the names of the last 10,000 that were dropped in this session.
     """
 
     def __init__(self) -> None:
@@ -94,7 +96,7 @@ class Session:
         self._tails: dict[str, Antichain] = {}
         self._confirmed: dict[str, Antichain] = {}
         # What was dropped: messages about it may be on their way.
-        self._dropped: set[str] = set()
+        self._dropped: dict[str, None] = {}
 
     def record(self, message: Any) -> None:
         """Record a message that is about to be sent, or that has just been received."""
@@ -129,7 +131,9 @@ class Session:
             self._drop(command.id)
 
     def _drop(self, name: str) -> None:
-        self._dropped.add(name)
+        self._dropped[name] = None
+        if len(self._dropped) > _DROPPED:
+            del self._dropped[next(iter(self._dropped))]
         for kept in (self._since, self._upper, self.indexes, self._tails, self._confirmed):
             kept.pop(name, None)
 

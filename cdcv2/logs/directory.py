@@ -96,7 +96,9 @@ class DirectoryLog:
         if description != LogDescription():
             self.describe(description)
         self._codec = MessageCodec(self.row_type, self.times)
-        self._file_bytes, self._idle_wait = file_bytes, idle_wait
+        self._file_bytes = file_bytes
+        #: How long, in seconds, a reader that follows waits before it looks again. 0: its caller does the waiting.
+        self.idle_wait = idle_wait
         self._sent: list[bytes] = []
         self._size = 0
         # No file with this number or a higher one was there when last looked; None: not looked yet.
@@ -219,7 +221,7 @@ class DirectoryLog:
             at, end = end, self._end_beyond(end)
             if at == end:
                 yield None
-                time.sleep(self._idle_wait)
+                time.sleep(self.idle_wait)
 
     def _messages(self, number: int) -> Iterator[Entry]:
         try:

@@ -79,6 +79,8 @@ class KafkaLog:
         patience: float = PATIENCE,
     ) -> None:
         self.row_type, self.times = row_type, times
+        #: How long, in seconds, a reader that follows waits for what comes next, before it gives None.
+        self.idle_wait = 0.1
         self._topic = topic
         self._codec = MessageCodec(row_type, times, confluent_schema_id)
         self._client = Client(bootstrap, config_file, patience=patience)
@@ -291,7 +293,7 @@ class KafkaLog:
         try:
             self._assign(consumer, ends if follow else unread, at)
             while follow or unread:
-                records = self._client.received(consumer, 1000, timeout=0.1)
+                records = self._client.received(consumer, 1000, timeout=self.idle_wait if follow else 0.1)
                 for record in records:
                     active, part = time.monotonic(), record.partition()
                     self._client.answered()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
@@ -21,12 +22,22 @@ _SHOWN_ROWS, _SHOWN_LETTERS = 10, 40
 class TablesAtTime:
     """What tables hold at one time. ``state["orders"]`` is one of them; iterate for their names."""
 
-    def __init__(self, tables: Mapping[str, TableAtTime], at: Time | None, frontier: Antichain) -> None:
+    def __init__(
+        self, tables: Mapping[str, TableAtTime], at: Time | None, frontier: Antichain,
+        committed_at: float | None = None,
+    ) -> None:
         self._tables = dict(tables)
         #: the time that was asked for; None: the last one that was finished
         self.at = at
         #: Everything not beyond it was finished when it was asked.
         self.frontier = frontier
+        #: When the last of what was finished was committed, in seconds since 1970; None where that is not known.
+        self.committed_at = committed_at
+
+    @property
+    def age(self) -> float | None:
+        """How many seconds ago what was finished was committed, by the clocks of its source and of this machine."""
+        return None if self.committed_at is None else max(0.0, time.time() - self.committed_at)
 
     @property
     def tables(self) -> list[str]:

@@ -56,6 +56,18 @@ def whole_number(text: str) -> int:
     return int(text)
 
 
+def whole_time(option: str, text: str) -> int:
+    """The time of an instance that an option has. Raises UsageError.
+
+    >>> whole_time("--after", "17")
+    17
+    """
+    try:
+        return whole_number(text)
+    except ValueError:
+        raise UsageError(f"{option} {text!r} is no time of an instance: write a whole number") from None
+
+
 def start_of(texts: Sequence[str] | None, logs: Sequence[TableLog]) -> list[Time]:
     """Where the histories of logs that are read as one begin: at --start, else at the least time of their kind.
 

@@ -110,6 +110,14 @@ WORDS: dict[str, dict[str, Any]] = {
                 "or fd:N (docs/operations/monitoring.md#events)",
     },
     "--follow": {"action": "store_true", "help": "continue when the input ends"},
+    "--history": {
+        "type": positive(float), "metavar": "SECONDS",
+        "help": "for how long a time can be asked for, after it is finished",
+    },
+    "--index": {
+        "action": "append", "metavar": "TABLE=COLUMN[,COLUMN]",
+        "help": "hold this table by these columns; several tables: repeat the option",
+    },
     "--instance": {
         "metavar": "PLACE", "required": True, "type": folder,
         "help": "where the instance answers: a Unix socket, as shop.sock",

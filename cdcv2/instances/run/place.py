@@ -1,6 +1,6 @@
-"""Where an instance answers: a Unix socket that only its user may connect to. A connection has one request, one answer.
+"""Where an instance answers: a Unix socket that only its user may connect to.
 
-Each is a line of JSON. The rights of the file are the whole protection, so there is no token.
+The rights of the file are the whole protection, so there is no token.
 """
 
 from __future__ import annotations
@@ -14,12 +14,8 @@ from types import TracebackType
 
 from cdcv2.errors import OutputError, RefusedError, UsageError
 
-#: The longest request that an instance reads, in bytes.
-LONGEST = 1_000_000
-#: Seconds that a client may take for sending its request, and for each part of the answer.
-PATIENCE = 5.0
-#: Clients that may wait to be answered.
-_BACKLOG = 128
+#: Connections that may wait to be accepted.
+_BACKLOG = 512
 
 
 class InstancePlace:
@@ -68,16 +64,12 @@ class InstancePlace:
             os.umask(mask)
         self._listens = True
         self._listening.listen(_BACKLOG)
+        self._listening.setblocking(False)
 
-    def accept(self, seconds: float) -> socket.socket | None:
-        """The next client; None if none comes for so many seconds."""
-        self._listening.settimeout(seconds)
-        try:
-            client, _ = self._listening.accept()
-        except (TimeoutError, BlockingIOError):
-            return None
-        client.settimeout(PATIENCE)
-        return client
+    @property
+    def listening(self) -> socket.socket:
+        """What clients connect to; it does not wait for them."""
+        return self._listening
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -87,12 +79,3 @@ class InstancePlace:
             self._path.unlink(missing_ok=True)
         if self._lock is not None:
             os.close(self._lock)
-
-
-def read_line(connection: socket.socket, longest: int | None = None) -> bytes:
-    """The line that the other side sends, or what there is of it: a whole one ends with a line break. Raises OSError.
-
-    Of a line that is longer than ``longest``, only its beginning.
-    """
-    with connection.makefile("rb") as file:
-        return file.readline(-1 if longest is None else longest)

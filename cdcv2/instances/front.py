@@ -1,0 +1,341 @@
+"""What clients of an instance are answered: requests in, lines out. It has no clock and no connection.
+
+Behind it is a :class:`~cdcv2.instances.replicas.ReplicaSet`: of one replica in the same process, or of several that are
+processes. A client does not see which. Clients are known by numbers, one for each connection, which has one request.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from cdcv2.core.antichain import Antichain
+from cdcv2.core.order import MAX_TIME
+from cdcv2.errors import MalformedError
+from cdcv2.instances.commands import (
+    LEAST, Answer, Command, CreateIndex, DroppedAt, Frontiers, Peek, PeekResponse, Tail, TailResponse,
+    last_time,
+)
+from cdcv2.instances.kept_times import KeptTimes
+from cdcv2.instances.replicas import Dispatch, ReplicaSet
+from cdcv2.instances.requests import PeekRequest, StatusRequest, TailRequest, request_of
+
+
+@dataclass
+class FrontOutput:
+    """What is to be sent now: commands to replicas, lines to clients; ``over``: whose connections end behind them."""
+
+    commands: list[tuple[str, Command]] = field(default_factory=list)
+    lines: list[tuple[int, str]] = field(default_factory=list)
+    over: list[int] = field(default_factory=list)
+
+    def add(self, other: FrontOutput) -> FrontOutput:
+        """This, and then the other."""
+        self.commands += other.commands
+        self.lines += other.lines
+        self.over += other.over
+        return self
+
+
+@dataclass
+class _Client:
+    """A client that waits. ``time``: which one its peek is at. ``after``: up to where it was given its tail."""
+
+    request: PeekRequest | TailRequest
+    time: int | None = None
+    after: Antichain = LEAST
+    since: int = 0
+    paused: bool = False
+
+
+@dataclass(frozen=True)
+class FrontTerms:
+    """What the process around a front knows of its tables: their row types as JSON, and when times were committed.
+
+    ``committed_at``: frontier -> seconds since 1970, or None. ``on_remap``: times are milliseconds, and no LSNs.
+    ``kept``: for how long times are kept; None: for ever.
+    """
+
+    types: Mapping[str, Any]
+    committed_at: Callable[[Antichain], float | None] = lambda upper: None
+    on_remap: bool = False
+    kept: KeptTimes | None = None
+
+
+class InstanceFront:
+    """All that is decided about clients; ``index`` is the one that they are answered from, and is in ``replicas``.
+
+    >>> from cdcv2.instances.commands import IndexedTable
+    >>> main = CreateIndex("main", (IndexedTable("orders", ("id",), "log-1"),))
+    >>> front = InstanceFront(ReplicaSet("life-1", [main]), main, FrontTerms({"orders": {}}))
+    >>> [type(command).__name__ for _, command in front.connect("one").commands]
+    ['CreateInstance', 'CreateIndex', 'InitializationComplete']
+    >>> front.request(7, PeekRequest("u1", {"orders": ((42,),)}).to_line())
+    FrontOutput(commands=[], lines=[], over=[])
+    >>> front.receive("one", Frontiers("main", Antichain([9]))).commands
+    [('one', Peek(uuid='u1.1', id='main', keys={'orders': ((42,),)}, time=8))]
+    >>> front.receive("one", PeekResponse("u1.1", {"orders": ((),)})).lines
+    [(7, '{"rows": {"orders": [[]]}, "types": {"orders": {}}, "time": 8, "upper": [9], "committed_at": null}')]
+
+    Raises ConversationError for what a replica must not send. Cost: constant per request and answer, but for those that
+    wait until a first time is finished.
+    """
+
+    def __init__(self, replicas: ReplicaSet, index: CreateIndex, terms: FrontTerms) -> None:
+        self._replicas, self._index, self._terms = replicas, index, terms
+        self._keys = {table.name: table.key for table in index.tables}
+        self._clients: dict[int, _Client] = {}
+        self._numbers: dict[str, int] = {}
+        # Those that wait until a first time is finished.
+        self._unplaced: dict[int, None] = {}
+        self._committed: tuple[Antichain, float | None] = (LEAST, None)
+
+    @property
+    def upper(self) -> Antichain:
+        """Everything not beyond it is finished in the furthest replica."""
+        return self._replicas.upper(self._index.id)
+
+    # -- replicas -----------------------------------------------------------------------------------------------
+
+    def connect(self, replica: str) -> FrontOutput:
+        """A replica has connected."""
+        return self._passed(self._replicas.connect(replica))
+
+    def disconnect(self, replica: str) -> None:
+        """A replica is lost."""
+        self._replicas.disconnect(replica)
+
+    def receive(self, replica: str, answer: Answer) -> FrontOutput:
+        """Take in a response of a replica."""
+        return self._passed(self._replicas.receive(replica, answer))
+
+    def keep_up(self, now: float) -> FrontOutput:
+        """Let go of the times that are kept no longer; ``now``: seconds of any clock that does not go back."""
+        if self._terms.kept is None:
+            return FrontOutput()
+        since = self._terms.kept.since(now, last_time(self.upper))
+        allowed = self._replicas.allowed(self._index.id).integer
+        if since is None or allowed is None or since <= allowed:
+            return FrontOutput()
+        return self._passed(self._replicas.allow(self._index.id, Antichain([since])))
+
+    # -- clients ------------------------------------------------------------------------------------------------
+
+    def request(self, client: int, line: bytes) -> FrontOutput:
+        """A client has sent its request."""
+        try:
+            request = request_of(line)
+            match request:
+                case StatusRequest():
+                    return _last(client, status=self._status())
+                case PeekRequest():
+                    self._check_peek(request)
+                case TailRequest():
+                    self._check_table(request.table)
+        except MalformedError as fault:
+            return _last(client, fault=str(fault))
+        out = self._taken_over(client, request)
+        if client in self._clients:
+            return out
+        self._clients[client] = _Client(request)
+        self._numbers[request.uuid] = client
+        if isinstance(request, TailRequest):
+            begun = {"upper": self.upper.to_plain(), "type": self._terms.types[request.table]}
+            out.lines.append((client, json.dumps({"begun": begun})))
+        return out.add(self._place(client))
+
+    def leave(self, client: int) -> FrontOutput:
+        """A client is not there any more: nothing is left of its request."""
+        there = self._clients.get(client)
+        if there is None:
+            return FrontOutput()
+        self._forget(client)
+        uuid = there.request.uuid
+        dispatch = (
+            self._replicas.cancel(uuid) if isinstance(there.request, PeekRequest) else self._replicas.end_tail(uuid)
+        )
+        return FrontOutput(dispatch.commands)
+
+    def pause(self, client: int) -> FrontOutput:
+        """A client takes its tail slower than it comes: it goes on where it is at :meth:`resume`."""
+        there = self._clients.get(client)
+        if there is None or there.paused or not isinstance(there.request, TailRequest):
+            return FrontOutput()
+        there.paused = True
+        return FrontOutput(self._replicas.end_tail(there.request.uuid).commands)
+
+    def resume(self, client: int) -> FrontOutput:
+        """A client has taken all that it was sent."""
+        there = self._clients.get(client)
+        if there is None or not there.paused:
+            return FrontOutput()
+        there.paused = False
+        return self._begin_tail(client, there)
+
+    def _taken_over(self, client: int, request: PeekRequest | TailRequest) -> FrontOutput:
+        """The client that has this uuid already: its connection broke, and the same request is continued here."""
+        before = self._numbers.get(request.uuid)
+        if before is None:
+            return FrontOutput()
+        there = self._clients[before]
+        if isinstance(request, PeekRequest) and there.request == request and there.request.keys == request.keys:
+            self._clients[client] = self._clients.pop(before)
+            self._numbers[request.uuid] = client
+            if before in self._unplaced:
+                del self._unplaced[before]
+                self._unplaced[client] = None
+            out = FrontOutput()
+        else:
+            out = self.leave(before)
+        return out.add(_last(before, refused="another connection repeats this request, and is answered"))
+
+    def _check_peek(self, request: PeekRequest) -> None:
+        for table, keys in request.keys.items():
+            self._check_table(table)
+            columns = self._keys[table]
+            for key in keys:
+                if len(key) != len(columns):
+                    names = ", ".join(columns)
+                    raise MalformedError(f"{table} is kept by the columns {names}, and the key has {len(key)} values")
+        if request.lsn and self._terms.on_remap:
+            raise MalformedError(
+                "the times of these logs are milliseconds, of a remap, and no LSNs: give a time. cdcv2 when states at "
+                "which time a record of a topic was"
+            )
+
+    def _check_table(self, table: str) -> None:
+        if table not in self._keys:
+            raise MalformedError(f"the table {table!r} is not kept here: there are {', '.join(sorted(self._keys))}")
+
+    # -- requests -----------------------------------------------------------------------------------------------
+
+    def _place(self, client: int) -> FrontOutput:
+        """Request what a client waits for, at its time; one that needs a finished time waits for the first."""
+        there = self._clients[client]
+        last = MAX_TIME if not self.upper else last_time(self.upper)
+        if isinstance(there.request, TailRequest):
+            if there.request.since is None and there.request.after == LEAST and last is None:
+                self._unplaced[client] = None
+                return FrontOutput()
+            return self._first_tail(client, there, last)
+        time = there.request.at
+        if time is None:
+            if last is None and not there.request.least:
+                self._unplaced[client] = None
+                return FrontOutput()
+            time = max(last or 0, there.request.least)
+        there.time = time
+        refusal = self._refusal(time)
+        if refusal is not None:
+            self._forget(client)
+            return _last(client, refused=refusal)
+        return self._passed(self._replicas.peek(Peek(there.request.uuid, self._index.id, there.request.keys, time)))
+
+    def _first_tail(self, client: int, there: _Client, last: int | None) -> FrontOutput:
+        request = there.request
+        allowed = self._replicas.allowed(self._index.id).integer or 0
+        if not isinstance(request, TailRequest):
+            return FrontOutput()
+        # Of logs that have ended there is no time that is now.
+        now = allowed if last in (None, MAX_TIME) else max(allowed, last or 0)
+        there.since, there.after = now if request.since is None else request.since, request.after
+        return self._begin_tail(client, there)
+
+    def _begin_tail(self, client: int, there: _Client) -> FrontOutput:
+        request = there.request
+        if not isinstance(request, TailRequest):
+            return FrontOutput()
+        tail = Tail(request.uuid, self._index.id, request.table, there.after, there.since)
+        refusal = self._refusal(tail.hold)
+        if refusal is not None:
+            self._forget(client)
+            return _last(client, refused=refusal)
+        return self._passed(self._replicas.tail(tail))
+
+    def _refusal(self, time: int) -> str | None:
+        """Why a time cannot be asked for; None: it can."""
+        allowed = self._replicas.allowed(self._index.id).integer
+        if allowed is None or time >= allowed:
+            return None
+        seconds = "" if self._terms.kept is None else f" for {self._terms.kept.seconds:g} seconds (--history)"
+        return f"the time {time} is not kept any more: times are kept{seconds}, and by now from {allowed} on"
+
+    # -- answers ------------------------------------------------------------------------------------------------
+
+    def _passed(self, dispatch: Dispatch) -> FrontOutput:
+        """What a dispatch comes to: its commands, and its answers as lines."""
+        out = FrontOutput(list(dispatch.commands))
+        for answer in dispatch.answers:
+            match answer:
+                case Frontiers():
+                    placed, self._unplaced = self._unplaced, {}
+                    for client in placed:
+                        out.add(self._place(client))
+                case PeekResponse():
+                    out.add(self._peeked(answer))
+                case TailResponse():
+                    out.add(self._batch(answer))
+                case DroppedAt():
+                    out.add(self._dropped(answer))
+        return out
+
+    def _peeked(self, answer: PeekResponse) -> FrontOutput:
+        client = self._numbers.get(answer.uuid)
+        if client is None:
+            return FrontOutput()
+        there = self._forget(client)
+        if answer.error is not None:
+            return _last(client, fault=answer.error)
+        return _last(
+            client, rows=answer.rows, types={table: self._terms.types[table] for table in answer.rows},
+            time=None if there.time == MAX_TIME else there.time, upper=self.upper.to_plain(),
+            committed_at=self._committed_at(),
+        )
+
+    def _batch(self, answer: TailResponse) -> FrontOutput:
+        client = self._numbers.get(answer.uuid)
+        if client is None:
+            return FrontOutput()
+        self._clients[client].after = answer.upper
+        batch = {"lower": answer.lower.to_plain(), "upper": answer.upper.to_plain(), "changes": answer.changes}
+        out = FrontOutput(lines=[(client, json.dumps({"batch": batch, "committed_at": self._committed_at()}))])
+        if not answer.upper:
+            self._forget(client)
+            out.over.append(client)
+        return out
+
+    def _dropped(self, answer: DroppedAt) -> FrontOutput:
+        client = self._numbers.get(answer.uuid)
+        if client is None:
+            return FrontOutput()
+        self._forget(client)
+        if not answer.frontier:
+            return _last(client, ended=answer.reason)
+        return _last(client, refused=answer.reason)
+
+    def _committed_at(self) -> float | None:
+        """When what is finished was committed. The same frontier is looked up once."""
+        if self._committed[0] != self.upper:
+            self._committed = (self.upper, self._terms.committed_at(self.upper))
+        return self._committed[1]
+
+    def _status(self) -> dict[str, Any]:
+        peeks, tails = self._replicas.waiting
+        return {
+            "upper": self.upper.to_plain(), "since": self._replicas.allowed(self._index.id).to_plain(),
+            "tables": self._keys, "replicas": self._replicas.connected, "committed_at": self._committed_at(),
+            "peeks": peeks, "tails": tails,
+        }  # fmt: skip
+
+    def _forget(self, client: int) -> _Client:
+        there = self._clients.pop(client)
+        self._unplaced.pop(client, None)
+        self._numbers.pop(there.request.uuid, None)
+        return there
+
+
+def _last(client: int, **plain: Any) -> FrontOutput:
+    """One line, which is the whole answer."""
+    return FrontOutput(lines=[(client, json.dumps(plain))], over=[client])

@@ -1,0 +1,126 @@
+"""What a client asks an instance, and what it is answered: JSON, a line each, and a connection for each request.
+
+::
+
+    {"peek": {"uuid": "u1", "keys": {"orders": [[42]]}, "at": null, "least": 0, "lsn": false}}
+    {"tail": {"uuid": "u2", "table": "orders", "after": [0], "since": null}}
+    {"status": {}}
+
+``at`` is a time, or null for the last finished one, which is then not before ``least``. ``lsn`` states that the time
+was written as an LSN. ``after`` is the upper that the client has; the least frontier: nothing. ``since`` is the time at
+which a tail from the beginning has what happened before; null: the last finished one.
+
+It is the same whether the instance is alone or has replicas. Answers are objects, too: ``fault`` for a request that can
+never be answered, ``refused`` for one that cannot be answered here, or now.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias, Union
+
+from cdcv2.core.antichain import Antichain
+from cdcv2.core.json_text import parse_json
+from cdcv2.errors import MalformedError
+from cdcv2.instances.commands import LEAST, PlainKey, demand_time
+
+#: The longest request that an instance reads, in bytes.
+LONGEST = 1_000_000
+
+
+@dataclass(frozen=True)
+class PeekRequest:
+    """What is at these keys, at one time in all tables? ``at`` None: at the last finished time from ``least`` on."""
+
+    uuid: str
+    keys: Mapping[str, tuple[PlainKey, ...]] = field(hash=False)
+    at: int | None = None
+    least: int = 0
+    lsn: bool = False
+
+    def to_line(self) -> bytes:
+        """As it is sent."""
+        return _line("peek", {
+            "uuid": self.uuid, "keys": self.keys, "at": self.at, "least": self.least, "lsn": self.lsn,
+        })  # fmt: skip
+
+
+@dataclass(frozen=True)
+class TailRequest:
+    """What changes in a table beyond ``after``?"""
+
+    uuid: str
+    table: str
+    after: Antichain = LEAST
+    since: int | None = None
+
+    def to_line(self) -> bytes:
+        """As it is sent."""
+        plain = {"uuid": self.uuid, "table": self.table, "after": self.after.to_plain(), "since": self.since}
+        return _line("tail", plain)
+
+
+@dataclass(frozen=True)
+class StatusRequest:
+    """How far is the instance, and from which time on can it be asked?"""
+
+    def to_line(self) -> bytes:
+        """As it is sent."""
+        return _line("status", {})
+
+
+#: What a client may ask.
+Request: TypeAlias = Union[PeekRequest, TailRequest, StatusRequest]
+
+
+def request_of(line: bytes) -> Request:
+    """The request that a line has.
+
+    >>> request_of(TailRequest("u2", "orders", Antichain([7])).to_line())
+    TailRequest(uuid='u2', table='orders', after=Antichain([7]), since=None)
+
+    Raises MalformedError for anything else. Cost: linear.
+    """
+    if not line.endswith(b"\n"):
+        raise MalformedError(f"the request is no whole line of up to {LONGEST} bytes: ask for fewer keys at once")
+    try:
+        [(kind, plain)] = parse_json(line).items()
+        request: Request = _READERS[kind](**plain)
+        return request
+    except MalformedError:
+        raise
+    except (LookupError, TypeError, ValueError, AttributeError):
+        raise MalformedError("the request is not of a form that this version knows: use its own client") from None
+
+
+def _peek(*, uuid: Any, keys: Any, at: Any, least: Any, lsn: Any) -> PeekRequest:
+    wanted = {_text(table): tuple(tuple(_list(key)) for key in _list(given)) for table, given in keys.items()}
+    if type(lsn) is not bool:
+        raise TypeError("lsn")
+    return PeekRequest(_text(uuid), wanted, None if at is None else demand_time(at), demand_time(least), lsn)
+
+
+def _tail(*, uuid: Any, table: Any, after: Any, since: Any) -> TailRequest:
+    frontier = Antichain(demand_time(time) for time in _list(after)[:2])
+    return TailRequest(_text(uuid), _text(table), frontier, None if since is None else demand_time(since))
+
+
+def _text(value: Any) -> str:
+    if type(value) is not str:
+        raise TypeError(f"{value!r} is no text")
+    return value
+
+
+def _list(value: Any) -> list[Any]:
+    if type(value) is not list:
+        raise TypeError(f"{value!r} is no list")
+    return value
+
+
+def _line(kind: str, plain: Mapping[str, Any]) -> bytes:
+    return json.dumps({kind: plain}, ensure_ascii=False).encode() + b"\n"
+
+
+_READERS: dict[str, Any] = {"peek": _peek, "tail": _tail, "status": StatusRequest}

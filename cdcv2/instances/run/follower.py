@@ -1,0 +1,67 @@
+"""Follows the logs of an instance beside other work: it looks at them when it is called, and does not wait there."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+from cdcv2.instances.commands import Answer
+from cdcv2.instances.run.feed import IndexSource
+from cdcv2.logs.opening import NamedLog
+
+#: Seconds between two looks at logs that have nothing new.
+_PAUSE = 0.02
+#: At most one part in so many of the time is looked while nothing is new.
+_SHARE = 4
+#: Seconds after which others get their turn, while much is new.
+_TURN = 0.02
+
+
+@runtime_checkable
+class PatientLog(Protocol):
+    """A log whose readers wait for what comes next."""
+
+    idle_wait: float
+
+
+class LogFollower:
+    """The instance over some logs, and how it is given what is finished in them."""
+
+    def __init__(self, logs: Sequence[NamedLog]) -> None:
+        for named in logs:
+            if isinstance(named.log, PatientLog):
+                named.log.idle_wait = 0.0
+        self.source = IndexSource(logs, follow=True)
+        #: Whether more may be there now.
+        self.more = True
+        self._next = 0.0
+        # One log may have nothing, while another one has.
+        self._enough = 2 * len(logs)
+
+    def look(self) -> list[Answer]:
+        """Take in what is finished now; where it is much, a part of it. Returns the responses.
+
+        Raises what reading the logs raises.
+        """
+        begin = time.monotonic()
+        answers: list[Answer] = []
+        idle = 0
+        while True:
+            found, moved = self.source.read()
+            answers += found
+            idle = 0 if moved else idle + 1
+            now = time.monotonic()
+            self.more = idle < self._enough
+            if not self.more or now > begin + _TURN:
+                break
+        self._next = now + max(_PAUSE, _SHARE * (now - begin))
+        return answers
+
+    def wait(self) -> float:
+        """For how many seconds nothing need be looked at."""
+        return 0.0 if self.more else max(0.0, self._next - time.monotonic())
+
+    def close(self) -> None:
+        """Close the logs."""
+        self.source.close()
