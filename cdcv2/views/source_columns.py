@@ -200,7 +200,7 @@ def _holds(source: SourceType) -> Callable[[Any], bool] | None:
 
 
 def printed(source: SourceType) -> str:
-    """The type, as PostgreSQL prints it.
+    """The type, as PostgreSQL prints it; an enum in quotes, in which it takes every name.
 
     >>> printed(SourceType("timestamptz", precision=3)), printed(SourceType("array", items=SourceType("numeric")))
     ('timestamp(3) with time zone', 'numeric[]')
@@ -233,7 +233,7 @@ def source_column(source: SourceType | None, kind: str) -> SourceColumn | None:
     if source is None or kind_of(source) != kind or source.type in _SAME:
         return None
     if source.items is not None:
-        return _array(source)
+        return _array(source, source.items)
     if source.type == "enum" and not source.name:
         return None
     into, out = _expressions(source)
@@ -246,12 +246,11 @@ def source_column(source: SourceType | None, kind: str) -> SourceColumn | None:
     return SourceColumn(printed(source), into, out, inward, optional, text, sql_text.replace("{out}", out))
 
 
-def _array(source: SourceType) -> SourceColumn | None:
-    items = source.items
-    if items is None or kind_of(items) is None or items.type == "array":
-        return None
+def _array(source: SourceType, items: SourceType) -> SourceColumn | None:
     kind = kind_of(items)
-    inner = source_column(items, kind or "")
+    if kind is None or items.type == "array":
+        return None
+    inner = source_column(items, kind)
     if inner is None and items.type not in _SAME:
         return None
     physical = {"int": "integer", "long": "bigint", "boolean": "boolean", "float": "real", "double": "double precision"}
@@ -262,7 +261,7 @@ def _array(source: SourceType) -> SourceColumn | None:
         "bytes": "to_jsonb(replace(encode({o}, 'base64'), E'\\n', ''))",
         # As JSON has whole numbers that are not safe there.
         "long": "CASE WHEN abs({o}::numeric) < 9007199254740992 THEN to_jsonb({o}) ELSE to_jsonb(({o})::text) END",
-    }.get(kind or "", "to_jsonb({o})").replace("{o}", f"({out})")
+    }.get(kind, "to_jsonb({o})").replace("{o}", f"({out})")
     return SourceColumn(
         printed(source),
         "CASE WHEN {x} IS NOT NULL THEN ARRAY(SELECT (" + into + f")::{bare(items)} FROM "
@@ -337,5 +336,5 @@ def _plainly(items: SourceType, convert: Convert) -> Convert:
 
 
 def _quoted(name: str) -> str:
-    plain = name.isascii() and name.replace("_", "a").isalnum() and name.islower() and not name[0].isdigit()
-    return name if plain else '"' + name.replace('"', '""') + '"'
+    # Always: without quotes, a word of SQL is no name.
+    return '"' + name.replace('"', '""') + '"'
