@@ -48,7 +48,8 @@ NEAR = {
     "cdcv2.materialize.intake.": ("tests/materialize/test_intake",),
     "cdcv2.materialize.protocol.deltas.": ("tests/materialize/test_subscriber",),
     "cdcv2.materialize.protocol.messages.": ("tests/materialize/protocol/test_messages",),
-    "cdcv2.materialize.subscriber.": ("tests/materialize/test_subscriber",),
+    **{f"cdcv2.materialize.{name}.": (f"tests/materialize/test_{name}",) for name in (
+        "connection", "distributed", "repair", "subscriber", "texts")},
     "cdcv2.materialize.recovery_log.": ("tests/materialize/test_recovery_log", "tests/materialize/test_runtime"),
     "cdcv2.materialize.protocol.fence.": (
         "tests/materialize/protocol/test_fence", "tests/materialize/test_recovery_log",

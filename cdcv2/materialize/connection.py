@@ -117,6 +117,8 @@ class InlineConnection:
 
 #: How many Loads or Stores go to a driver's thread together: a queue's lock costs more than the message.
 _TOGETHER = 200
+#: So often one that cannot hand over looks whether the driver is still alive, in seconds.
+_LOOK = 0.5
 
 
 class ThreadConnection:
@@ -156,7 +158,7 @@ class ThreadConnection:
         while held:
             self._demand_alive()
             try:
-                return self._requests.put(held, timeout=0.5)
+                return self._requests.put(held, timeout=_LOOK)
             except queue.Full:
                 continue
 

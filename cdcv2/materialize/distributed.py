@@ -276,10 +276,9 @@ class DistributedRuntime:
     def _demand(self, upper: Antichain) -> None:
         """Raises FencedError if another instance has taken over; no other error, as one is on its way already."""
         try:
-            if self._log_rules and self._claimed is not None:
+            if self._claimed is not None:
                 self._claimed.demand()
-            for _ in self._driver.flush(Flush(self.checkpoint.frontier, upper)):
-                continue
+            list(self._driver.flush(Flush(self.checkpoint.frontier, upper)))
         except FencedError:
             raise
         except Cdcv2Error:

@@ -62,24 +62,23 @@ class TargetRepair:
             self._claimed = log.open(message.range, start)
             found = self._claimed.recovered
             message = replace(message, state=found.state, pieces=found.pieces, extent=found.extent)
-        opened = driver.open_damaged(message)
-        if opened.checkpoint is None and self._claimed is None:
-            raise UsageError(f"the driver of {materialization!r} leaves the checkpoint to the recovery log: name one")
+        checkpoint = driver.open_damaged(message).checkpoint
+        if checkpoint is None:
+            if self._claimed is None:
+                raise UsageError(
+                    f"the driver of {materialization!r} leaves the checkpoint to the recovery log: name one"
+                )
+            checkpoint = self._claimed.recovered.checkpoint
         #: what was committed last; it stays
-        self.checkpoint = opened.checkpoint or self._recovered()
+        self.checkpoint = checkpoint
         acknowledged = driver.acknowledge(Acknowledge())
         if self._claimed is not None:
             self._claimed.patch(acknowledged.state)
 
-    def _recovered(self) -> Checkpoint:
-        if self._claimed is None:
-            raise self._taken_over()
-        return self._claimed.recovered.checkpoint
-
     def demand_at(self, frontier: Antichain) -> None:
         """Raise FencedError unless the target, as it is seen, is where it was taken over."""
         if frontier != self.checkpoint.frontier:
-            raise self._taken_over()
+            raise fenced(self._name, Range())
 
     def write(self, tables: Sequence[TableRepair]) -> None:
         """See :meth:`RepairableDriver.repair`."""
@@ -92,6 +91,3 @@ class TargetRepair:
     def _demand(self) -> None:
         if self._claimed is not None:
             self._claimed.demand()
-
-    def _taken_over(self) -> Exception:
-        return fenced(self._name, Range())

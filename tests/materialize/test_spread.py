@@ -182,20 +182,6 @@ def test_what_cannot_be_spread_is_refused() -> None:
     subject.close()
 
 
-def test_a_task_without_keys_opens_nothing() -> None:
-    """No session and no file; also where there are many tasks, and a transaction of few rows."""
-    class Never(TargetWorker):
-        """A hand that may not be used."""
-
-        def work(self, number: int) -> Any:
-            """Not here."""
-            raise AssertionError("nothing was to be done")
-
-    (binding, *_) = Workload().bindings
-
-    assert carry(binding.view(), 0, Never(), []) is None
-
-
 def test_what_went_wrong_is_told_though_the_store_is_gone_too() -> None:
     """Asking for the fence fails as well then: that is not what is told."""
     work, subject = Workload(cuts=4), LakeSubject()

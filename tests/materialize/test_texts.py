@@ -65,6 +65,46 @@ def test_json_is_not_left_to_the_database() -> None:
     assert side(None, table, table, "true") is None
 
 
+class Asked:
+    """A session that keeps the statement, and finds nothing."""
+
+    def execute(self, statement: Any) -> Asked:
+        """Keep it."""
+        self.statement = statement.as_string(None)
+        return self
+
+    def fetchall(self) -> list[Any]:
+        """Nothing."""
+        return []
+
+
+def test_the_database_is_asked_for_the_columns_as_they_are_there() -> None:
+    """A column that has the source's type there is made a text by what that type needs, else by what its kind does."""
+    pytest.importorskip("psycopg")
+    table = Table("t", (Field("a", "long"), Field("b", "bytes")), (Field("u", "string", source=SourceType("uuid")),))
+    session = Asked()
+    found = side(session, table, table, "NOT s.gone")
+    assert found is not None
+    found.prints()
+
+    assert (
+        'SELECT (s."a")::text AS t0, encode((s."b"), \'hex\') AS t1, ((s."u")::text)::text AS t2 '
+        'FROM "t" s WHERE NOT s.gone OFFSET 0'
+    ) in session.statement
+    # Its key is the first two columns: by these the rows are spread.
+    assert "|| ',' || coalesce(length(t.t1)::text || ':' || t.t1, 'n'), 'UTF8')), 'hex'), 1, 8)" in session.statement
+
+
+def test_text_that_stands_for_another_type_is_not_left_to_the_database() -> None:
+    """One column is enough, though all others could be."""
+    pytest.importorskip("psycopg")
+    moment, text = Field("v", "string", source=SourceType("timestamptz")), Field("v", "string")
+    plain_key = (Field("a", "long"),)
+
+    assert side(Asked(), Table("t", plain_key, (moment,)), Table("t", plain_key, (text,)), "true") is None
+    assert side(Asked(), Table("t", plain_key, (moment,)), Table("t", plain_key, (moment,)), "true") is not None
+
+
 @pytest.mark.parametrize(
     ("kind", "one", "other"),
     [
@@ -76,6 +116,45 @@ def test_json_is_not_left_to_the_database() -> None:
 def test_spellings_of_a_value_are_one_text(kind: str, one: Any, other: Any) -> None:
     """A system may spell as it likes."""
     assert texts([Field("v", kind)], [one]) == texts([Field("v", kind)], [other])
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "text"),
+    [
+        ("boolean", True, "true"), ("boolean", False, "false"),
+        ("int", -7, "-7"), ("long", 2**63 - 1, "9223372036854775807"), ("integer", -(10**30), str(-(10**30))),
+        ("decimal", Decimal("1.50"), "1.5"), ("decimal", Decimal("-100"), "-100"), ("decimal", Decimal("1E+3"), "1000"),
+        ("decimal", Decimal("-0.00"), "0"), ("decimal", Decimal("1E-9"), "0.000000001"),
+        ("float", float("nan"), "NaN"), ("float", 0.0, "0"), ("float", -2.0, "c0000000"),
+        ("float", float("inf"), "7f800000"),
+        ("double", float("nan"), "NaN"), ("double", -0.0, "0"), ("double", -2.0, "c000000000000000"),
+        ("string", "", ""), ("string", "é,1:", "é,1:"), ("bytes", b"\x00\xff", "00ff"),
+        ("json", '{"b": [1.0, 2e2, "é", null], "a": {}}', '{"a": {}, "b": [1, 200, "é", null]}'),
+        ("json", '[true,"a",  false]', '[true, "a", false]'),
+        ("json", "123456789012345678901234567890.10", "123456789012345678901234567890.1"),
+        ("json", "9" * 5000, "9" * 5000), ("decimal", Decimal("NaN"), "NaN"), ("json", "0.0", "0"),
+        ("json", '{"k": "v", "a": 0}', '{"a": 0, "k": "v"}'),
+    ],
+)  # fmt: skip
+def test_the_text_of_a_value(kind: str, value: Any, text: str) -> None:
+    """What is kept for a comparison is a number over these texts: they stay as they are."""
+    assert (text, None) == texts([Field("v", kind)] * 2, [value, None])
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "shown"),
+    [
+        ("boolean", False, False), ("int", 7, 7), ("long", 7, 7), ("integer", 7, 7), ("integer", 2**60, str(2**60)),
+        ("float", 0.0, 0), ("float", 1.5, 1.5), ("double", 0.1, 0.1), ("double", float("inf"), "Infinity"),
+        ("bytes", b"\x00\xff", "AP8="), ("json", '{"b": [1.50, null]}', {"b": [1.5, None]}),
+        ("string", "7", "7"), ("decimal", Decimal("7"), "7"),
+    ],
+)  # fmt: skip
+def test_a_value_as_people_see_it(kind: str, value: Any, shown: Any) -> None:
+    """Numbers are numbers where JSON tools do not bend them, and bytes are base64."""
+    found = plain([Field("v", kind)], texts([Field("v", kind)], [value]))["v"]
+
+    assert (type(shown), shown) == (type(found), found) or (0, 0) == (shown, found)
 
 
 @pytest.mark.parametrize(
