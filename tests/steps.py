@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cdcv2 import failpoints
-from cdcv2.capture.release_order import TEMP_STATED
+from cdcv2.capture.updates_then_statements import TEMP_STATED
 from cdcv2.logs.directory import AFTER_LINK, BEFORE_LINK
 
 #: Those of a release; by commit times there is no TEMP.

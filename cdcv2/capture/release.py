@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from cdcv2.capture.contradictions import Commit
-from cdcv2.capture.release_order import Advance
+from cdcv2.capture.updates_then_statements import Advance
 from cdcv2.core.antichain import Antichain
 
 #: What is reported of logs whose snapshot could only be assumed to be whole.

@@ -13,8 +13,9 @@ are all that a capture needs to resume exactly as it would have continued. TEMP 
 transactions, are duplicates: rows by their place in the transaction, and those of released transactions by the commit
 that they come after.
 
-The binding becomes durable first; then what is finished (:mod:`cdcv2.capture.release_order`), TEMP before the output.
-So where the output is known to be complete, the state to resume from is there, too. :func:`resume` starts at the meet.
+The binding becomes durable first; then what is finished (:mod:`cdcv2.capture.updates_then_statements`), TEMP before the
+output. So where the output is known to be complete, the state to resume from is there, too. :func:`resume` starts at
+the meet.
 """
 
 from __future__ import annotations

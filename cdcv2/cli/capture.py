@@ -77,7 +77,7 @@ from cdcv2.exits import Exit
 from cdcv2.logs.capture_manifest import CAPTURE_FILE, log_set_in
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.jsonlines import plain_frontier
-from cdcv2.logs.log_set import describe_log_set
+from cdcv2.logs.timeline_of_logs import describe_log_set
 from cdcv2.logs.release_times import ReleaseTimes
 from cdcv2.protocol.log import LogAddress, Place
 from cdcv2.store.file_system import is_there

@@ -29,7 +29,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
 
-from cdcv2.capture.release_order import Advance, WriterLogs, write
+from cdcv2.capture.updates_then_statements import Advance, WriterLogs, write_release
 from cdcv2.cli.at_option import TAKES, time_at
 from cdcv2.cli.console import ResultOutput, remark
 from cdcv2.cli.coverage import remark_logs
@@ -208,4 +208,4 @@ class _Copies:
         """Make all durable, and then state it: the updates of all tables come first."""
         # A table may begin later than that.
         writers = {table: one for table, one in self._writers.items() if frontier.dominates(one.known)}
-        write(WriterLogs(writers), Advance(frontier))
+        write_release(WriterLogs(writers), Advance(frontier))

@@ -32,7 +32,7 @@ from cdcv2.exits import Exit
 from cdcv2.logs.capture_manifest import log_set_in
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.jsonlines import plain_frontier
-from cdcv2.logs.log_set import describe_log_set
+from cdcv2.logs.timeline_of_logs import describe_log_set
 
 #: After so many records of a partition what is complete is written, if nothing else is asked for.
 MAX_RECORDS = 2000

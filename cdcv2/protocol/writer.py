@@ -21,13 +21,14 @@ from typing import Any, NamedTuple, Union
 from cdcv2 import failpoints
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.changes import ChangeBatch
-from cdcv2.core.order import Time, check_time, sort_key
-from cdcv2.errors import LogFinishedError, MalformedError, ResumeError, UsageError
+from cdcv2.core.order import Time, check_time
+from cdcv2.errors import LogFinishedError, MalformedError, UsageError
 from cdcv2.protocol.log import Log, Positions, Source
 from cdcv2.protocol.log_identity import LogIdentity, check_ends
 from cdcv2.protocol.messages import Progress, Update, Updates, counted
 from cdcv2.protocol.open_times import OpenTimes
 from cdcv2.protocol.resolver import Resolver
+from cdcv2.protocol.statements import check_orphans, check_stated, statements
 
 UPDATES_SENT = failpoints.declare(
     "writer.updates-sent", "updates are sent, perhaps not durable; no statement counts them"
@@ -109,7 +110,8 @@ class Writer:
         self._pending: OpenTimes[ChangeBatch[Any]] = OpenTimes(total=total)
         # What is fed must be beyond it: the last frontier advanced to, which known may be ahead of.
         self._fed = origin
-        self._staged: Progress | None = None
+        # What is to be stated, and up to where.
+        self._staged: tuple[list[Progress], Antichain] | None = None
         #: Updates fed at times that the log had stated already: they were written before.
         self.already_written = 0
 
@@ -172,8 +174,9 @@ class Writer:
                 counts[time] = len(sums)
             durable = self._orphans.get(time) or {}
             batch += [(data, time, diff) for data, diff in sums if data not in durable]
-        staged = Progress(self.known, upper, counts)
-        check_stated(staged, self._unreached, self.log.name)
+        stated = statements(self.known, upper, counts)
+        for one in stated:
+            check_stated(one, self._unreached, self.log.name)
         # From here on parts of it may be durable, even if this raises: what is fed so far is final.
         self._fed = bound
         for first in range(0, len(batch), self._chunk):
@@ -182,19 +185,20 @@ class Writer:
             failpoints.reach(UPDATES_SENT)
             self.log.flush()
             failpoints.reach(UPDATES_DURABLE)
-        self._staged = staged
+        self._staged = stated, upper
 
     def commit(self) -> None:
         """The second half of :meth:`advance`: the staged updates are stated, durably, when it returns."""
         if self._staged is None:
             raise UsageError("commit() needs a stage() before it")
-        if self._staged.lower != self._staged.upper:
-            self.log.send(self._staged)
+        stated, upper = self._staged
+        if stated:
+            for one in stated:
+                self.log.send(one)
             failpoints.reach(STATEMENT_SENT)
             self.log.flush()
             failpoints.reach(STATEMENT_DURABLE)
-        self.known = self._staged.upper
-        self._staged = None
+        self.known, self._staged = upper, None
         self._unreached = [other for other in self._unreached if not self.known.dominates(other.upper)]
         for kept in (self._pending, self._orphans):
             for time in kept.not_beyond(self.known):
@@ -228,43 +232,6 @@ class Writer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def check_orphans(name: str, time: Time, held: int, found: int, example: object) -> None:
-    """Raise ResumeError unless all the orphans that a log holds at a time are found among what is written there now.
-
-    With the same diffs; ``example`` is the data of one of them. Cost: constant.
-
-    >>> check_orphans("log", 3, 2, 2, "x")
-    """
-    if found != held:
-        raise ResumeError(
-            f"log {name} holds {example!r} at time {time}, which no statement counts, and {held - found} of {held} "
-            "such updates are not among what is written there now: it is fed another history than the log's. Feed it "
-            "the same one, or begin a new log"
-        )
-
-
-def check_stated(statement: Progress, others: Iterable[Progress], name: str) -> None:
-    """Raise ResumeError unless it may be stated in the log ``name``, which holds the statements ``others`` already.
-
-    It may not where one of them counts something else at a time of both. Cost: linear in the counts.
-
-    >>> check_stated(Progress([0], [9], {3: 1, 7: 2}), [Progress([5], [8], {7: 2})], "log")
-    """
-    mine = dict(statement.counts)
-    for other in others:
-        if other.lower.dominates(statement.upper):
-            continue
-        theirs = dict(other.counts)
-        both = {time for time in mine if other.covers(time)} | {time for time in theirs if statement.covers(time)}
-        for time in sorted(both, key=sort_key):
-            if mine.get(time, 0) != theirs.get(time, 0):
-                raise ResumeError(
-                    f"log {name} states {theirs.get(time, 0)} updates at time {time}, and the writer was fed "
-                    f"{mine.get(time, 0)}: it is fed another history than the log's. Feed it the same one, or begin a "
-                    "new log"
-                )
 
 
 class LogContent(NamedTuple):

@@ -35,7 +35,7 @@ from cdcv2.logs.coverage import TableCoverage, coverage
 from cdcv2.logs.description import description_of
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.log_names import table_of
-from cdcv2.logs.log_set import OPTION, LogPart, one_timeline
+from cdcv2.logs.timeline_of_logs import OPTION, LogPart, one_timeline
 from cdcv2.logs.quarantine import decisions_about, disputed_in, history_of
 from cdcv2.logs.stops import stops_of
 from cdcv2.rows.row_type import RowType

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cdcv2.capture.contradictions import Commit
-from cdcv2.capture.release_order import Advance
+from cdcv2.capture.updates_then_statements import Advance
 from cdcv2.capture.release import Release, WaitReason, without_end
 from cdcv2.core.antichain import Antichain
 

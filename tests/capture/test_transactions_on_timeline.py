@@ -11,8 +11,8 @@ import pytest
 from hypothesis import assume, given, settings
 
 from cdcv2 import failpoints
-from cdcv2.capture import release_order
-from cdcv2.capture.release_order import Advance, WriterLogs
+from cdcv2.capture import updates_then_statements as release_order
+from cdcv2.capture.updates_then_statements import Advance, WriterLogs
 from cdcv2.capture.open_records import SNAPSHOT, ReleaseRecord, StartRecord, ThroughRecord, Tx
 from cdcv2.capture.released_ends import ReleasedEnds
 from cdcv2.capture.transactions_on_timeline import TransactionSummary, Transactions, resume
@@ -181,7 +181,7 @@ def test_a_crash_between_any_two_writes_does_no_harm(ordering: str, choose: Choo
                     writers[""].extend(summary.temp)
                 outputs = {table: writers[table] for table in CAPTURED if table in writers}
                 logs_of_it = WriterLogs(outputs, lambda table: summary.output[table])
-                release_order.write(logs_of_it, Advance(summary.frontier), temp=writers.get(""))
+                release_order.write_release(logs_of_it, Advance(summary.frontier), temp=writers.get(""))
     whole = Transactions(CAPTURED, ordering=ordering, snapshot=True)
     expected = carry(choose, history, {}, Reclock(remap), whole)
 

@@ -11,7 +11,7 @@ import pytest
 
 from cdcv2 import failpoints
 from cdcv2.capture.binder import BOUND
-from cdcv2.capture.release_order import TABLE_STATED, TABLE_WRITTEN
+from cdcv2.capture.updates_then_statements import TABLE_STATED, TABLE_WRITTEN
 from cdcv2.capture.run.omitted_tables import BROUGHT, IN_FORCE, CaptureLogs
 from cdcv2.capture.run.on_remap import READ
 from cdcv2.errors import UsageError

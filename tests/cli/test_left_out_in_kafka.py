@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from cdcv2.capture.binder import BOUND
-from cdcv2.capture.release_order import TABLE_STATED
+from cdcv2.capture.updates_then_statements import TABLE_STATED
 from cdcv2.capture.run.omitted_tables import IN_FORCE
 from cdcv2.logs.kafka import KafkaLog
 from cdcv2.protocol.iter import Iter

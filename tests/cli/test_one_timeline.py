@@ -13,7 +13,7 @@ from cdcv2.errors import ForeignStateError
 from cdcv2.logs.capture_manifest import manifest_of, put_manifest
 from cdcv2.logs.description import LogDescription, description_of
 from cdcv2.logs.directory import DirectoryLog
-from cdcv2.logs.log_set import describe_log_set
+from cdcv2.logs.timeline_of_logs import describe_log_set
 from cdcv2.protocol.messages import Message, Progress, Updates
 from tests.cli.conftest import APPLE, PEAR, PRICES, Run
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from cdcv2 import failpoints
-from cdcv2.capture import release_order
+from cdcv2.capture import updates_then_statements as release_order
 from cdcv2.capture.run import log_starts, on_remap as shared_capture
 from cdcv2.core.antichain import Antichain
 from cdcv2.logs.directory import DirectoryLog

@@ -12,7 +12,7 @@ from cdcv2.errors import ForeignStateError
 from cdcv2.logs.capture_manifest import put_manifest
 from cdcv2.logs.description import LogDescription
 from cdcv2.logs.directory import DirectoryLog
-from cdcv2.logs.log_set import describe_log_set
+from cdcv2.logs.timeline_of_logs import describe_log_set
 from cdcv2.rows.row_type import RowType
 
 ROW = RowType({"type": "record", "name": "data", "fields": [{"name": "id", "type": "long"}]})

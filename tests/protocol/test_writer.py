@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -17,7 +16,7 @@ from cdcv2.errors import LogFinishedError, MalformedError, ResumeError, UsageErr
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.log import Entry, Position
 from cdcv2.protocol.messages import Message, Progress, Updates
-from cdcv2.protocol.writer import Writer, check_stated
+from cdcv2.protocol.writer import Writer
 from tests.doubles import Crash, RecordingLog
 from tests.strategies import Chooser, choosers
 
@@ -259,21 +258,6 @@ def test_what_agrees_with_a_statement_that_waits_is_stated() -> None:
     other.update("c", P(1, 1), 1)
     other.finish()
     assert 3 == len(replay(products.durable, [P(0, 0)])[0])
-
-
-def test_a_statement_further_on_does_not_hide_one_that_differs() -> None:
-    """Whichever of the two was found first."""
-    further, differs = Progress([30], [40], {35: 1}), Progress([10], [20], {12: 3})
-    for others in ((further, differs), (differs, further)):
-        with pytest.raises(ResumeError, match="log moves states 3 updates at time 12"):
-            check_stated(Progress([0], [15]), others, "moves")
-
-
-def test_of_several_times_that_differ_the_first_is_told() -> None:
-    """Also where Python has no order for them."""
-    stated = Progress([P(0, 0)], [P(3, 3)], {P(2, 0): 1, P(0, 1): 1, P(1, 1): 1})
-    with pytest.raises(ResumeError, match=re.escape("states 1 updates at time Product(0, 1)")):
-        check_stated(Progress([P(0, 0)], [P(3, 3)]), [stated], "moves")
 
 
 def test_the_first_update_and_the_span_are_of_what_the_log_has() -> None:

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cdcv2 import failpoints
-from cdcv2.capture import release_order
+from cdcv2.capture import updates_then_statements as release_order
 from cdcv2.logs.capture_manifest import manifest_of
 from cdcv2.logs.directory import DirectoryLog
 from tests.cli.conftest import Run, runs

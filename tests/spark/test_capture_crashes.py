@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cdcv2 import failpoints
-from cdcv2.capture import release_order
+from cdcv2.capture import updates_then_statements as release_order
 from cdcv2.capture.facts import Record, SnapshotRow
 from cdcv2.capture.run.commit_times import Capture
 from cdcv2.connectors.debezium.recipe import Recipe

@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
 from cdcv2 import failpoints
-from cdcv2.capture import release_order
+from cdcv2.capture import updates_then_statements as release_order
 from cdcv2.capture.run.commit_times import Capture as PureCapture
 from cdcv2.capture.connector import FROM_ENVELOPE, FROM_STATE
 from cdcv2.capture.facts import Record

@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cdcv2 import failpoints
-from cdcv2.capture import release_order
+from cdcv2.capture import updates_then_statements as release_order
 from cdcv2.capture.facts import Record
 from cdcv2.capture.memory import StreamMemory, read_memory, tails_of
 from cdcv2.capture.stream_counts import StreamCounts

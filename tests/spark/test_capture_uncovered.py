@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cdcv2 import failpoints
-from cdcv2.capture import release_order
+from cdcv2.capture import updates_then_statements as release_order
 from cdcv2.capture.run import log_starts
 from cdcv2.errors import ResumeError
 from cdcv2.logs.directory import DirectoryLog

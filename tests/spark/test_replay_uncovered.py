@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cdcv2 import failpoints
-from cdcv2.capture import release_order
+from cdcv2.capture import updates_then_statements as release_order
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import IncompleteError, RefusedError, UsageError
 from cdcv2.exits import Exit

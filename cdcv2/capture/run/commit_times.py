@@ -2,8 +2,8 @@
 
 The time of a row is the LSN at which its transaction was committed. A release makes all transactions up to some END
 durable in all logs, and states every table, with rows in it or not, up to END + 1: in the order of
-:mod:`cdcv2.capture.release_order`. Readers of the timeline see only the meet of the logs. With the memory lost, the
-topics are read from their start: it costs time, never facts.
+:mod:`cdcv2.capture.updates_then_statements`. Readers of the timeline see only the meet of the logs. With the memory
+lost, the topics are read from their start: it costs time, never facts.
 
 The file is long as it is one order: each method has a part in bringing facts, logs and memory from one release to the
 next.
@@ -15,7 +15,6 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from cdcv2.capture import release_order
 from cdcv2.capture.before_images import Contents
 from cdcv2.capture.commit_transactions import CommitTransactions
 from cdcv2.capture.connector import FROM_STATE, DatabaseConnector
@@ -34,6 +33,7 @@ from cdcv2.capture.run.memory_file import MemoryStore
 from cdcv2.capture.run.table_writers import CoveredTableLogs, TableWriters
 from cdcv2.capture.run.transaction_topic import TransactionTopic
 from cdcv2.capture.topics import Ranges
+from cdcv2.capture.updates_then_statements import write_release
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import DecodeError, RefusedError, UsageError
 from cdcv2.logs.coverage import TableCoverage
@@ -358,14 +358,14 @@ class Capture:
         return release if release is None or release.again is None else self.release() or release
 
     def _write(self, release: Release) -> None:
-        release_order.write(
+        write_release(
             CoveredTableLogs(self._writers, lambda table: self._updates(table, release)), release.advance,
-            keep=lambda: self._engine.keep_time(release), remember=lambda: self._settle(release),
+            keep=lambda: self._engine.keep_time(release), save=lambda: self._settle(release),
         )
         self._report_release(release)
 
     def _settle(self, release: Release) -> None:
-        """All logs are stated: forget what is released, and remember how far that is."""
+        """All logs are stated: forget what is released, and save how far that is."""
         self._engine.settle(release)
         if release.assumed:
             LOGGER.warning(ASSUMED)

@@ -12,13 +12,11 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import cast
 
-from cdcv2.capture import release_order
 from cdcv2.capture.before_images import Contents
 from cdcv2.capture.begins import BeginRecords
 from cdcv2.capture.bound_facts import shows_rows_before, timeline_fact
 from cdcv2.capture.connector import FROM_STATE, DatabaseConnector
 from cdcv2.capture.facts import Notification, PartialChangeFact, Record, RowFact, SnapshotRow
-from cdcv2.capture.release_order import Advance, LogSet
 from cdcv2.capture.open_record_codec import OpenRecordCodec
 from cdcv2.capture.open_records import (
     SNAPSHOT, BeginRecord, DoubtRecord, EndRecord, HaltRecord, Held, Passing, ReleaseRecord, RestartRecord, RowRecord,
@@ -35,6 +33,7 @@ from cdcv2.capture.snapshot.timeline_end import snapshot_end, snapshot_halt
 from cdcv2.capture.snapshot.tracker import SnapshotTracker
 from cdcv2.capture.topics import Ranges
 from cdcv2.capture.transactions_on_timeline import TransactionSummary, Transactions
+from cdcv2.capture.updates_then_statements import Advance, LogSet, write_release
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.changes import ChangeBatch
 from cdcv2.core.order import Time
@@ -296,7 +295,7 @@ class Database:
             summary.frontier, summary.begins, self._transactions.uncovered, self._transactions.partial, self._empty,
             begun=self.has_started,
         )
-        release_order.write(self._log_set(summary), advance, temp=self._temp)
+        write_release(self._log_set(summary), advance, temp=self._temp)
 
     def _log_set(self, summary: TransactionSummary) -> LogSet:
         """The logs, with the updates of what is finished."""

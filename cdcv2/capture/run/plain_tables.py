@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from cdcv2.capture import release_order
 from cdcv2.capture.connector import RowConnector
 from cdcv2.capture.facts import Record
-from cdcv2.capture.release_order import Advance, WriterLogs
 from cdcv2.capture.run.on_remap import Span
 from cdcv2.capture.topics import Ranges
+from cdcv2.capture.updates_then_statements import Advance, WriterLogs, write_release
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import SourceStop
 from cdcv2.logs.coverage import ALL, TableCoverage
@@ -84,7 +83,7 @@ class PlainTables(PlainOutput):
 
     def advance(self, frontier: Antichain) -> None:
         """Make what was taken durable, and state it."""
-        release_order.write(WriterLogs(self._writers), Advance(frontier))
+        write_release(WriterLogs(self._writers), Advance(frontier))
 
     def close(self) -> None:
         """Release the logs."""

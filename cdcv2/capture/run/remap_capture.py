@@ -29,7 +29,7 @@ from cdcv2.capture.topics_check import check_meet
 from cdcv2.errors import MissingLogError
 from cdcv2.logs.capture_manifest import CAPTURE_FILE, log_set_in
 from cdcv2.logs.description import LogDescription
-from cdcv2.logs.log_set import describe_log_set
+from cdcv2.logs.timeline_of_logs import describe_log_set
 from cdcv2.protocol.log import Log
 from cdcv2.rows.row_type import RowType
 from cdcv2.store.file_system import is_there

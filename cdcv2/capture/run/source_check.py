@@ -10,15 +10,15 @@ from cdcv2.logs.stops import put_stop
 from cdcv2.protocol.log import Log
 
 
-def raise_stop(engine: CaptureEngine, logs: Iterable[Log], remember: Callable[[], object]) -> None:
+def raise_stop(engine: CaptureEngine, logs: Iterable[Log], save: Callable[[], object]) -> None:
     """Raise the SourceStop that has been reached, if any is; all before it is written.
 
-    Where an END is lost the memory is saved by ``remember`` first. Raises what writing raises.
+    Where an END is lost the memory is saved by ``save`` first. Raises what writing raises.
     """
     stop = engine.commits.stopped()
     if stop is not None and is_for_good(stop, logs, sure=engine.sure):
         if engine.commits.lost:
-            remember()
+            save()
         raise stop
 
 

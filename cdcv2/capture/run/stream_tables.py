@@ -12,16 +12,15 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-from cdcv2.capture import release_order
 from cdcv2.capture.connector import StreamConnector
 from cdcv2.capture.facts import BoundRecord, Record, UpdateRecord
-from cdcv2.capture.release_order import Advance, WriterLogs
 from cdcv2.capture.memory import StreamMemory, check_not_ahead, plain_memory, read_memory, same_topics
 from cdcv2.capture.run.held_digests import held_digests
 from cdcv2.capture.run.memory_file import MemoryStore
 from cdcv2.capture.run.table_writers import TableWriters
 from cdcv2.capture.stream_counts import StreamCounts, update_digest
 from cdcv2.capture.topics import Ranges, TopicExtents
+from cdcv2.capture.updates_then_statements import Advance, WriterLogs, write_release
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import DecodeError, MissingLogError, SourceStop, UnavailableError, UnsafeTopicError
 from cdcv2.protocol.log import Log, Place
@@ -179,7 +178,7 @@ class StreamTables:
             if frontier > stream.counts.released:
                 logs = WriterLogs({stream.table: stream.writer})
                 settle = partial(self._settle, stream, frontier)
-                release_order.write(logs, Advance(Antichain([frontier])), remember=settle)
+                write_release(logs, Advance(Antichain([frontier])), save=settle)
 
     def _settle(self, stream: _TableStream, frontier: int) -> None:
         stream.release(frontier)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Protocol
 
 from cdcv2.capture.engine import LogsState
-from cdcv2.capture.release_order import Advance, WriterLogs
+from cdcv2.capture.updates_then_statements import Advance, WriterLogs
 from cdcv2.capture.memory import FORGET
 from cdcv2.capture.run.log_starts import LogStarts
 from cdcv2.core.antichain import Antichain

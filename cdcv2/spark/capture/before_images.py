@@ -31,7 +31,7 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.errors import DecodeError, SourceStop, UsageError
 from cdcv2.logs.coverage import TableCoverage
 from cdcv2.logs.description import LogDescription
-from cdcv2.logs.log_set import describe_log_set
+from cdcv2.logs.timeline_of_logs import describe_log_set
 from cdcv2.logs.release_times import ReleaseTimes
 from cdcv2.protocol.log import Log, Place, Position, Positions
 from cdcv2.spark.capture.batch_facts import PartitionSpan

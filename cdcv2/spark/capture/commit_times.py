@@ -7,7 +7,7 @@ A micro-batch is a trigger and a share of new records, nothing else. Of each:
 3. The rows of those are taken from the cache. Rows of earlier batches are read again from the topics by range. All are
    consolidated, and written by the executors.
 4. The driver states them, table by table, and saves from where the topics must be read again, in the order of
-   :mod:`cdcv2.capture.release_order`.
+   :mod:`cdcv2.capture.updates_then_statements`.
 
 After a crash anywhere, a restart is enough: what is in the logs is found there, and the rest is written. So Spark's
 checkpoint has nothing to add to the state; each run has a fresh one, which begins at the positions of the state. A
@@ -24,7 +24,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cdcv2 import failpoints
-from cdcv2.capture import release_order
 from cdcv2.capture.connector import FROM_ENVELOPE, DatabaseConnector
 from cdcv2.capture.contradictions import two_rows
 from cdcv2.capture.engine import CaptureEngine
@@ -33,11 +32,12 @@ from cdcv2.capture.release import Release, WaitReason
 from cdcv2.capture.run.commit_times import coverage_of
 from cdcv2.capture.run.old_connector import OldConnector
 from cdcv2.capture.run.source_check import raise_stop
+from cdcv2.capture.updates_then_statements import write_release
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import UsageError
 from cdcv2.logs.coverage import TableCoverage
 from cdcv2.logs.description import LogDescription
-from cdcv2.logs.log_set import describe_log_set
+from cdcv2.logs.timeline_of_logs import describe_log_set
 from cdcv2.logs.release_times import Clock, ReleaseTimes
 from cdcv2.spark.capture.batch_facts import Screen, merged, ranges
 from cdcv2.spark.capture.classify import FACTS, ROW, SNAPSHOT, classified
@@ -165,9 +165,9 @@ class SparkCapture(CaptureQuery):
             rows = once.unionByName(rows.where(~numbered))
         changes = ReleaseChanges(consolidated(rows) if reading.rows() else None, reading.rows(), reading.expected)
         logs = FrameLogs(self.logs, changes, spark)
-        release_order.write(
+        write_release(
             logs, release.advance, keep=lambda: self.engine.keep_time(release),
-            remember=lambda: self._settle(release),
+            save=lambda: self._settle(release),
         )
         updates = sum(done.identities for done in logs.written.values())
         self.updates += updates
@@ -177,7 +177,7 @@ class SparkCapture(CaptureQuery):
         )
 
     def _settle(self, release: Release) -> None:
-        """All logs are stated: forget what is released, and remember how far that is."""
+        """All logs are stated: forget what is released, and save how far that is."""
         self.engine.settle(release)
         self._save()
 

@@ -23,6 +23,7 @@ import pyarrow as pa
 from cdcv2.capture.engine import LogsState
 from cdcv2.capture.memory import LogTail
 from cdcv2.capture.run.log_starts import LogStarts
+from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Time
 from cdcv2.errors import LogFinishedError, UsageError
 from cdcv2.logs.description import LogDescription
@@ -30,7 +31,8 @@ from cdcv2.logs.stops import Stop, in_headers, stop_of
 from cdcv2.protocol.log import Log, Positions
 from cdcv2.protocol.messages import Progress, Update, Updates
 from cdcv2.protocol.resolver import Resolver
-from cdcv2.protocol.writer import check_orphans, check_stated, read_content
+from cdcv2.protocol.statements import check_orphans, check_stated, statements
+from cdcv2.protocol.writer import read_content
 from cdcv2.spark.capture.tails import LogSpec, marked, opened, recognized
 
 if TYPE_CHECKING:
@@ -41,7 +43,6 @@ CHANGES = "table int, time long, data binary, diff long, weight long"
 UPDATES_PER_MESSAGE = 1000
 #: Well below the million bytes that a Kafka topic takes by default.
 BYTES_PER_MESSAGE = 256 * 1024
-COUNTS_PER_STATEMENT = 20_000
 
 _WRITTEN = "table int, time long, identities long, weight long, messages long, more long"
 _WRITTEN_ARROW = pa.schema([
@@ -232,18 +233,18 @@ class TableLogs:
         if known is None or frontier <= known:
             return False
         log = self._logs[table]
-        statements = list(_statements(known, frontier, {time: n for time, n in counts.items() if n and time >= known}))
-        for statement in statements:
-            check_stated(statement, self._unreached[table], log.name)
-        for statement in statements:
-            log.send(statement)
+        stated = statements(Antichain([known]), Antichain([frontier]), counts)
+        for one in stated:
+            check_stated(one, self._unreached[table], log.name)
+        for one in stated:
+            log.send(one)
         log.flush()
         self.known[table] = frontier
         rows = self._rows[table]
         self._rows[table] = None if rows is None else rows + sum(n for time, n in more.items() if known <= time)
         number = self.tables.index(table)
         self._orphans = {key: rows for key, rows in self._orphans.items() if key[0] != number or key[1] >= frontier}
-        self._sent[table] += len(statements)
+        self._sent[table] += len(stated)
         self._skip_foreign(table)
         return True
 
@@ -287,19 +288,6 @@ def _int(time: Any, name: str) -> int:
     if type(time) is not int:
         raise UsageError(f"log {name} has the time {time!r}, which is no int: capture needs a log of its own")
     return time
-
-
-def _statements(known: int, frontier: int, counts: Mapping[int, int]) -> Iterator[Progress]:
-    """The interval in as many statements as keep each one small enough for a message."""
-    times = sorted(counts)
-    lower = known
-    for first in range(0, len(times), COUNTS_PER_STATEMENT):
-        part = times[first:first + COUNTS_PER_STATEMENT]
-        upper = part[-1] + 1 if first + COUNTS_PER_STATEMENT < len(times) else frontier
-        yield Progress([lower], [upper], [(time, counts[time]) for time in part])
-        lower = upper
-    if not times:
-        yield Progress([lower], [frontier])
 
 
 def consolidated(rows: DataFrame) -> DataFrame:

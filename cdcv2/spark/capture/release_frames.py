@@ -1,6 +1,6 @@
 """The logs of a capture on Spark, with the updates of one release: executors write these, and the driver states them.
 
-In which order is not decided here, but where every capture has it, in :mod:`cdcv2.capture.release_order`.
+In which order is not decided here, but where every capture has it, in :mod:`cdcv2.capture.updates_then_statements`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 
-from cdcv2.capture.release_order import Advance
+from cdcv2.capture.updates_then_statements import Advance
 from cdcv2.errors import UnsafeTopicError
 from cdcv2.spark.capture.logs import CHANGES, TableLogs, WriteCounts
 from cdcv2.timeline.binding import check_int
@@ -33,7 +33,9 @@ class ReleaseChanges(NamedTuple):
 
 
 class FrameLogs:
-    """The :class:`~cdcv2.capture.release_order.LogSet` whose rows executors hold. ``written`` is what was made durable.
+    """The :class:`~cdcv2.capture.updates_then_statements.LogSet` whose rows executors hold.
+
+    ``written`` is what was made durable.
 
     Raises UnsafeTopicError where other rows are written than were expected, before anything is stated of them.
     """

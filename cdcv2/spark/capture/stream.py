@@ -22,16 +22,15 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from cdcv2 import failpoints
-from cdcv2.capture import release_order
 from cdcv2.capture.connector import StreamConnector
 from cdcv2.capture.facts import BoundRecord, Record
 from cdcv2.capture.memory import (
     FORGET, MEMORY_VERSION, BatchMemory, StreamMemory, check_not_ahead, plain_memory, read_memory, tails_of,
 )
-from cdcv2.capture.release_order import Advance
 from cdcv2.capture.run.held_digests import held_digests
 from cdcv2.capture.run.stream_tables import StreamTopic
 from cdcv2.capture.stream_counts import StreamCounts, update_digest
+from cdcv2.capture.updates_then_statements import Advance, write_release
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import DecodeError, ForeignStateError, MalformedError
 from cdcv2.protocol.log import Place, Position
@@ -139,12 +138,12 @@ class StreamCapture:
         self._take(folder.name, session.read.schema(_ENCODED).parquet(readable(folder)))
         frontier = self.counts.complete()
         batch = BatchMemory(query=query, number=number)
-        remember = partial(self._save, batch)
+        save = partial(self._save, batch)
         if frontier > self.counts.released:
             logs = FrameLogs(self.logs, self._changes(session.read.schema(_ENCODED), frontier), session)
-            release_order.write(logs, Advance(Antichain([frontier])), remember=partial(remember, frontier))
+            write_release(logs, Advance(Antichain([frontier])), save=partial(save, frontier))
         else:
-            remember()
+            save()
         self._last = batch
         self._clean()
         waits = self.counts.waits()

@@ -30,7 +30,7 @@ from cdcv2.errors import MissingLogError, UsageError
 from cdcv2.events import JobProgress
 from cdcv2.exits import Exit
 from cdcv2.logs.capture_manifest import log_set_in
-from cdcv2.logs.log_set import describe_log_set
+from cdcv2.logs.timeline_of_logs import describe_log_set
 from cdcv2.protocol.log import Place
 from cdcv2.spark.capture.report import CaptureReport
 from cdcv2.spark.capture.stream import CheckSpan, StreamCapture

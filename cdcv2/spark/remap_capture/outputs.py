@@ -17,16 +17,15 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from cdcv2.capture import release_order
 from cdcv2.capture.connector import DatabaseConnector
 from cdcv2.capture.facts import Notification, Record
-from cdcv2.capture.release_order import Advance, LogSet
 from cdcv2.capture.open_record_codec import OpenRecordCodec
 from cdcv2.capture.open_records import SNAPSHOT, Held, RowRecord
 from cdcv2.capture.run import on_remap
 from cdcv2.capture.run.database import Database
 from cdcv2.capture.run.plain_tables import PlainOutput
 from cdcv2.capture.transactions_on_timeline import TransactionSummary
+from cdcv2.capture.updates_then_statements import Advance, LogSet, write_release
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import RefusedError, UnsafeTopicError
 from cdcv2.protocol.log import Log, Place
@@ -115,7 +114,7 @@ class BoundPlain(PlainOutput):
 
     def advance(self, frontier: Antichain) -> None:
         """Make what was taken durable, and state it."""
-        release_order.write(FrameLogs(self._logs, self._changes(_int(frontier)), self._spark), Advance(frontier))
+        write_release(FrameLogs(self._logs, self._changes(_int(frontier)), self._spark), Advance(frontier))
 
     def _changes(self, upper: int) -> ReleaseChanges:
         share, expected = self._share, dict[tuple[str, int], int]()

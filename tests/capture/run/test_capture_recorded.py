@@ -8,7 +8,7 @@ from functools import cache
 import pytest
 
 from cdcv2 import failpoints
-from cdcv2.capture import release_order
+from cdcv2.capture import updates_then_statements as release_order
 from cdcv2.capture.facts import Truncate
 from cdcv2.capture.run.commit_times import Capture, ReleaseReport
 from cdcv2.core.antichain import Antichain

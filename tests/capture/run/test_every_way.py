@@ -14,7 +14,7 @@ from dataclasses import replace
 import pytest
 
 from cdcv2 import failpoints
-from cdcv2.capture import release_order
+from cdcv2.capture import updates_then_statements as release_order
 from cdcv2.errors import RefusedError, UsageError
 from tests.every_way import pure
 from tests.every_way.compare import Case, Different

@@ -12,8 +12,8 @@ A crash anywhere in it does no harm:
 A crash before a statement leaves updates that no statement counts; the next run writes what they lack, and counts them.
 A crash between two statements leaves some logs ahead; the next run goes on at the meet of all.
 
-Every capture calls :func:`write`, and what writes the logs of one again. Where the rows are, and who writes them, is in
-the :class:`LogSet`.
+Every capture calls :func:`write_release`, and what writes the logs of one again. Where the rows are, and who writes
+them, is in the :class:`LogSet`; what a statement of one log counts is in :mod:`cdcv2.protocol.statements`.
 """
 
 from __future__ import annotations
@@ -73,13 +73,13 @@ class LogSet(Protocol):
         """State one table up to the frontier, durably; whether there was anything to state."""
 
 
-def write(
+def write_release(
     logs: LogSet, advance: Advance, *, temp: Writer | None = None, keep: Callable[[], object] = lambda: None,
-    remember: Callable[[], object] = lambda: None,
+    save: Callable[[], object] = lambda: None,
 ) -> None:
     """Make a release durable, and state it, in the order of this module.
 
-    ``temp`` is the writer of TEMP, which was fed. ``keep`` makes durable what stands beside the logs. ``remember``
+    ``temp`` is the writer of TEMP, which was fed. ``keep`` makes durable what stands beside the logs. ``save``
     makes the state durable. If it raises, open the logs again and go on: an update that a log has is not written twice.
 
     Raises what these raise. Cost: linear in what is written. Source: the rules of explicit commit times, and the
@@ -87,7 +87,7 @@ def write(
 
     >>> from cdcv2.logs.memory import MemoryLog
     >>> log = MemoryLog()
-    >>> write(WriterLogs({"t": Writer(log)}, lambda table: [("a", 3, 1)]), Advance(Antichain([5])))
+    >>> write_release(WriterLogs({"t": Writer(log)}, lambda table: [("a", 3, 1)]), Advance(Antichain([5])))
     >>> [entry.message for entry in log.read()]
     [Updates(updates=(('a', 3, 1),)), Progress(lower=Antichain([0]), upper=Antichain([5]), counts=((3, 1),))]
     """
@@ -106,7 +106,7 @@ def write(
         if logs.state(table, advance):
             failpoints.reach(TABLE_STATED)
     failpoints.reach(STATED)
-    remember()
+    save()
     failpoints.reach(REMEMBERED)
 
 
@@ -124,7 +124,7 @@ def first_started(tables: Iterable[str], begins: Collection[str]) -> list[str]:
 class WriterLogs:
     """Logs that this process writes: ``writers`` by table, and ``updates`` of a table (None: they have been fed).
 
-    Memory: none of its own. Cost and source: as of :func:`write`.
+    Memory: none of its own. Cost and source: as of :func:`write_release`.
 
     >>> WriterLogs({}).tables
     []

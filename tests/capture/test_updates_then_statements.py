@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cdcv2 import failpoints
-from cdcv2.capture import release_order
-from cdcv2.capture.release_order import Advance, WriterLogs
+from cdcv2.capture import updates_then_statements as release_order
+from cdcv2.capture.updates_then_statements import Advance, WriterLogs
 from cdcv2.core.antichain import Antichain
 from cdcv2.failpoints import PlacedCrash
 from cdcv2.logs.memory import MemoryLog
@@ -71,8 +71,8 @@ def write(journal: list[str], advance: Advance = ADVANCE) -> None:
     updates = {of: [("x", 5, 1)] for of in "ab"}
     logs = Covered({of: Writer(Journaled(of, journal)) for of in "ab"}, lambda table: updates[table])
     logs.journal = journal
-    release_order.write(
-        logs, advance, temp=temp, keep=lambda: journal.append("clock"), remember=lambda: journal.append("memory")
+    release_order.write_release(
+        logs, advance, temp=temp, keep=lambda: journal.append("clock"), save=lambda: journal.append("memory")
     )
 
 
@@ -111,7 +111,7 @@ def test_a_table_that_is_stated_already_gets_no_statement() -> None:
             writer.advance([upper])
     journal.clear()
     with failpoints.placed(release_order.TABLE_STATED, 2):
-        release_order.write(WriterLogs({"ahead": Writer(ahead), "behind": Writer(behind)}), ADVANCE)
+        release_order.write_release(WriterLogs({"ahead": Writer(ahead), "behind": Writer(behind)}), ADVANCE)
 
     assert ["statement of behind"] == journal
 
@@ -119,7 +119,7 @@ def test_a_table_that_is_stated_already_gets_no_statement() -> None:
 def test_a_log_whose_beginning_is_not_stated_begins_at_the_start() -> None:
     """What is before its first update is complete, and empty."""
     log = Journaled("a", [])
-    release_order.write(WriterLogs({"a": Writer(log)}), Advance(Antichain([1])))
+    release_order.write_release(WriterLogs({"a": Writer(log)}), Advance(Antichain([1])))
 
     assert 0 == WriterLogs({}).begin("a")
     assert [Progress([0], [1], {})] == [entry.message for entry in log.read()]

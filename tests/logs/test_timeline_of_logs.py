@@ -9,7 +9,7 @@ import pytest
 from cdcv2.errors import ForeignStateError, UsageError
 from cdcv2.logs.description import LogDescription
 from cdcv2.logs.directory import DirectoryLog
-from cdcv2.logs.log_set import LogPart, describe_log_set, one_timeline
+from cdcv2.logs.timeline_of_logs import LogPart, describe_log_set, one_timeline
 from cdcv2.logs.memory import MemoryLog
 from cdcv2.protocol.log import Log
 from cdcv2.rows.row_type import RowType
