@@ -27,6 +27,8 @@ from cdcv2.rows.row_type import Row, RowType
 
 #: Where the old rows of updates and deletes come from: the records; or the logs, where the records lack them.
 FROM_ENVELOPE, FROM_STATE = "from-envelope", "from-state"
+#: The kind of a connector where nothing names one: it was once the only one.
+FIRST_KIND = "debezium-postgresql"
 
 
 class RowConnector(Protocol):
@@ -86,6 +88,10 @@ class CaptureRecipe(Protocol):
 
 class DatabaseConnector(CaptureRecipe, Protocol):
     """Reads the topics of one database; it can be pickled, as executors read by it."""
+
+    @property
+    def kind(self) -> str:
+        """Its name in the table of connectors (:mod:`cdcv2.connectors.kinds`), and in what captures keep."""
 
     @property
     def prefix(self) -> str:

@@ -24,7 +24,7 @@ from cdcv2.protocol.log import Place, places_from_plain
 MAPPING = 2
 _MARK, _VERSION = "cdcv2-capture", 1
 #: Of a table, and of a database, what is the same as long as it is written into the same logs.
-_OF_TABLE, _OF_DATABASE = ("row", "database", "table"), ("snapshot", "ordering", "before")
+_OF_TABLE, _OF_DATABASE = ("row", "database", "table"), ("snapshot", "ordering", "before", "kind")
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from cdcv2.capture.connector import DatabaseConnector
+from cdcv2.capture.connector import FIRST_KIND, DatabaseConnector
 from cdcv2.capture.run.empty_directory import clear_empty
 from cdcv2.capture.run.folder_lock import FolderInUse
 from cdcv2.capture.run.stream_tables import StreamTopic
@@ -35,6 +35,8 @@ def write_manifest(used: FolderInUse, recipe: DatabaseConnector) -> str | None:
         "tables": sorted(recipe.tables),
         "snapshot": recipe.snapshot,
         "snapshot_completeness": "assumed" if assumed else "known",
+        # A missing key means what was once the only one.
+        **({} if recipe.kind == FIRST_KIND else {"connector": recipe.kind}),
     }
     return put_or_compare(used, begun, recipe.tables)
 
@@ -63,7 +65,10 @@ def put_or_compare(used: FolderInUse, begun: Mapping[str, Any], rows: Mapping[st
     except OSError as error:
         raise OutputError(f"{into} cannot be written: {error.strerror or error}; give another --into") from error
     before = read_manifest(path)
-    changed = [name for name in begun if before.get(name) != begun[name] and (name in before or name not in _LATER)]
+    changed = [
+        name for name in dict.fromkeys([*begun, "connector"])
+        if before.get(name) != begun.get(name) and (name in before or name not in _LATER)
+    ]
     if "snapshot" in changed:
         # What is known of the snapshot follows from whether there is one.
         changed = [name for name in changed if name != "snapshot_completeness"]

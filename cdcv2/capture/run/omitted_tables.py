@@ -24,7 +24,7 @@ from cdcv2.capture.run.remap_outputs import remap_outputs
 from cdcv2.capture.run.request import CaptureRequest
 from cdcv2.capture.topics import Ranges
 from cdcv2.completeness import through_text
-from cdcv2.connectors.kinds import DATABASES, DEBEZIUM_POSTGRESQL
+from cdcv2.connectors.kinds import database_kind
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import IncompleteError, MalformedError, MissingLogError, RefusedError
 from cdcv2.logs.description import description_of
@@ -202,7 +202,7 @@ def _request(left: EarlierRecipe, kinds: Mapping[str, RowType]) -> CaptureReques
     for prefix, options in left.recipe.databases.items():
         names = {str(of["table"]): name for name, of in tables.items() if of.get("database") == prefix}
         if kinds.keys() >= set(names.values()):
-            databases[prefix] = DATABASES[DEBEZIUM_POSTGRESQL](
+            databases[prefix] = database_kind(options.get("kind"))(
                 prefix, {table: kinds[name] for table, name in names.items()}, snapshot=options["snapshot"],
                 notification_topic=options["notifications"], transaction_topic=options["transactions"],
                 full_identity=frozenset(options["full_identity"]), before=options.get("before", FROM_ENVELOPE),

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from cdcv2.capture.connector import FROM_ENVELOPE, DatabaseConnector
+from cdcv2.capture.connector import FIRST_KIND, FROM_ENVELOPE, DatabaseConnector
 from cdcv2.capture.open_record_codec import TEMP
 from cdcv2.errors import UsageError
 from cdcv2.logs.timeline_of_logs import demand_room
@@ -103,6 +103,7 @@ class CaptureRequest:
                 "full_identity": sorted(recipe.full_identity),
                 # A missing key means what was once the only way.
                 **({} if recipe.before == FROM_ENVELOPE else {"before": recipe.before}),
+                **({} if recipe.kind == FIRST_KIND else {"kind": recipe.kind}),
                 **({"empty": sorted(recipe.empty)} if recipe.empty else {}),
             }
             for prefix, (recipe, _) in self.databases.items()

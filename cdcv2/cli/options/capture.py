@@ -6,11 +6,11 @@ import argparse
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from cdcv2.capture.connector import FROM_ENVELOPE, FROM_STATE, DatabaseConnector
+from cdcv2.capture.connector import FIRST_KIND, FROM_ENVELOPE, FROM_STATE, DatabaseConnector
 from cdcv2.cli.options.capture_ways import check_kafka, check_ways
 from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.words import declare
-from cdcv2.connectors.kinds import DATABASES, DEBEZIUM_POSTGRESQL
+from cdcv2.connectors.kinds import DATABASES, database_kind
 from cdcv2.errors import UsageError
 from cdcv2.logs.log_names import check_table, table_of
 from cdcv2.rows.row_type import RowType
@@ -41,6 +41,12 @@ def add_capture_options(parser: OptionParser) -> None:
         "--prefix", action="append", metavar="NAME",
         help="the connector's topic.prefix; with --remap also several, one for each database",
     )
+    parser.set_defaults(connector=None)
+    if len(DATABASES) > 1:
+        what.add_argument(
+            "--connector", choices=sorted(DATABASES), default=FIRST_KIND,
+            help=f"what has written the topics of --prefix (default: {FIRST_KIND})",
+        )
     declare(what, "--rows", required=True, more="; of several databases DIR/PREFIX/TABLE.avsc")
     what.add_argument("--tables", metavar="A,B", help="which tables (default: each with a file in --rows)")
     declare(what, "--into", "--no-create")
@@ -156,7 +162,7 @@ def recipe_from(
 
     ``tables_of`` gives of names as a user writes them those of its tables. Raises as :func:`recipe_of`.
     """
-    return DATABASES[DEBEZIUM_POSTGRESQL](
+    return database_kind(args.connector)(
         prefix,
         {table: RowType.load(path) for table, path in rows.items()},
         snapshot=args.snapshot,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
-from cdcv2.capture.connector import FROM_ENVELOPE, FROM_STATE
+from cdcv2.capture.connector import FIRST_KIND, FROM_ENVELOPE, FROM_STATE
 from cdcv2.capture.topics_check import listed, shown
 from cdcv2.connectors.debezium.envelope import FAULT, WHAT, classify
 from cdcv2.connectors.debezium.images import ImageReader
@@ -36,6 +36,7 @@ class Recipe:
     UsageError for no tables, and for a table that is not written ``schema.table``.
     """
 
+    kind: ClassVar[str] = FIRST_KIND
     prefix: str
     tables: Mapping[str, RowType]
     snapshot: str = "initial"

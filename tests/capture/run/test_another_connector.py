@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from cdcv2.capture.connector import FROM_ENVELOPE, DatabaseConnector
 from cdcv2.capture.facts import End, Fact, IgnoredRecord, Record, RowFact
 from cdcv2.capture.run.commit_times import Capture
-from cdcv2.connectors.kinds import DATABASES
-from cdcv2.errors import DecodeError
+from cdcv2.connectors.kinds import DATABASES, database_kind
+from cdcv2.errors import DecodeError, UsageError
+from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.memory import MemoryLog
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.log import Position
 from cdcv2.rows.row_type import RowType
+from tests.cli.conftest import runs
 
 ROWS = RowType({"type": "record", "name": "t", "fields": [{"name": "id", "type": "int"}]})
 
@@ -37,6 +41,7 @@ class LinesConnector:
     empty: frozenset[str] = frozenset()
     first_transaction: str = "The first END makes it"
     renumbering: str = "it renumbers"
+    kind: str = "words"
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -64,7 +69,7 @@ class LinesConnector:
         except ValueError:
             raise self.malformed("no three numbers", record.position) from None
         if record.topic == self.transaction_topic:
-            return End(tx, number, {"t": last} if last else {})
+            return End(tx, number, {table: last for table in self.tables if last})
         row = ROWS.from_plain({"id": last})
         return RowFact(record.topic, tx, number, number, None, "c", ((row, 1),), record.position)
 
@@ -99,9 +104,48 @@ def test_a_capture_takes_any_connector_that_fulfils_the_contract() -> None:
     assert {(70, 100, 1), (71, 100, 1)} == found
 
 
+def lines(prefix: str, tables: Mapping[str, RowType], **how: Any) -> LinesConnector:
+    """The kind."""
+    return LinesConnector(tables, prefix, snapshot=how["snapshot"], transaction_topic=f"{prefix}.transaction")
+
+
+@pytest.mark.parametrize("words", [[], ["--remap", "remap"]], ids=["commit times", "remap"])
+def test_a_row_in_the_table_of_connectors_is_all_that_the_command_needs(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Then there is an option that names it, and the logs are of this kind only."""
+    monkeypatch.setitem(cast(dict[str, Any], DATABASES), "words", lines)
+    monkeypatch.chdir(tmp_path)
+    Path("rows").mkdir()
+    Path("rows", "public.t.avsc").write_text(json.dumps(ROWS.schema), "utf-8")
+    ends = "p.transaction"
+    records = [("public.t", "7 1 70"), (ends, "7 100 1"), ("public.t", "8 1 80"), (ends, "8 110 1")]
+    offsets: dict[str, int] = {}
+    with open("dump.jsonl", "w", encoding="utf-8") as file:
+        for topic, value in records:
+            offsets[topic] = offsets.get(topic, -1) + 1
+            line = {"topic": topic, "partition": 0, "offset": offsets[topic], "value": value}
+            file.write(json.dumps(line) + "\n")
+    run, asked = runs(capsys), ["capture", "dump.jsonl", "--prefix", "p", "--rows", "rows", "--snapshot=none", *words]
+
+    assert 0 == (done := run(*asked, "--connector", "words", "--into", "logs")).code, done.err
+    assert 0 == run(*asked, "--connector", "words", "--into", "logs").code
+    found = DirectoryLog("logs/public.t")
+    assert {70, 80} == {row.id for batch in Iter(found.read()) for row, *_ in batch.updates}
+    other = run(*asked, "--into", "logs")
+    assert 0 != other.code and "words" in other.err
+
+
+def test_a_kind_that_is_not_there_is_named() -> None:
+    """As one that a later release has captured with."""
+    with pytest.raises(UsageError, match="no connector 'words' in this release: it has debezium-postgresql"):
+        database_kind("words")
+
+
 @pytest.mark.parametrize("name", DATABASES)
 def test_executors_can_be_given_a_connector(name: str) -> None:
     """It is the same one after the way there, and reads."""
+    assert name == DATABASES[name]("p", {"public.t": ROWS}).kind
     made = DATABASES[name]("p", {"public.t": ROWS}, snapshot="none")
     sent = pickle.loads(pickle.dumps(made))
 
