@@ -126,8 +126,9 @@ class Chromium:
             {"name": "prefers-color-scheme", "value": name}, {"name": "prefers-reduced-motion", "value": "reduce"}])
 
     def open(self, url: str) -> None:
-        """Open an address."""
+        """Open an address, until all of its document is there."""
         self.ask("Page.navigate", url=url)
+        self.wait("document.readyState === 'complete'")
 
     def press(self, key: str, code: int, *, shift: bool = False, text: str = "") -> None:
         """A key, down and up."""

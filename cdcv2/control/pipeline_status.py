@@ -100,6 +100,11 @@ class TableRow(NamedTuple):
         return _through(self.frontier)
 
     @property
+    def is_known(self) -> bool:
+        """Whether the seconds are measured at the source, and not only since what was read of it."""
+        return self.basis in (Basis.EXACT.value, Basis.AT_MOST.value)
+
+    @property
     def behind(self) -> str:
         """How far behind it is, in words."""
         if self.seconds_behind is None:

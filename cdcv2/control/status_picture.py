@@ -33,7 +33,7 @@ def pipeline_picture(
 def _copy(row: TableRow, status: PipelineStatus) -> CopyBox:
     broken = any(job.name == row.job and job.reason is not None for job in status.jobs)
     name = row.table if row.target is None else f"{row.job}: {row.target}"
-    well = False if broken else None if row.seconds_behind is None else True
+    well = False if broken else True if row.is_known else None
     # Grey stands for "not known", and the room is needed for what is.
     text = row.through if row.seconds_behind is None else f"{row.behind}; {row.through}"
     return CopyBox(name, text, well)

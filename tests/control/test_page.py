@@ -96,6 +96,7 @@ def test_a_blocked_frontier_names_table_cause_and_remedy() -> None:
     assert connector.blocks == ("public.customers", "copy: customers", "public.orders", "copy: orders")
     assert connector.remedy is not None and "/connectors/shop/restart?includeTasks=true" in connector.remedy
     assert [name for name, _ in connector.way][:3] == ["server database of shop", "slot shop", "connector shop"]
+    assert connector.way[-1][0] == "target copy" and held.way[-1][0] == "target lake"
     assert (held.where, held.remedy) == (
         "reader lake", f"make room on the disk; then cdcv2 up {FILE} --start-held lake")
     assert (timer.where, timer.what, timer.remedy) == (
@@ -142,6 +143,30 @@ def test_not_all_is_well_while_a_target_has_nothing_or_a_job_does_not_run() -> N
 
     assert ten_tables().model().verdict is PageVerdict.CHANGING
     assert stopping.model().verdict is PageVerdict.CHANGING
+
+
+def test_a_job_that_starts_again_and_again_is_a_fault_while_it_runs_too() -> None:
+    """Until it comes further. Where another link is the cause, that one is listed alone."""
+    rows, again = [table("t", "shop"), table("t", "copy", "t")], job("copy", "view", reason="the disk is full")
+    jobs = [job("shop", "capture"), again]
+    alone = world(["t"], jobs, rows, view=SourceView(DATABASE, CONNECTOR)).model()
+    behind = world(["t"], jobs, rows, view=SourceView(Reply(error="it is away"), CONNECTOR)).model()
+    first = world(["t"], [jobs[0], again._replace(state="waiting", run=0)], rows, view=SourceView(DATABASE, CONNECTOR))
+
+    assert [(one.where, one.what, one.remedy) for one in alone.faults] == [
+        ("view copy", "the disk is full", f"cdcv2 output {FILE} copy")]
+    assert [one.where for one in behind.faults] == ["server database of shop"]
+    assert [one.tone for one in first.model().jobs] == [Tone.GOOD, Tone.CALM]
+
+
+def test_a_source_that_cannot_be_asked_leaves_it_unknown_whether_something_is_missing() -> None:
+    """The seconds since the last END are shown, and neither text nor picture has them as well."""
+    rows = [table("t", "shop", seconds_behind=9.0, basis="since the last END read")]
+    model = world(["t"], [job("shop", "capture")], rows, view=SourceView(DATABASE, CONNECTOR)).model()
+
+    assert (model.tables[0].state, model.tables[0].tone) == ("not known", Tone.CALM)
+    assert model.tables[0].behind == "9.0 s since the last END read"
+    assert [line.log.well for line in model.picture.tables if line.log] == [None]
 
 
 def test_what_servers_answer_is_on_the_page() -> None:

@@ -31,17 +31,19 @@ _DOCUMENT = """<!doctype html>
 <p id="notice" class="notice" role="alert"></p>
 <p id="verdict" class="quiet" role="status"></p>
 <noscript><p>This page needs JavaScript. In a terminal, cdcv2 status shows the same.</p></noscript>
-<main id="content" tabindex="-1" hidden></main>
+<main id="content" tabindex="-1">
+<div id="status" hidden></div>
 <form id="token-form" hidden>
 <h1>cdcv2</h1>
 <p>This page needs the token of <code>cdcv2 up</code>. In a terminal, <code>cdcv2 page PIPELINE.yaml</code> prints an
 address that has it. Or paste the line of the token file, which is <code>api.token</code> in the state folder:</p>
+<label for="token">Token</label>
 <div>
-<label for="token" class="quiet">Token</label>
 <input id="token" type="password" autocomplete="off" spellcheck="false" required>
 <button type="submit">Show the page</button>
 </div>
 </form>
+</main>
 <script>{script}</script>
 </body>
 </html>

@@ -150,7 +150,7 @@ def page_model(
     """
     tables = tuple(_table(row, status, ways) for row in status.tables)
     picture = pipeline_picture(status, lambda row: _fault_of(row, ways) is not None)
-    faults = tuple(_faults(status, ways, entries, now))
+    faults = tuple(_faults(status, ways, entries, file, now))
     return PageModel(
         status.pipeline, file, status.owner, _verdict(status, faults), faults, picture, tables,
         tuple(_job(row, now) for row in status.jobs), tuple(_sources(status)),
@@ -168,7 +168,7 @@ def _verdict(status: PipelineStatus, faults: Sequence[PageFault]) -> PageVerdict
 
 
 def _faults(
-    status: PipelineStatus, ways: Sequence[Explanation], entries: Sequence[Mapping[str, Any]], now: float
+    status: PipelineStatus, ways: Sequence[Explanation], entries: Sequence[Mapping[str, Any]], file: str, now: float
 ) -> Iterator[PageFault]:
     """The first fault of each way, once, with all that waits for it; then what does not follow when that is mended."""
     found: dict[tuple[str, str], PageFault] = {}
@@ -176,20 +176,21 @@ def _faults(
         fault = way.fault
         if fault is None:
             continue
-        before = found.get((fault.kind, fault.name))
+        same = found.setdefault((fault.kind, fault.name), _of_link(fault, way, (), now))
         blocks = [_copy_name(row) for row in way.tables if _fault_of(row, [way]) is not None]
-        merged = [*(() if before is None else before.blocks), *blocks]
-        found[fault.kind, fault.name] = _of_link(fault, way, dict.fromkeys(merged), now)
+        found[fault.kind, fault.name] = same._replace(blocks=tuple(dict.fromkeys([*same.blocks, *blocks])))
     held = {job.name for job in status.jobs if job.state == "held"}
     for way in ways:
         for link in way.links:
             if link.kind in ("capture", "reader") and link.name in held and (link.kind, link.name) not in found:
                 found[link.kind, link.name] = _of_link(link, way, (), now)
     yield from found.values()
-    on_ways = {link.name for way in ways for link in way.links if link.kind in ("capture", "reader")}
+    explained = {link.name for way in ways if way.fault is not None for link in way.links}
     for job in status.jobs:
-        if job.name not in on_ways and job.reason is not None:
-            yield PageFault(f"{job.kind} {job.name}", job.reason, "", job.remedy, (), since=_moment(job.since, now))
+        # One that has started again, and was not further yet, would else be well and not well in turns.
+        if job.name not in explained and job.reason is not None:
+            remedy = job.remedy or f"cdcv2 output {file} {job.name}"
+            yield PageFault(f"{job.kind} {job.name}", job.reason, "", remedy, (), since=_moment(job.since, now))
     for entry in entries:
         if _hinders(entry):
             yield _of_entry(entry, now)
@@ -230,8 +231,8 @@ def _table(row: TableRow, status: PipelineStatus, ways: Sequence[Explanation]) -
     fault, job = _fault_of(row, ways), status.job(row.job)
     copy = "log" if row.target is None else f"{row.job}: {row.target}"
     waits = () if job is None else tuple(job.awaited)
-    tone = Tone.CALM if row.seconds_behind is None else Tone.GOOD
-    state = "not known" if row.seconds_behind is None else "moves" if row.seconds_behind else "nothing missing"
+    tone = Tone.GOOD if row.is_known else Tone.CALM
+    state = "not known" if not row.is_known else "moves" if row.seconds_behind else "nothing missing"
     if fault is not None:
         tone, state, waits = Tone.BAD, "stands still", ()
     why = row.text if row.seconds_behind is None or row.basis == "at most" else ""
@@ -256,7 +257,7 @@ def _copy_name(row: TableRow) -> str:
 def _job(row: JobRow, now: float) -> PageJob:
     rests = row.kind == "timer" and row.state == "waiting" and row.reason is None
     well = rests or row.state in ("running", "finished")
-    tone = Tone.GOOD if well else Tone.BAD if row.state == "held" or row.reason else Tone.CALM
+    tone = Tone.GOOD if well else Tone.BAD if row.state == "held" or (row.reason and row.run) else Tone.CALM
     waits = (*row.awaited, *(() if row.reason is None else (row.reason,)))
     return PageJob(
         row.name, row.kind, tone, row.state, _moment(row.since, now), row.through, _moment(row.event_at, now), waits,

@@ -4,7 +4,7 @@
 (() => {
   const EVERY = 3000, PATIENCE = 15000, OLD = 30000, KEY = "cdcv2.token", SVG = "http://www.w3.org/2000/svg";
   const byId = (id) => document.getElementById(id);
-  const content = byId("content"), form = byId("token-form"), notice = byId("notice"), pause = byId("pause");
+  const content = byId("status"), form = byId("token-form"), notice = byId("notice"), pause = byId("pause");
   let token = "", timer = 0, last = null, lostAt = null, paused = false, asking = false;
 
   // A browser that keeps nothing still has the token until the page is left.
