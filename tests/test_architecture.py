@@ -36,7 +36,7 @@ IMPORTS = {
     "materialize.protocol": "core rows",
     "views": "core protocol rows materialize.protocol",
     "instances": "core protocol",
-    "instances.run": "core protocol rows timeline logs instances",
+    "instances.run": "core protocol store rows timeline logs instances",
     "materialize": "core protocol store rows materialize.protocol views",
     "materialize.targets": "core protocol store rows logs materialize.protocol views materialize",
     "cli.options": "core protocol store rows timeline logs capture connectors capture.run",

@@ -9,6 +9,9 @@ It answers at --instance, a Unix socket that only its user can connect to, as
 soon as it has read what the logs hold. It may be killed and started again at
 any time: it keeps no files, and reads the logs again.
 
+With --replica it is one of several of the same: it waits at --instance for
+cdcv2 replicas, which states what to hold and answers the clients.
+
 It ends at SIGTERM or Ctrl-C.
 """
 
@@ -28,12 +31,14 @@ from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
 from cdcv2.instances.run.alone import LoneInstance
 from cdcv2.instances.run.place import InstancePlace
+from cdcv2.instances.run.replica import InstanceReplica
 
 EXAMPLES = (
     ("cdcv2 instance logs --index public.orders=id --instance shop.sock", "one table, until Ctrl-C"),
     ("cdcv2 instance logs --index public.orders=id --index public.order_items=order_id,sku --instance shop.sock",
      "two tables, one by two columns"),
     ("cdcv2 instance logs --index public.orders=id --instance shop.sock --history 3600", "of the last hour alone"),
+    ("cdcv2 instance logs --replica --instance one.sock", "one of several, for cdcv2 replicas"),
 )
 #: What exit codes mean here, beside those that mean the same everywhere.
 EXITS = {
@@ -46,21 +51,41 @@ EXITS = {
 def configure(parser: OptionParser) -> None:
     """Declare the arguments."""
     add_log_arguments(parser, several=True)
-    declare(parser, "--index", required=True)
+    declare(parser, "--index")
     declare(parser, "--instance")
     declare(parser, "--history", more="; by default all of them")
+    parser.add_argument("--replica", action="store_true",
+                        help="be one of several: wait for cdcv2 replicas, which states what to hold")
+    parser.check_together = _check_together
+
+
+def _check_together(given: frozenset[str], args: argparse.Namespace) -> None:
+    if args.replica and (args.index or args.history is not None):
+        raise UsageError("--replica holds what cdcv2 replicas states: give --index and --history there")
+    if not args.replica and not args.index:
+        raise UsageError("name what is to be held: --index public.orders=id, once for each table; or --replica")
 
 
 def run(args: argparse.Namespace) -> Exit:
-    """Follow the logs and answer clients, until a signal."""
-    keys = index_keys(args.index)
+    """Follow the logs and answer clients, or a controller, until a signal."""
     with stop_signals() as stopping, InstancePlace(Path(args.instance)) as place:
+        if args.replica:
+            with closing(InstanceReplica(open_logs(args), _remark)) as replica:
+                place.listen()
+                remark(f"cdcv2 instance: a replica at {args.instance}")
+                replica.serve(place, stopping)
+            return Exit.DONE
+        keys = index_keys(args.index)
         with closing(LoneInstance(open_logs(args), keys, history=args.history)) as instance:
             instance.read(stopping)
             place.listen()
             remark(f"cdcv2 instance: {', '.join(keys)} at {args.instance}, {through_text(instance.upper)}")
             instance.serve(place, stopping)
     return Exit.DONE
+
+
+def _remark(text: str) -> None:
+    remark(f"cdcv2 instance: {text}")
 
 
 def index_keys(words: list[str]) -> dict[str, list[str]]:

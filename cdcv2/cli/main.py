@@ -59,6 +59,7 @@ COMMANDS = {
     "rows": "make the row type of a table",
     "init": "make the files of a pipeline from a database",
     "instance": "hold tables of logs by key, and answer peeks",
+    "replicas": "have several instances answer as one",
     "peek": "ask an instance what is at some keys, at one time",
     "tail": "follow the changes of a table of an instance",
     "demo": "see it work on real change data",

@@ -49,7 +49,8 @@ JOBS = {name: module.parser for name, module in JOB_MODULES.items()}
 EXAMPLES = [(name, line) for name in COMMANDS for line, _ in module_of(name).EXAMPLES]
 # Those of jobs start processes, which their own tests end.
 SERVERS = ("kafka", "--source", "cdcv2 demo", "cdcv2 doctor", "cdcv2 plan", "cdcv2 up", "cdcv2 down", "cdcv2 status",
-           "cdcv2 explain", "cdcv2 output", "cdcv2 metrics", "cdcv2 instance", "cdcv2 page", "cdcv2 peek", "cdcv2 tail")
+           "cdcv2 explain", "cdcv2 output", "cdcv2 metrics", "cdcv2 instance", "cdcv2 page", "cdcv2 peek", "cdcv2 tail",
+           "cdcv2 replicas")
 
 
 @pytest.fixture

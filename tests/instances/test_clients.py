@@ -18,37 +18,12 @@ from cdcv2.instances.requests import PeekRequest, StatusRequest, TailRequest
 from cdcv2.instances.run import client_server
 from cdcv2.instances.run.alone import LoneInstance
 from cdcv2.instances.run.client import InstanceClient
-from cdcv2.logs.description import LogDescription
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.opening import NamedLog
-from cdcv2.rows.row_type import RowType
+from tests.market import PRICES, Market
 from tests.serving import served
 
-PRICES = RowType({"type": "record", "name": "prices", "fields": [
-    {"name": "name", "type": "string"}, {"name": "price", "type": "long"}]})
 PATIENCE = 60.0
-
-
-class Market:
-    """A log in which the price of a pear is always its time, and an instance of it."""
-
-    def __init__(self, folder: Path) -> None:
-        self.log = DirectoryLog(folder / "prices", PRICES, create=True,
-                                description=LogDescription(timeline="market", identity="prices-1", log_set="market"))
-        self.writer = cdcv2.Writer(self.log)
-        self.at = 0
-        self.reprice(1)
-        own = DirectoryLog(folder / "prices")
-        self.instance = LoneInstance([NamedLog("prices", own, PRICES)], {"prices": ["name"]})
-        self.place = folder / "market.sock"
-
-    def reprice(self, time: int, note: str = "pear") -> None:
-        for at in range(self.at + 1, time + 1):
-            gone = [(PRICES.row([note, at - 1]), at, -1)] if at > 1 else []
-            self.writer.extend([*gone, (PRICES.row([note, at]), at, 1)])
-        self.writer.advance([time + 1])
-        self.log.flush()
-        self.at = time
 
 
 @pytest.fixture
@@ -119,6 +94,7 @@ def test_a_client_that_takes_nothing_holds_no_other_up_and_gets_all_in_the_end(
 def test_a_silent_client_is_let_go_and_one_too_many_is_sent_away(
     market: Market, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(client_server, "_LOOK", 0.0)
     clients = market.instance._clients
     clients._most = 2
     silent = [asked(market.place, b"") for _ in range(2)]
@@ -185,7 +161,10 @@ def test_after_waits_for_what_one_has_committed(market: Market) -> None:
 
 def test_an_answer_is_not_older_than_the_one_before(market: Market) -> None:
     """An instance that lost its memory, and has read less by now: the client waits."""
+    market.reprice(3)
     client = cdcv2.connect(market.place)
+    client.peek({"prices": "pear"}, at=3, timeout=PATIENCE)
+    assert client._seen == 3
     client._seen = 5
     with pytest.raises(cdcv2.errors.IncompleteError, match="not everything up to 5 is finished"):
         client.peek({"prices": "pear"}, timeout=0)
@@ -219,6 +198,7 @@ def test_the_commands_print_what_one_can_continue_from(market: Market, capsys: p
 def test_old_times_are_let_go(market: Market, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the seconds of --history; the memory for them, too."""
     monkeypatch.setattr(client_server, "_LOOK", 0.0)
+    monkeypatch.setattr("cdcv2.instances.kept_times._LEAST", 0.0)
     instance = LoneInstance([NamedLog("prices", DirectoryLog(market.log.path), PRICES)], {"prices": ["name"]},
                             history=0.001)  # fmt: skip
     market.reprice(50)

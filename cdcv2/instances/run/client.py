@@ -41,7 +41,7 @@ class InstanceClient:
 
     def __init__(self, place: str | Path) -> None:
         self._place = Path(place)
-        # The last finished time that an answer has shown.
+        # The last time that an answer was of.
         self._seen = 0
 
     def peek(
@@ -67,7 +67,7 @@ class InstanceClient:
         )
         answer = self._answer(request, timeout)
         upper = Antichain(answer["upper"])
-        self._seen = max(self._seen, (answer["time"] or 0) if at is None else 0)
+        self._seen = max(self._seen, answer["time"] or 0)
         held = {}
         for table, rows in answer["rows"].items():
             row_type = RowType(answer["types"][table])
@@ -100,7 +100,10 @@ class InstanceClient:
     def status(self, *, timeout: float = TIMEOUT) -> dict[str, Any]:
         """How far the instance is (``upper``), from which time on it can be asked (``since``), and who is connected."""
         deadline = time.monotonic() + timeout
-        found: dict[str, Any] = self._reply(StatusRequest().to_line(), deadline, timeout)["status"]
+        try:
+            found: dict[str, Any] = self._reply(StatusRequest().to_line(), deadline, timeout)["status"]
+        except TimeoutError:
+            raise self._busy(timeout) from None
         return found
 
     def _answer(self, request: PeekRequest, timeout: float) -> Any:
@@ -128,11 +131,9 @@ class InstanceClient:
     def _late(self, request: PeekRequest, timeout: float) -> Cdcv2Error:
         """Why there is no answer after so many seconds: the instance is asked how far it is."""
         try:
-            status = self._reply(StatusRequest().to_line(), time.monotonic() + PATIENCE, PATIENCE)["status"]
-        except (TimeoutError, UnavailableError):
-            return UnavailableError(
-                f"the instance at {self._place} does not answer for {timeout:g} seconds: it is busy, or stopped"
-            )
+            status = self.status(timeout=PATIENCE)
+        except UnavailableError:
+            return self._busy(timeout)
         if not status["replicas"]:
             return UnavailableError(
                 f"no replica of the instance at {self._place} is connected for {timeout:g} seconds: start cdcv2 "
@@ -146,6 +147,11 @@ class InstanceClient:
             f"{wanted} after {timeout:g} seconds; its logs are {through_text(status['upper'])}: capture on (a source "
             "that is idle finishes no time), or ask for now",
             what=f"the instance at {self._place}",
+        )
+
+    def _busy(self, timeout: float) -> UnavailableError:
+        return UnavailableError(
+            f"the instance at {self._place} does not answer for {timeout:g} seconds: it is busy, or stopped"
         )
 
 

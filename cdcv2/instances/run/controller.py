@@ -1,0 +1,141 @@
+"""The controller of replicas: it keeps them at work, and answers clients with what the first of them responds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+
+from cdcv2.core.antichain import Antichain
+from cdcv2.core.json_text import parse_json
+from cdcv2.errors import ConversationError, MalformedError
+from cdcv2.instances.commands import ANSWERS, Command
+from cdcv2.instances.front import InstanceFront
+from cdcv2.instances.replicas import ReplicaSet
+from cdcv2.instances.run.alone import terms_of
+from cdcv2.instances.run.client_server import ClientServer
+from cdcv2.instances.run.forms import indexed_table
+from cdcv2.instances.run.index_catalogue import IndexCatalogue
+from cdcv2.instances.run.line_loop import LineConnection, LineLoop
+from cdcv2.instances.run.place import InstancePlace
+from cdcv2.instances.wire import decode, encode
+from cdcv2.logs.opening import NamedLog
+
+#: Seconds between two tries to connect to a replica.
+_PAUSE = 0.1
+#: Bytes that may wait for a replica: with more, it is lost, and gets the reduced history when it is there again.
+_MUCH = 64 << 20
+#: Seconds that the loop waits at most.
+_TURN = 0.1
+
+
+class ReplicaController:
+    """The replicas at some places, over the logs that they read. ``report`` is given a line for people about each.
+
+    ``history``: for how many seconds a time that was finished can be asked for; None: for ever. The logs are not read;
+    what they state of themselves is. Raises UsageError for a table or column that is not there, RefusedError for a log
+    without an identity, and what the catalogue raises.
+    """
+
+    def __init__(
+        self, logs: Sequence[NamedLog], keys: Mapping[str, Sequence[str]], places: Sequence[Path],
+        catalogue: IndexCatalogue, report: Callable[[str], object], *, history: float | None,
+    ) -> None:
+        self._catalogue, self._report = catalogue, report
+        index = catalogue.index_of(tuple(indexed_table(logs, name, key) for name, key in keys.items()))
+        self._replicas = ReplicaSet(str(catalogue.epoch), [index])
+        self._front = InstanceFront(self._replicas, index, terms_of(logs, history))
+        self._loop = LineLoop()
+        self._clients = ClientServer(self._loop, self._front, self._send, self._keep)
+        self._places = list(places)
+        self._connections: dict[str, LineConnection] = {}
+        # Those that have responded, and those that were reported not to be there.
+        self._responding: set[str] = set()
+        self._reported: set[str] = set()
+        self._tried = 0.0
+
+    def serve(self, place: InstancePlace, stopping: Callable[[], bool]) -> None:
+        """Answer clients at a place that listens, until it is to stop. Raises FencedError, OutputError."""
+        self._clients.open(place.listening)
+        with closing(self._loop):
+            while not stopping():
+                self._connect()
+                self._clients.keep_up()
+                self._loop.turn(_TURN)
+
+    def _keep(self) -> None:
+        """Before commands are sent: what they come to.
+
+        A since that is all that was allowed stays, whatever is requested: then nothing is looked up.
+        """
+        if any(self._replicas.allowed(one.id) != Antichain([one.since]) for one in self._catalogue.indexes):
+            self._catalogue.keep(self._replicas.indexes)
+
+    # -- connections --------------------------------------------------------------------------------------------
+
+    def _connect(self) -> None:
+        now = time.monotonic()
+        if now < self._tried + _PAUSE:
+            return
+        self._tried = now
+        for path in self._places:
+            name = str(path)
+            if name not in self._connections:
+                self._try(name, path)
+
+    def _try(self, name: str, path: Path) -> None:
+        try:
+            connection = self._loop.connect(path)
+        except OSError as error:
+            self._lacks(name, error.strerror or str(error))
+            return
+        self._connections[name] = connection
+        connection.on_line = lambda line: self._received(name, line)
+        connection.on_end = lambda: self._lost(name, "it has ended its connection")
+        self._clients.perform(self._front.connect(name))
+
+    def _send(self, name: str, command: Command) -> None:
+        connection = self._connections.get(name)
+        if connection is not None:
+            connection.send(encode(command))
+            if connection.pending > _MUCH:
+                self._lost(name, "it does not take its commands")
+
+    def _received(self, name: str, line: bytes) -> None:
+        try:
+            answer = decode(line)
+            if not isinstance(answer, ANSWERS):
+                raise MalformedError(f"{type(answer).__name__} is no response")
+            output = self._front.receive(name, answer)
+        except (MalformedError, ConversationError) as error:
+            self._lost(name, _fault_in(line) or str(error))
+            return
+        if name not in self._responding:
+            self._responding.add(name)
+            self._reported.discard(name)
+            self._report(f"{name} responds")
+        self._clients.perform(output)
+
+    def _lost(self, name: str, reason: str) -> None:
+        """A replica is not there; what was requested stays with the others, or waits."""
+        connection = self._connections.pop(name, None)
+        if connection is not None:
+            connection.end()
+            self._front.disconnect(name)
+        self._responding.discard(name)
+        self._lacks(name, reason)
+
+    def _lacks(self, name: str, reason: str) -> None:
+        """Reported once; then it is tried again and again."""
+        if name not in self._reported:
+            self._reported.add(name)
+            self._report(f"{name} does not respond ({reason}); it is tried until it does")
+
+
+def _fault_in(line: bytes) -> str | None:
+    """What the other side states to be wrong, where it is no message of a session."""
+    try:
+        return str(parse_json(line)["fault"])
+    except (ValueError, LookupError, TypeError):
+        return None
