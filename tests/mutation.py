@@ -45,6 +45,7 @@ NEAR = {
     "cdcv2.views.identity.": ("tests/views/test_identity",),
     "cdcv2.views.reductions.": ("tests/views/test_combine", "tests/materialize/test_source_columns"),
     "cdcv2.views.source_columns.": ("tests/views/test_source_columns",),
+    "cdcv2.materialize.targets.process.values.": ("tests/materialize/targets/test_process_values",),
     "cdcv2.materialize.intake.": ("tests/materialize/test_intake",),
     "cdcv2.materialize.protocol.deltas.": ("tests/materialize/test_subscriber",),
     "cdcv2.materialize.protocol.messages.": ("tests/materialize/protocol/test_messages",),

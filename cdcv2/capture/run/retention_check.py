@@ -26,19 +26,19 @@ def check(look: TopicExtents, remap: Remap, read: Mapping[Place, int], topics: C
     bound = of_topics(places(remap.current), topics)
     spans, begun = of_topics_spans(look, topics), {topic for topic, _ in bound}
     for place in sorted(spans.keys() | bound.keys()):
-        low, high = spans.get(place, (0, 0))
         wanted, through = read.get(place, 0), bound.get(place, 0)
         if place not in spans:
-            raise UnsafeTopicError(f"{_named(place)} is missing. {lost(remap, place, wanted, through)}. {_REMEDY}")
+            raise UnsafeTopicError(f"{_named(place)}, is missing. {lost(remap, place, wanted, through)}. {_REMEDY}")
+        low, high = spans[place]
         if high < through:
             raise UnsafeTopicError(
-                f"{_named(place)} ends at {high}, and what stood before {through} is bound: it was made again, or has "
+                f"{_named(place)}, ends at {high}, and what stood before {through} is bound: it was made again, or has "
                 f"lost its end, or what is read here is older. {lost(remap, place, max(wanted, high), through)}. "
                 f"{_REMEDY}"
             )
         if low > wanted:
             raise UnsafeTopicError(
-                f"{_named(place)} begins at {low}, and {wanted} is wanted: what came before was removed (retention). "
+                f"{_named(place)}, begins at {low}, and {wanted} is wanted: what came before was removed (retention). "
                 f"{lost(remap, place, wanted, min(low, through))}. {_REMEDY}{'' if place[0] in begun else _AT_FIRST}"
             )
 
@@ -47,8 +47,9 @@ def recreated_topic(topic: str, remap: Remap, read: Mapping[Place, int]) -> Unsa
     """The error for a topic that is another one than that which is bound."""
     bound = of_topics(places(remap.current), [topic])
     unread = [(place, read.get(place, 0), through) for place, through in sorted(bound.items())]
-    times = [lost(remap, *found) for found in unread if found[1] < found[2]]
-    texts = " ".join(f"{_named(place)}: {text}." for (place, _, _), text in zip(unread, times))
+    texts = " ".join(
+        f"{_named(place)}: {lost(remap, place, first, through)}." for place, first, through in unread if first < through
+    )
     return UnsafeTopicError(
         f"the topic {topic!r} was deleted and made again: it is not the one that this timeline binds. "
         f"{texts or NOTHING_LOST + '.'} Capture the new one as another source, with another remap and other logs"
@@ -80,4 +81,4 @@ def of_topics_spans(look: TopicExtents, topics: Collection[str]) -> dict[Place, 
 
 
 def _named(place: Place) -> str:
-    return f"the topic {place[0]!r}, partition {place[1]},"
+    return f"the topic {place[0]!r}, partition {place[1]}"

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cdcv2.capture.run import manifest
 from cdcv2.capture.run.folder_lock import FolderInUse
+from cdcv2.capture.run.stream_tables import StreamTopic
 from cdcv2.connectors.debezium.recipe import Recipe
+from cdcv2.connectors.stream import StreamRecords
 from cdcv2.errors import ForeignStateError
 from cdcv2.logs import capture_manifest
+from cdcv2.logs.directory import DirectoryLog
 from cdcv2.rows.row_type import RowType
 
 ROWS = RowType({"type": "record", "name": "t", "fields": [{"name": "text", "type": "string"}]})
@@ -73,3 +79,148 @@ def test_of_two_other_captures_that_begin_together_one_is_refused(
 
     assert [plain["id"]] == [name for name in got if isinstance(name, str)]
     assert 1 == len(refused) and "holds another capture" in str(refused[0])
+
+
+def note(into: Path) -> dict[str, Any]:
+    """The manifest that is there, without the name of the logs, which is drawn."""
+    plain: dict[str, Any] = json.loads((into / manifest.CAPTURE_FILE).read_bytes())
+    assert plain.pop("id")
+    return plain
+
+
+def begin(into: Path, wanted: Recipe) -> str | None:
+    """A capture begins there."""
+    with FolderInUse(into) as used:
+        return manifest.write_manifest(used, wanted)
+
+
+def written(into: Path) -> None:
+    """A fact is in the log of public.t."""
+    (into / "public.t").mkdir(parents=True)
+    (into / "public.t" / "0.avro").write_bytes(b"")
+
+
+@pytest.mark.parametrize(
+    ("options", "snapshot", "completeness"),
+    [
+        ({}, "initial", "assumed"), ({"notification_topic": "n"}, "initial", "known"),
+        ({"snapshot": "none"}, "none", "known"),
+    ],
+)  # fmt: skip
+def test_what_the_manifest_states(tmp_path: Path, options: dict[str, Any], snapshot: str, completeness: str) -> None:
+    """Whether the snapshot is known to be whole: without notifications it is not, if there is one."""
+    begin(tmp_path, replace(recipe("public.u", "public.t"), **options))
+
+    assert {
+        "version": 1, "prefix": "src", "tables": ["public.t", "public.u"], "snapshot": snapshot,
+        "snapshot_completeness": completeness,
+    } == note(tmp_path)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("other", "text"),
+    [
+        (Recipe("old", {"public.t": ROWS}), "with --prefix src, and not with --prefix old: give another"),
+        (recipe("public.t", "public.u"), "with --tables public.t, and not with --tables public.t,public.u: give"),
+        (replace(recipe("public.t"), notification_topic="n"), "without --notifications, and not with --notif"),
+        # What is known of the snapshot follows from whether there is one.
+        (replace(recipe("public.t"), snapshot="none"), "with --snapshot initial, and not with --snapshot none: give"),
+        (replace(recipe("public.t"), prefix="old", snapshot="none"),
+         "with --prefix src, with --snapshot initial, and not with --prefix old, with --snapshot none: give"),
+    ],
+)  # fmt: skip
+def test_another_capture_is_named_by_its_options(tmp_path: Path, other: Recipe, text: str) -> None:
+    """Those of both that differ."""
+    begin(tmp_path, recipe("public.t"))
+    written(tmp_path)
+    with pytest.raises(ForeignStateError, match=re.escape(text)):
+        begin(tmp_path, other)
+
+
+STREAM = StreamTopic("changes", StreamRecords(ROWS))
+
+
+def stream(into: Path, tables: dict[str, StreamTopic]) -> str | None:
+    """A capture of streams begins there."""
+    with FolderInUse(into) as used:
+        return manifest.write_stream_manifest(used, tables)
+
+
+def test_the_manifest_of_streams(tmp_path: Path) -> None:
+    """Their topics, and the columns of time and diff."""
+    own = StreamRecords(ROWS, time="at", diff="n")
+    name = stream(tmp_path, {"u": StreamTopic("b", own), "t": StreamTopic("a", own)})
+
+    assert {
+        "version": 1, "stream": {"t": "a", "u": "b"}, "tables": ["t", "u"], "snapshot_completeness": "known",
+        "time_column": "at", "diff_column": "n",
+    } == note(tmp_path)  # fmt: skip
+    assert ["t", "u"] == [*json.loads((tmp_path / manifest.CAPTURE_FILE).read_bytes())["stream"]]
+    assert name == stream(tmp_path, {"t": StreamTopic("a", own), "u": StreamTopic("b", own)})
+
+
+@pytest.mark.parametrize(
+    ("tables", "text"),
+    [
+        ({"public.t": STREAM._replace(topic="x"), "u": STREAM},
+         "with --tables public.t, --stream public.t=x --stream u=changes"),
+        ({"public.t": StreamTopic("changes", StreamRecords(ROWS, time="at"))}, "not with --time-column at: give"),
+    ],
+)  # fmt: skip
+def test_other_streams_are_named_by_their_options(tmp_path: Path, tables: dict[str, StreamTopic], text: str) -> None:
+    """As they are given."""
+    stream(tmp_path, {"public.t": STREAM})
+    written(tmp_path)
+    with pytest.raises(ForeignStateError) as caught:
+        stream(tmp_path, tables)
+
+    assert text.split(", ")[-1] in str(caught.value)
+
+
+def rewritten(into: Path, **changes: Any) -> None:
+    """Other values in the manifest that is there; None: missing."""
+    plain = json.loads((into / manifest.CAPTURE_FILE).read_bytes()) | changes
+    stated = {name: value for name, value in plain.items() if value is not None}
+    (into / manifest.CAPTURE_FILE).write_text(json.dumps(stated))
+    written(into)
+
+
+def test_the_manifest_of_an_older_release(tmp_path: Path) -> None:
+    """Had no name for its logs, and did not state the columns of a stream; other things that lack differ."""
+    stream(tmp_path, {"public.t": STREAM})
+    rewritten(tmp_path, id=None, time_column=None, diff_column=None)
+
+    assert stream(tmp_path, {"public.t": STREAM}) is None
+    with pytest.raises(ForeignStateError, match="without --prefix, without --snapshot, and not with --prefix"):
+        begin(tmp_path, recipe("public.t"))
+
+
+def test_the_manifest_of_a_later_release(tmp_path: Path) -> None:
+    """Its form is not ours."""
+    begin(tmp_path, recipe("public.t"))
+    rewritten(tmp_path, version=2)
+    with pytest.raises(ForeignStateError, match="capture, in the form 2, and not in the form 1: give"):
+        begin(tmp_path, recipe("public.t"))
+
+
+def test_what_a_first_start_left_is_removed(tmp_path: Path) -> None:
+    """Logs of other rows too, while there is no fact."""
+    begin(tmp_path, recipe("public.t"))
+    DirectoryLog(tmp_path / "public.t", ROWS, create=True).close()
+    other = RowType({"type": "record", "name": "t", "fields": [{"name": "id", "type": "int"}]})
+    before = (tmp_path / manifest.CAPTURE_FILE).read_bytes()
+    assert begin(tmp_path, recipe("public.t")) == json.loads(before)["id"]
+    assert (tmp_path / "public.t" / "_log.json").exists()
+    begin(tmp_path, replace(recipe("public.t"), tables={"public.t": other}))
+
+    assert before != (tmp_path / manifest.CAPTURE_FILE).read_bytes()
+    assert not (tmp_path / "public.t").exists()
+
+
+def test_logs_of_streams_that_a_first_start_left(tmp_path: Path) -> None:
+    """As those of a database."""
+    name = stream(tmp_path, {"t": STREAM})
+    DirectoryLog(tmp_path / "t", ROWS, create=True).close()
+
+    assert name == stream(tmp_path, {"t": STREAM})
+    assert (tmp_path / "t" / "_log.json").exists()

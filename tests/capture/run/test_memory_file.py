@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -13,12 +14,30 @@ from cdcv2.errors import ForeignStateError, OutputError
 
 def test_what_was_saved_last_is_loaded(tmp_path: Path) -> None:
     """Nothing first; folders are made; nothing is left beside it."""
-    memory = MemoryFile(tmp_path / "inside" / "memory.json")
+    memory = MemoryFile(tmp_path / "deep" / "inside" / "memory.json")
     assert memory.load() is None
     memory.save({"a": 1})
     memory.save({"a": 2})
     assert {"a": 2} == MemoryFile(memory.path).load()
     assert ["memory.json"] == os.listdir(memory.path.parent)
+
+
+def test_equal_memories_are_equal_files(tmp_path: Path) -> None:
+    """Whatever came first in them."""
+    one, other = MemoryFile(tmp_path / "one"), MemoryFile(tmp_path / "other")
+    one.save({"a": 1, "e": 2})
+    other.save({"e": 2, "a": 1})
+
+    assert one.path.read_bytes() == other.path.read_bytes()
+
+
+def test_a_memory_that_was_changed_is_refused(tmp_path: Path) -> None:
+    """With its place, and what to do."""
+    memory = MemoryFile(tmp_path / "memory.json")
+    memory.save({"at": 1})
+    memory.path.write_bytes(memory.path.read_bytes().replace(b'"at": 1', b'"at": 2'))
+    with pytest.raises(ForeignStateError, match=re.escape(f"{memory.path} is damaged") + ".*: remove the memory"):
+        memory.load()
 
 
 @pytest.mark.parametrize("raw", [b"", b"{", b"[1]", b"\xff", b"[" * 200_000])

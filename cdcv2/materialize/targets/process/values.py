@@ -136,7 +136,7 @@ def _inward(field: Field, plain: Any) -> Any:
         return float(value) if isinstance(value, (int, float)) else None
     if kind == "decimal" and isinstance(plain, (int, str)):
         return Decimal(plain) if _DECIMAL.fullmatch(str(plain)) else None
-    if not isinstance(plain, str) or kind == "decimal":
+    if not isinstance(plain, str):
         return None
     if kind == "bytes":
         try:
@@ -186,4 +186,4 @@ def _packed(value: Any) -> bytes:
     if isinstance(value, str):
         return b"\x02" + value.encode("utf-8", "surrogatepass").replace(b"\x00", b"\x00\xff") + b"\x00"
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return b"\x01" + text.encode("utf-8", "surrogatepass").replace(b"\x00", b"\x00\xff") + b"\x00"
+    return b"\x01" + text.encode("utf-8", "surrogatepass") + b"\x00"
