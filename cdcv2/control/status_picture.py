@@ -12,21 +12,23 @@ def pipeline_picture(
     status: PipelineStatus, is_still: Callable[[TableRow], bool] = lambda row: False
 ) -> PipelinePicture:
     """The picture of a pipeline, of its status. ``is_still``: whether it is known that a table stands still."""
-    lines = []
+    lines = list[TableLine]()
+    table: str | None = None
 
     def box(row: TableRow) -> CopyBox:
         copy = _copy(row, status)
         return copy._replace(well=False) if is_still(row) else copy
 
+    # The targets of a log follow it; those of logs that no capture of the file writes come last.
     for row in status.tables:
         if row.kind == "log":
-            targets = [one for one in status.tables if one.kind == "target" and one.table == row.table]
-            lines.append(TableLine(row.job, box(row), tuple(box(one) for one in targets)))
-    with_log = {row.table for row in status.tables if row.kind == "log"}
-    lines += [
-        TableLine("not in this file", None, (box(row),))
-        for row in status.tables if row.kind == "target" and row.table not in with_log
-    ]
+            lines.append(TableLine(row.job, box(row), ()))
+            table = row.table
+        elif row.table == table:
+            lines[-1] = lines[-1]._replace(targets=(*lines[-1].targets, box(row)))
+        else:
+            lines.append(TableLine("not in this file", None, (box(row),)))
+            table = None
     return PipelinePicture(status.pipeline, tuple(lines))
 
 

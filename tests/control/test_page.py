@@ -169,6 +169,19 @@ def test_a_source_that_cannot_be_asked_leaves_it_unknown_whether_something_is_mi
     assert [line.log.well for line in model.picture.tables if line.log] == [None]
 
 
+def test_tables_of_one_name_have_their_own_targets_in_the_picture() -> None:
+    """Two captures, of two databases; and a view of logs that no capture of the file writes."""
+    rows = [table("t", "shop"), table("t", "copy", "t"), table("t", "other"), table("t", "lake", "t"),
+            table("u", "far", "u"), table("t", "far", "t")]
+    jobs = [*(job(name, "capture") for name in ("shop", "other")), *(job(name, "view") for name in ("copy", "far"))]
+    lines = world(["t"], jobs, rows, view=SourceView(DATABASE, CONNECTOR)).model().picture.tables
+
+    assert [(line.source, line.log and line.log.name, [box.name for box in line.targets]) for line in lines] == [
+        ("shop", "t", ["copy: t"]), ("other", "t", ["lake: t"]), ("not in this file", None, ["far: u"]),
+        ("not in this file", None, ["far: t"]),
+    ]
+
+
 def test_what_servers_answer_is_on_the_page() -> None:
     """A connector whose task failed does not run, whatever Connect calls it."""
     connector = Reply(ConnectorSight("shop", "RUNNING", ("FAILED",)))

@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
+import signal
 import socket
+import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +22,7 @@ import pytest
 
 from cdcv2.errors import UnavailableError
 from cdcv2.viz.svg import DARK, LIGHT
+from tests.children import CDCV2, started
 from tests.chromium import Chromium, browser, chromium
 from tests.page_worlds import FILE, HOSTILE, WORLDS, PageWorld, all_well, blocked, nothing_there
 from tests.stress.summary import record
@@ -27,6 +32,21 @@ pytest.importorskip("uvicorn")
 if browser() is None:
     pytest.skip("there is no Chromium in the path", allow_module_level=True)
 
+#: Views of logs that were captured: one works, the folder of the other cannot be made.
+PIPELINE = """
+pipeline: shop
+views:
+  files:
+    logs: logs
+    bindings: [{log: public.orders, target: orders, key: [id]}, {log: public.order_items, target: items}]
+    target: {driver: lake, folder: lake}
+    recovery_log: recovery
+  broken:
+    logs: logs
+    bindings: [{log: public.orders, target: orders, key: [id]}]
+    target: {driver: lake, folder: /proc/nowhere/lake}
+    recovery_log: recovery2
+"""
 TOKEN = "a-token/for&tests=alone"
 HASH = "#token=a-token%2Ffor%26tests%3Dalone"
 #: What each page has to show.
@@ -311,3 +331,43 @@ def test_it_states_when_the_controller_is_away_and_when_it_fails(stage: Stage) -
     stage.wait_for("servers of the pipeline have not answered. What to do: the reason names what to do")
     stage.broken = ""
     chrome.wait("document.getElementById('notice').textContent === ''")
+
+
+def test_the_page_of_a_real_controller(chrome: Chromium, tmp_path: Path) -> None:
+    """From captured change data: what works, what does not, and why; the controller ends, and comes back."""
+
+    def cdcv2(*words: str) -> str:
+        ran = subprocess.run([*CDCV2, *words], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+        assert ran.returncode == 0, ran.stderr
+        return ran.stdout.strip()
+
+    with resources.as_file(resources.files("cdcv2.demo") / "recorded") as recorded:
+        shutil.copytree(recorded, tmp_path, dirs_exist_ok=True)
+    cdcv2("capture", "topics.jsonl.gz", "--prefix", "clean_full", "--rows", "rows", "--into", "logs")
+    (tmp_path / "shop.yaml").write_text(PIPELINE, "utf-8")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        place = "127.0.0.1:{}".format(free.getsockname()[1])
+    up = [*CDCV2, "up", "shop.yaml", "--listen", place]
+    chrome.size(1280)
+    chrome.open("about:blank")
+    chrome.events.clear()
+    try:
+        with started(*up, cwd=tmp_path) as process:
+            while not (tmp_path / "shop.state" / "api.json").exists():
+                assert process.poll() is None
+            address = cdcv2("page", "shop.yaml")
+            chrome.open(address)
+            chrome.wait("document.body.innerText.includes('/proc/nowhere/lake') &&"
+                        "document.body.innerText.includes('complete through')")
+            shown = chrome.evaluate("document.body.innerText")
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == 0
+        chrome.wait("document.body.innerText.includes('cdcv2 up does not answer')")
+        assert "start it: cdcv2 up shop.yaml --listen" in chrome.evaluate("document.body.innerText")
+        with started(*up, cwd=tmp_path) as process:
+            chrome.wait(f"document.body.innerText.includes('kept running by process {process.pid}')")
+    finally:
+        subprocess.run([*CDCV2, "down", "shop.yaml"], cwd=tmp_path, check=True, timeout=120, capture_output=True)
+    assert "One thing needs attention." in shown and "files: items" in shown and "broken: orders" in shown
+    assert address.startswith(f"http://{place}/#token=")
+    assert chrome.evaluate("location.href") == f"http://{place}/"
