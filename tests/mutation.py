@@ -41,6 +41,7 @@ NEAR = {
         "histories", "integer", "iter", "ledger", "log", "mar", "me", "mi", "open", "quarantine", "rules", "state")),
     "cdcv2.timeline.": ("tests/timeline/",),
     "cdcv2.views.arrow_columns.": ("tests/views/test_arrow_columns",),
+    "cdcv2.views.changes.": ("tests/views/test_changes",),
     "cdcv2.views.columns.": ("tests/views/test_columns",),
     "cdcv2.views.identity.": ("tests/views/test_identity",),
     "cdcv2.views.reductions.": ("tests/views/test_combine", "tests/materialize/test_source_columns"),

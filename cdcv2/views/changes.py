@@ -50,7 +50,7 @@ class NetChanges:
 
     def __init__(
         self, row_type: RowType, target: str, key: Sequence[ViewColumn], others: Sequence[ViewColumn],
-        key_of: Callable[[Any], Key], *, marked: bool = False,
+        key_of: Callable[[Any], Key], *, marked: bool,
     ) -> None:
         self._row_type, self._target, self._columns = row_type, target, (*key, *others)
         self._width, self._key_of, self._marked = len(key), key_of, marked
@@ -79,10 +79,9 @@ class NetChanges:
         Right of rows that are there once, with the sums of their diffs, and where no key is odd also of updates.
         """
         names = [str(place) for place in range(self._width)]
-        places, none = counted(len(diffs)), pa.scalar(None, pa.int64())
-        goes = pc.less(diffs, 0)
+        places, goes = counted(len(diffs)), pc.less(diffs, 0)
         marks = [
-            pc.if_else(goes, places, none), pc.if_else(goes, none, places),
+            pc.if_else(goes, places, None), pc.if_else(goes, None, places),
             pc.and_(pc.not_equal(diffs, 1), pc.not_equal(diffs, -1)),
         ]  # fmt: skip
         given = pa.table([*rows.columns[: self._width], *marks], [*names, "gone", "come", "several"])
@@ -91,7 +90,7 @@ class NetChanges:
         odd = pc.or_(keys.column("several_any"), pc.or_(
             pc.greater(keys.column("gone_count"), 1), pc.greater(keys.column("come_count"), 1)
         ))  # fmt: skip
-        if not pc.any(odd, min_count=0).as_py():
+        if not pc.any(odd).as_py():
             return keys, frozenset()
         out = keys.filter(odd)
         return keys.filter(pc.invert(odd)), frozenset(zip(*(out.column(name).to_pylist() for name in names)))
@@ -130,12 +129,12 @@ class NetCounts:
         """
         columns, diffs = _of(self._row_type, self._target, self._columns, updates)
         extent = pc.min_max(diffs).as_py()
-        if len(diffs) and (extent["min"] <= 0 or extent["max"] * len(diffs) >= 2**63):
+        if len(diffs) and (extent["min"] < 0 or extent["max"] * len(diffs) >= 2**63):
             places, diffs = summed(columns, diffs)
             columns = [column.take(places) for column in columns]
         rows = pa.table([*columns, diffs], self._names)
         goes = pc.less(rows.column(rows.num_columns - 1), 0)
-        if not pc.any(goes, min_count=0).as_py():
+        if not pc.any(goes).as_py():
             return Net(rows.slice(0, 0), rows, 0, frozenset())
         return Net(rows.filter(goes), rows.filter(pc.invert(goes)), 0, frozenset())
 
