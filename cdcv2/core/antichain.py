@@ -42,15 +42,22 @@ class Antichain:
 
     def __init__(self, times: Iterable[Time] = ()) -> None:
         # Invariant: no element is beyond another; sorted by sort_key, so equal sets have equal tuples.
+        self._elements: tuple[Time, ...]
+        #: The element of an antichain of integers, which has one at most; None for other times, and for none. Asked for
+        #: every update, so kept at hand.
+        self.integer: int | None
+        # The coordinates of an antichain of many Products, in order: the times of a forged statement may be thousands.
+        self._bare: list[tuple[int, ...]] | None
+        if type(times) is list and len(times) == 1 and type(times[0]) is int and 0 <= times[0] <= MAX_TIME:
+            # As the bounds of nearly all statements are.
+            self._elements, self.integer, self._bare = (times[0],), times[0], None
+            return
         try:
             given = iter(times)
         except TypeError:
             raise MalformedError(f"the frontier {times!r} is no iterable of times: write [{times!r}]") from None
-        self._elements: tuple[Time, ...] = _minimal([check_time(time) for time in given])
-        #: The element of an antichain of integers, which has one at most; None for other times, and for none. Asked for
-        #: every update, so kept at hand.
+        self._elements = _minimal([check_time(time) for time in given])
         self.integer = self._elements[0] if self._elements and type(self._elements[0]) is int else None
-        # The coordinates of an antichain of many Products, in order: the times of a forged statement may be thousands.
         self._bare = _coordinates(self._elements) if len(self._elements) >= _MANY else None
 
     @classmethod
@@ -128,7 +135,11 @@ class Antichain:
 
         Cost: as of the constructor, over the elements of all.
         """
-        return cls(time for frontier in frontiers for time in frontier)
+        given = [frontier for frontier in frontiers if frontier._elements]
+        integers = [frontier.integer for frontier in given if frontier.integer is not None]
+        if integers and len(integers) == len(given):
+            return cls.of_integer(min(integers))
+        return cls(time for frontier in given for time in frontier)
 
     def to_plain(self) -> list[int | list[int]]:
         """The elements as JSON can hold them. Raises MalformedError where one has no plain form."""

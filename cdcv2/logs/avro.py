@@ -24,8 +24,8 @@ from cdcv2.protocol.messages import Message, Progress, Updates
 from cdcv2.rows.binary import guarded
 from cdcv2.rows.row_type import RowType
 from cdcv2.rows.schema import NAMESPACE
-from cdcv2.rows.times import MARK, Times, check_times, time_codec, time_schema
-from cdcv2.rows.varint import bad, long_bytes, read_long
+from cdcv2.rows.times import MARK, Times, check_times, demand_times, time_codec, time_schema
+from cdcv2.rows.varint import bad, long_bytes, read_long, read_longs
 
 _FRAME = struct.Struct(">bI")
 _UPDATES, _PROGRESS = 0, 1
@@ -130,15 +130,34 @@ class MessageCodec:
         return message
 
     def _read_progress(self, raw: bytes, at: int) -> tuple[Progress, int]:
-        lower, at = _read_array(raw, at, self._read_time)
-        upper, at = _read_array(raw, at, self._read_time)
-        counts, at = _read_array(raw, at, self._read_count)
+        lower, at = _read_array(raw, at, self._read_times)
+        upper, at = _read_array(raw, at, self._read_times)
+        counts, at = _read_array(raw, at, self._read_counts)
         return Progress(lower, upper, counts), at
 
-    def _read_count(self, raw: bytes, at: int) -> tuple[tuple[Time, int], int]:
-        time, at = self._read_time(raw, at)
-        count, at = read_long(raw, at)
-        return (time, count), at
+    def _read_times(self, raw: bytes, at: int, number: int) -> tuple[list[Time], int]:
+        if self.times == "int":
+            numbers, at = read_longs(raw, at, number)
+            demand_times(numbers)
+            return [*numbers], at
+        times: list[Time] = []
+        for _ in range(number):
+            time, at = self._read_time(raw, at)
+            times.append(time)
+        return times, at
+
+    def _read_counts(self, raw: bytes, at: int, number: int) -> tuple[list[tuple[Time, int]], int]:
+        if self.times == "int":
+            numbers, at = read_longs(raw, at, 2 * number)
+            times = numbers[::2]
+            demand_times(times)
+            return [*zip(times, numbers[1::2])], at
+        counts: list[tuple[Time, int]] = []
+        for _ in range(number):
+            time, at = self._read_time(raw, at)
+            count, at = read_long(raw, at)
+            counts.append((time, count))
+        return counts, at
 
 
 def message_schema(row_type: RowType, times: Times, namespace: str) -> list[Any]:
@@ -168,7 +187,7 @@ def _write_array(out: bytearray, items: list[bytes]) -> None:
     out.append(0)
 
 
-def _read_array(raw: bytes, at: int, read: Callable[[bytes, int], tuple[Any, int]]) -> tuple[list[Any], int]:
+def _read_array(raw: bytes, at: int, read: Callable[[bytes, int, int], tuple[list[Any], int]]) -> tuple[list[Any], int]:
     items: list[Any] = []
     while True:
         count, at = read_long(raw, at)
@@ -182,9 +201,8 @@ def _read_array(raw: bytes, at: int, read: Callable[[bytes, int], tuple[Any, int
             count, stop = -count, at + size
         if count > len(raw) - at:
             bad(f"{count} items are stated to follow in {len(raw) - at} bytes")
-        for _ in range(count):
-            item, at = read(raw, at)
-            items.append(item)
+        some, at = read(raw, at, count)
+        items += some
         if stop is not None and at != stop:
             bad("a block that is not as long as it states")
 

@@ -119,6 +119,9 @@ class LogReader:
         ]
         # The numbers of the logs that were read to their ends.
         self._ended = set[int]()
+        # How far the parts were when it was last asked which hold the others back, and these.
+        self._frontiers: list[Antichain] = []
+        self._behind = set[str]()
 
     def __iter__(self) -> Iterator[Cut]:
         return (cut for cut in self.cuts() if cut is not None)
@@ -207,11 +210,14 @@ class LogReader:
 
     def _slowest(self) -> set[str]:
         """The parts that hold the common frontier back. Of times of a partial order, each by an element of its own."""
-        least = Antichain.meet_of(reader.frontier for reader in self.readers.values())
-        return {
-            part for part, reader in self.readers.items()
-            if reader.frontier == least or any(time in least.elements for time in reader.frontier)
-        }
+        frontiers = [reader.frontier for reader in self.readers.values()]
+        if frontiers != self._frontiers:
+            least = Antichain.meet_of(frontiers)
+            self._frontiers, self._behind = frontiers, {
+                part for part, frontier in zip(self.readers, frontiers)
+                if frontier == least or any(time in least.elements for time in frontier)
+            }
+        return self._behind
 
     # -- looking ------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ frontiers: every cut that is given out holds whole transactions, across all part
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Union
 
@@ -18,6 +18,7 @@ from cdcv2.protocol.log import Entry
 from cdcv2.protocol.messages import Batch, GarbledMessage, Message, Update
 from cdcv2.protocol.missing import MissingUpdates
 from cdcv2.protocol.open_times import OpenTimes
+from cdcv2.protocol.ordered_updates import OrderedUpdates
 from cdcv2.protocol.resolver import NOT_GIVEN, Resolver
 
 
@@ -99,7 +100,9 @@ class Timeline:
             raise UsageError("a timeline needs at least one log")
         total = all(type(time) is int for time in begin)
         # Released by the part's reader; each time is beyond _reported.
-        self._held: dict[str, OpenTimes[list[Update]]] = {part: OpenTimes(total=total) for part in self.readers}
+        self._held: dict[str, OrderedUpdates | _ScatteredUpdates] = {
+            part: OrderedUpdates() if total else _ScatteredUpdates() for part in self.readers
+        }
         # Everything not beyond it has been given out.
         self._reported = begin
 
@@ -123,12 +126,8 @@ class Timeline:
     def _take(self, part: str, batch: Batch | None) -> Cut | None:
         if batch is None:
             return None
-        held = self._held[part]
-        for update in batch.updates if self._content else ():
-            rows = held.get(update[1])
-            if rows is None:
-                rows = held[update[1]] = []
-            rows.append(update)
+        if self._content:
+            self._held[part].extend(batch.updates)
         return self._settle()
 
     def _settle(self) -> Cut | None:
@@ -137,8 +136,7 @@ class Timeline:
             return None
         updates: dict[str, list[Update]] = {}
         for part, held in self._held.items():
-            released = [update for time in held.not_beyond(upper) for update in held.pop(time)]
-            if released:
+            if len(held) and (released := held.pop_not_beyond(upper)):
                 updates[part] = released
         self._reported = upper
         return Cut(updates, lower, upper)
@@ -157,3 +155,23 @@ class Timeline:
         """Part -> what lacks there, for the parts in which something that was stated is missing."""
         found = {part: reader.missing() for part, reader in self.readers.items()}
         return {part: missing for part, missing in found.items() if missing}
+
+
+class _ScatteredUpdates:
+    """The same as :class:`OrderedUpdates`, for times of a partial order: what comes next may be of any of them."""
+
+    def __init__(self) -> None:
+        self._times: OpenTimes[list[Update]] = OpenTimes(total=False)
+
+    def extend(self, updates: Sequence[Update]) -> None:
+        for update in updates:
+            there = self._times.get(update[1])
+            if there is None:
+                there = self._times[update[1]] = []
+            there.append(update)
+
+    def pop_not_beyond(self, frontier: Antichain) -> list[Update]:
+        return [update for time in self._times.not_beyond(frontier) for update in self._times.pop(time)]
+
+    def __len__(self) -> int:
+        return len(self._times)

@@ -40,6 +40,28 @@ def read_tail(buf: bytes, at: int, first: int) -> tuple[int, int]:
     return (number >> 1) ^ -(number & 1), at
 
 
+def read_longs(buf: bytes, at: int, count: int) -> tuple[list[int], int]:
+    """So many numbers from ``at`` on, and where they end: as so many times :func:`read_long`, at a third of the cost.
+
+    >>> read_longs(b"\\x01\\x80\\x01\\x04", 0, 2)
+    ([-1, 64], 3)
+    """
+    numbers: list[int] = []
+    add = numbers.append
+    for _ in range(count):
+        first = buf[at]
+        at += 1
+        if first < 128:
+            add((first >> 1) ^ -(first & 1))
+        elif (second := buf[at]) < 128:
+            at += 1
+            add((first & 127 | second << 7) >> 1 ^ -(first & 1))
+        else:
+            number, at = read_tail(buf, at, first)
+            add(number)
+    return numbers, at
+
+
 def long_bytes(number: int) -> bytes:
     """The shortest form of a number. Raises MalformedError when it does not fit 64 bits.
 

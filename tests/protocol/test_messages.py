@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from random import Random
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Product
 from cdcv2.errors import Cdcv2Error, MalformedError
+from cdcv2.protocol import messages
 from cdcv2.protocol.log import Position
 from cdcv2.protocol.messages import Batch, Progress, Updates, counted
 from tests.doubles import Lane
@@ -220,3 +222,31 @@ def test_statements_count_updates_between_two_times() -> None:
     assert [(7, 11), (7, 8), (7, 11), (Lane("a", 3), Lane("b", 2))] == found
     assert (None, (4, 4)) == (counted(Progress([0], [5])), counted("no message", (4, 4)))
     assert (5, 6) == counted(Progress([0], [9], {6: 1}), (5, 5))
+
+
+def test_counts_that_are_in_order_are_judged_as_all_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The short way for nearly all statements gives what the rules for any counts give, or the same refusal."""
+    random = Random(7)
+    odd: list[Any] = [True, -1, 0, 2.0, "3", None, 2**63, 2**63 - 1, P(1, 1)]
+
+    def made(lower: int, upper: list[int], counts: list[Any]) -> object:
+        try:
+            return Progress([lower], upper, counts).counts
+        except MalformedError as error:
+            return str(error)
+
+    for _ in range(600):
+        counts: list[Any] = [(time, random.randint(1, 3)) for time in random.sample(range(12), random.randrange(5))]
+        if random.random() < 0.7:
+            counts.sort()
+        if counts and random.random() < 0.4:
+            place = random.randrange(len(counts))
+            counts[place] = random.choice((
+                (random.choice(odd), 1), (3, random.choice(odd)), (3,), (3, 1, 1), [3, 1], counts[0]
+            ))
+        lower = random.randrange(4)
+        given = lower, random.choice(([], [random.randint(lower, 13)])), counts
+        short = made(*given)
+        with monkeypatch.context() as patched:
+            patched.setattr(messages, "_are_in_order", lambda *_: False)
+            assert made(*given) == short
