@@ -23,7 +23,7 @@ def form_of(row_type: RowType, key: Sequence[str]) -> TableForm:
     >>> row_type = RowType({"type": "record", "name": "data", "fields": columns})
     >>> form = form_of(row_type, ["id"])
     >>> form.key_of(row_type.row([7, "pear"])), form.key_from_plain([7])
-    ((7,), (7,))
+    (7, 7)
 
     Raises UsageError for a column that the rows have not; ``key_from_plain`` raises MalformedError, naming the column,
     for a value that it cannot have. Cost of a key: one look-up or check per column.
@@ -34,12 +34,13 @@ def form_of(row_type: RowType, key: Sequence[str]) -> TableForm:
     places = [row_type.columns.index(name) for name in key]
     shapes = [(row_type.shape.columns[place].shape, f"column {name!r}") for place, name in zip(places, key)]
     parts = [(from_plain(shape, place), checker(shape, place, record_check)) for shape, place in shapes]
-    chosen = itemgetter(*places)
 
     def key_from_plain(values: Sequence[Any]) -> Hashable:
-        return tuple(check(convert(value)) for (convert, check), value in zip(parts, values, strict=True))
+        key = tuple(check(convert(value)) for (convert, check), value in zip(parts, values, strict=True))
+        return key if len(key) > 1 else key[0]
 
-    return TableForm(chosen if len(places) > 1 else lambda row: (row[places[0]],), key_from_plain, row_type.to_plain)
+    # As itemgetter has it: of one column the value, of several a tuple.
+    return TableForm(itemgetter(*places), key_from_plain, row_type.to_plain)
 
 
 def indexed_table(logs: Sequence[NamedLog], table: str, key: Sequence[str]) -> IndexedTable:
