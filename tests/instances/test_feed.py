@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from collections import Counter
 from importlib import resources
@@ -16,7 +17,10 @@ from cdcv2.errors import RefusedError, UsageError
 from cdcv2.instances.commands import (
     CreateIndex, CreateInstance, InitializationComplete, Peek, PeekResponse, Tail, TailResponse,
 )
+from cdcv2.instances.run import feed as feed_module
+from cdcv2.instances.run import follower as follower_module
 from cdcv2.instances.run.feed import IndexSource
+from cdcv2.instances.run.follower import LogFollower
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.opening import NamedLog, directory_logs
 from cdcv2.logs.log_names import named_after
@@ -112,3 +116,43 @@ def test_what_an_index_cannot_be_of_is_refused(logs: Path) -> None:
         feed.instance.receive(command)
     with pytest.raises(RefusedError, match="of the log another of public.orders"):
         feed.read()
+
+
+def test_what_is_finished_already_is_one_cut(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many times it has: so an instance that starts is not asked after each of them. The changes are alike."""
+    found = []
+    for moment in (60.0, 0.0):
+        monkeypatch.setattr(feed_module, "_MOMENT", moment)
+        feed = IndexSource(opened(logs))
+        answers = []
+        for command in (CreateInstance("a"), CreateIndex("main", (feed.table("public.orders", ["id"]),)),
+                        Tail("tail", "main", "public.orders"), InitializationComplete()):
+            answers += feed.instance.receive(command)
+        moved = True
+        while moved:
+            given, moved = feed.read()
+            answers += given
+        batches = [one for one in answers if isinstance(one, TailResponse)]
+        assert [one.lower for one in batches[1:]] == [one.upper for one in batches[:-1]]
+        found.append((len(batches), [(text(row), time, diff) for one in batches for row, time, diff in one.changes]))
+        feed.close()
+
+    (once, changes), (often, same) = found
+    assert once == 1 < often and sorted(changes) == sorted(same)
+
+
+def test_rows_that_are_held_are_not_looked_through_for_garbage(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pass over millions of rows would hold up each client for as long as it takes."""
+    monkeypatch.setattr(follower_module, "_TURN", 0.0)
+    follower = LogFollower(opened(logs))
+    for command in (CreateInstance("a"), CreateIndex("main", (follower.source.table("public.orders", ["id"]),)),
+                    InitializationComplete()):
+        follower.source.instance.receive(command)
+    before = gc.get_freeze_count()
+    try:
+        while not follower.source.instance.size("main"):
+            follower.look()
+        assert follower.more and gc.get_freeze_count() > before
+    finally:
+        gc.unfreeze()
+        follower.close()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import RefusedError
@@ -13,6 +15,9 @@ from cdcv2.instances.run.forms import form_of, indexed_table
 from cdcv2.logs.opening import NamedLog, some_covered
 from cdcv2.logs.read import LogReader
 from cdcv2.protocol.timeline import Cut
+
+#: Seconds for which what is finished is put together.
+_MOMENT = 0.01
 
 
 class IndexSource:
@@ -78,15 +83,26 @@ class IndexSource:
 
 
 class _IndexReader:
-    """The cuts of an index, and the upper of the last one."""
+    """The cuts of an index, and the upper of the last one. What is finished already is one cut, however many it was."""
 
     def __init__(self, cuts: Callable[[], Iterator[Cut | None]]) -> None:
         self._cuts = cuts()
         self.upper = Antichain([0])
 
     def following(self) -> Cut | None:
-        """The next cut; None where nothing is there now, or nothing more comes."""
-        cut = next(self._cuts, None)
-        if cut is not None:
+        """What is finished next; None where nothing is there now, or nothing more comes.
+
+        It ends where a log has nothing now, and after a moment, so that others get their turn.
+        """
+        end = time.monotonic() + _MOMENT
+        whole: Cut | None = None
+        while (cut := next(self._cuts, None)) is not None:
+            if whole is None:
+                whole = cut
+            else:
+                for table, updates in cut.updates.items():
+                    whole.updates.setdefault(table, []).extend(updates)
             self.upper = cut.upper
-        return cut
+            if time.monotonic() >= end:
+                break
+        return None if whole is None else replace(whole, upper=self.upper)
