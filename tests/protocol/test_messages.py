@@ -12,7 +12,7 @@ import pytest
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Product
 from cdcv2.errors import Cdcv2Error, MalformedError
-from cdcv2.protocol import messages
+from cdcv2.protocol import messages as messages_module
 from cdcv2.protocol.log import Position
 from cdcv2.protocol.messages import Batch, Progress, Updates, counted
 from tests.doubles import Lane
@@ -248,5 +248,5 @@ def test_counts_that_are_in_order_are_judged_as_all_are(monkeypatch: pytest.Monk
         given = lower, random.choice(([], [random.randint(lower, 13)])), counts
         short = made(*given)
         with monkeypatch.context() as patched:
-            patched.setattr(messages, "_are_in_order", lambda *_: False)
+            patched.setattr(messages_module, "_are_in_order", lambda *_: False)
             assert made(*given) == short
