@@ -159,7 +159,7 @@ def _counts(
 
 
 def _are_in_order(pairs: list[Any], lower: int | None, upper: Antichain) -> bool:
-    """Whether they are nothing but counts at whole numbers in the interval, rising: so are nearly all."""
+    """Whether they are counts at rising whole numbers in the interval, as nearly all are."""
     if lower is None or set(map(type, pairs)) != {tuple} or set(map(len, pairs)) != {2}:
         return False
     times, counts = zip(*pairs)
