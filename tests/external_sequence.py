@@ -178,7 +178,11 @@ class ExternalSequence:
     def others_come(self) -> None:
         """With something under a name that we may want."""
         seen = self.servers.seen(self.prefix)
-        pending = {self._key(one) for one in self._entries() if one["attempted"] is not None and not one["identity"]}
+        # A slot that a connector of ours makes is its own while the connector is there, and not before or after.
+        pending = {
+            self._key(one) for one in self._entries()
+            if one["attempted"] is not None and not one["identity"] and not one["maker"]
+        }  # fmt: skip
         runs = any(kind == CONNECTOR for kind, _ in seen)
         free = [
             key for key in wanted_names(self.prefix)
@@ -288,6 +292,7 @@ class ExternalSequence:
                 self.demand_as_stated()
                 if code == 0:
                     break
+                self._settle_doubts(what)
                 self._pass_doubts()
             assert code == 0, (what, [one for one in entries_of(self._state(what)) if one["state"] != "gone"])
             self.demand_removed(self._state(what))
@@ -301,6 +306,21 @@ class ExternalSequence:
         for kind, name in sorted(self._seen(), key=lambda key: key[0] != CONNECTOR):
             if kind != FOLDER:
                 self.servers.take(kind, name)
+
+    def _settle_doubts(self, what: str) -> None:
+        """As a person who knows whose a slot is: one of ours is dropped, another is stated to be of others."""
+        for one in self._entries(what):
+            if one["debt"] is None or one["debt"]["reason"] != "doubtful":
+                continue
+            key = self._key(one)
+            other = [self._key(one) for one in self._entries("main" if what == "rival" else "rival") if one["identity"]]
+            ours = key not in self.theirs and key not in self.let_go and key not in other
+            self.counts[f"in doubt, and {'ours' if ours else 'of others'}"] += 1
+            if ours:
+                self.servers.take(*key)
+            else:
+                self._run("down", self._file(what), "--remove-external", "--leave-doubtful", "--timeout=16")
+            self.demand_as_stated()
 
     # -- tools
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
+from random import Random
 from typing import Any
 
 from cdcv2.control.entries import Answer, CatalogueEntry, ExternalObject, Kind, Look, NoAnswer, Reason
+from cdcv2.control.slot_marks import SlotMark
 from cdcv2.errors import FencedError
 
 OTHERS = "others"
@@ -30,15 +32,20 @@ class WorldObject:
     empty: bool = True
     holder: str = ""
     invalid: str = ""
+    #: of a slot: the WAL from which on it keeps it, the session that reads it, and how many transactions it has sent
+    kept: int = 0
+    reader: str = ""
+    sent: int = 0
 
 
 @dataclass
 class WorldServer:
-    """One server; ``hindered`` is why it refuses to answer now."""
+    """One server; ``hindered`` is why it refuses to answer now, ``wal`` how much WAL there is."""
 
     identity: str
     objects: dict[tuple[Kind, str], WorldObject] = field(default_factory=dict)
     hindered: Reason | None = None
+    wal: int = 0
 
 
 class World:
@@ -79,8 +86,24 @@ class World:
         return f"id-{next(self._numbers)}"
 
     def put(self, address: str, kind: Kind, name: str, made: WorldObject) -> None:
-        """As a server does, on behalf of anybody."""
-        self.server(address).objects.setdefault((kind, name), made)
+        """As a server does, on behalf of anybody. A slot keeps the WAL from here on."""
+        server = self.server(address)
+        made.kept = server.wal
+        server.wal += 1
+        server.objects.setdefault((kind, name), made)
+
+    def read_slots(self, chance: Random) -> None:
+        """WAL is written, and connectors that are there read it: what was sent and kept goes forward, or waits."""
+        for server in self.servers.values():
+            server.wal += chance.randrange(20)
+            for (kind, name), there in server.objects.items():
+                if kind is Kind.SLOT:
+                    runs = any((Kind.CONNECTOR, name) in one.objects for one in self.servers.values())
+                    there.reader = f"session {self.identity()}" if runs and chance.random() < 0.2 else there.reader
+                    there.reader = there.reader if runs else ""
+                    if runs and chance.random() < 0.5:
+                        there.kept = chance.randint(there.kept, server.wal)
+                        there.sent += chance.randrange(5)
 
     def deliver(self, *, late: bool) -> None:
         """Carry out what is on its way; ``late``: only what can wait no longer."""
@@ -114,8 +137,9 @@ class WorldKind:
         there = server.objects.get((self._kind, entry.name))
         if there is None:
             return Answer(server.identity, None)
+        slot = SlotMark(server.wal, 1, there.kept, there.reader, there.sent) if self._kind is Kind.SLOT else None
         return Answer(server.identity, ExternalObject(
-            there.identity, there.mark, "", there.empty, dict(there.settings), there.holder, there.invalid
+            there.identity, there.mark, "", there.empty, dict(there.settings), there.holder, there.invalid, slot=slot
         ))
 
     def make(self, entry: CatalogueEntry) -> NoAnswer | None:
@@ -131,6 +155,10 @@ class WorldKind:
                 there.settings = dict(entry.settings)
 
         return self._requested(entry, alter)
+
+    def stop(self, entry: CatalogueEntry) -> NoAnswer | None:
+        """What is ours; a connector's slot may come a moment later."""
+        return self._requested(entry, lambda: self._ours(entry) and None)
 
     def destroy(self, entry: CatalogueEntry) -> NoAnswer | None:
         """What is ours; a connector's slot may come a moment later."""

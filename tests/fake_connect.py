@@ -23,8 +23,8 @@ class FakeConnect:
         self.pages: tuple[str, ...] = ()
         #: connectors whose positions were removed
         self.forgotten: list[str] = []
-        #: whether a connector that was stopped still has tasks
-        self.running = False
+        #: whether a connector that was stopped still has tasks; those that were stopped
+        self.running, self.stopped = False, set[str]()
         self.url = ""
         #: methods and paths, in order
         self.asked: list[tuple[str, str]] = []
@@ -53,6 +53,7 @@ class FakeConnect:
             return 200, {"name": name}
         if method == "PUT" and rest == ["stop"]:
             missing = {"error_code": 404, "message": f"Connector {name} not found"}
+            self.stopped.add(name)
             return (202, None) if name in self.configs else (404, missing)
         if method == "DELETE" and rest == ["offsets"]:
             if self.running:
@@ -65,7 +66,9 @@ class FakeConnect:
             del self.configs[name]
             return 204, None
         if rest == ["status"]:
-            return 200, {"name": name, "connector": {"state": "RUNNING"}, "tasks": []}
+            state = "STOPPED" if name in self.stopped else "RUNNING"
+            tasks = [{"id": 0, "state": "RUNNING"}] if self.running else []
+            return 200, {"name": name, "connector": {"state": state}, "tasks": tasks}
         return 200, self.configs[name]
 
 

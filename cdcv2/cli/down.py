@@ -13,6 +13,9 @@ refused, and nothing is removed. cdcv2 external lists before what there is. If
 a server is away, the rest is written down, and the next cdcv2 down
 --remove-external removes it.
 
+A slot that may be ours or of others (`doubtful`) is left alone and named. Drop
+it, or state with --leave-doubtful that it is of others.
+
 End cdcv2 up first: as long as it runs, it would start the jobs again, and this
 command refuses.
 """
@@ -25,15 +28,18 @@ import time
 from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.words import declare
 from cdcv2.cli.up import PAUSE, end_jobs, owed, owned, patience_of, show_entries
+from cdcv2.control.external_state import left_alone
 from cdcv2.control.pipeline_external import PipelineExternal, external_needs, new_nonce
 from cdcv2.control.pipeline_file import read_pipeline
 from cdcv2.control.reconcile import Reconciliation
+from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
 
 EXAMPLES = (
     ("cdcv2 down pipeline.yaml", "wait until all have ended"),
     ("cdcv2 down pipeline.yaml --timeout 10", "at most 10 seconds"),
     ("cdcv2 down pipeline.yaml --remove-external", "and remove what cdcv2 up has made in other systems"),
+    ("cdcv2 down pipeline.yaml --remove-external --leave-doubtful", "a slot that is in doubt is of others"),
 )
 #: What exit codes mean here, beside those that mean the same everywhere.
 EXITS = {
@@ -48,10 +54,14 @@ def configure(parser: OptionParser) -> None:
     declare(parser, "--timeout")
     parser.add_argument("--remove-external", action="store_true",
                         help="also remove what is ours in other systems, with the data in it")
+    parser.add_argument("--leave-doubtful", action="store_true",
+                        help="with --remove-external: leave what may be of others, and forget it")
 
 
 def run(args: argparse.Namespace) -> Exit:
     """End all jobs, and remove what is ours in other systems if that is asked for."""
+    if args.leave_doubtful and not args.remove_external:
+        raise UsageError("--leave-doubtful goes with --remove-external: without it all external state stays")
     patience, pipeline = patience_of(args.timeout), read_pipeline(args.pipeline)
     deadline = time.monotonic() + patience
     external = external_needs(pipeline) if args.remove_external else None
@@ -59,11 +69,15 @@ def run(args: argparse.Namespace) -> Exit:
         ended = end_jobs(pipeline, "down", {}, patience=patience)
         if external is None or ended is not Exit.DONE:
             return ended
-        return remove_all(Reconciliation(catalogue, external.servers.kinds(), time.time), external, deadline)
+        control = Reconciliation(catalogue, external.servers.kinds(), time.time)
+        return remove_all(control, external, deadline, leave=args.leave_doubtful)
 
 
-def remove_all(control: Reconciliation, external: PipelineExternal, deadline: float) -> Exit:
-    """Remove what is ours, now that no job uses it; at the deadline (of the monotonic clock) report what is left."""
+def remove_all(control: Reconciliation, external: PipelineExternal, deadline: float, *, leave: bool = False) -> Exit:
+    """Remove what is ours, now that no job uses it; at the deadline (of the monotonic clock) report what is left.
+
+    ``leave``: what is in doubt is of others.
+    """
     # What the file let go since the last cdcv2 up is not ours any more.
     control.desire(external.needs.desired(control.catalogue.entries()), new_nonce)
     control.desire([], new_nonce)
@@ -71,6 +85,9 @@ def remove_all(control: Reconciliation, external: PipelineExternal, deadline: fl
     while True:
         show_entries("down", control.catalogue.entries(), shown)
         left = control.round()
+        if leave and (others := left_alone(left, control.now())):
+            control.catalogue.write(others)
+            left = control.round()
         show_entries("down", control.catalogue.entries(), shown)
         if not left:
             return Exit.DONE

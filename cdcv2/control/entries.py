@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from cdcv2.control.slot_marks import SlotMark
 from cdcv2.core.own_json import checked
 
 
@@ -58,6 +59,8 @@ class Reason(StrEnum):
     MISSING = "missing"
     DRIFT = "drift"
     AWAITED = "awaited"
+    STOPPED = "stopped"
+    DOUBTFUL = "doubtful"
     LOST = "lost"
 
 
@@ -134,6 +137,7 @@ class CatalogueEntry:
         identity: its own identity, as the server has it; None where it is not recorded.
         applied: the settings that we gave it last; None: none.
         debt: what hinders the next step; None: nothing.
+        slot: of a slot, what it was known by when it was seen last and was ours; None: it was not seen.
     """
 
     nonce: str
@@ -152,6 +156,7 @@ class CatalogueEntry:
     identity: str | None = None
     applied: Mapping[str, Any] | None = None
     debt: Debt | None = None
+    slot: SlotMark | None = None
 
     @property
     def rules(self) -> KindRules:
@@ -193,12 +198,14 @@ class CatalogueEntry:
             "needs": list(self.needs), "maker": self.maker, "state": self.state, "since": self.since,
             "attempted": self.attempted, "server": self.server, "identity": self.identity,
             "applied": None if self.applied is None else dict(self.applied), "debt": debt,
+            "slot": None if self.slot is None else self.slot.to_plain(),
         }
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> CatalogueEntry:
         """What :meth:`to_plain` gave. Raises TypeError, KeyError, ValueError for anything else."""
-        debt, none = plain["debt"], type(None)
+        # An older release wrote none about slots.
+        debt, slot, none = plain["debt"], checked(plain.get("slot"), dict, type(None)), type(None)
         return cls(
             nonce=checked(plain["nonce"], str), kind=Kind(plain["kind"]), name=checked(plain["name"], str),
             address=checked(plain["address"], str), settings=checked(plain["settings"], dict),
@@ -211,6 +218,7 @@ class CatalogueEntry:
                 Reason(debt["reason"]), checked(debt["text"], str), checked(debt["since"], float, int),
                 checked(debt["tries"], int),
             ),
+            slot=None if slot is None else SlotMark.from_plain(slot),
         )  # fmt: skip
 
 
@@ -228,6 +236,7 @@ class ExternalObject:
         holder: who uses it so that it cannot be removed now; empty: no one that must be left alone.
         invalid: why its server will not let it be used any more; empty: it is sound.
         place: more of where it is, for errors, as ``3 partitions``.
+        slot: of a slot, what it is known by.
     """
 
     identity: str | None = None
@@ -238,6 +247,7 @@ class ExternalObject:
     holder: str = ""
     invalid: str = ""
     place: str = ""
+    slot: SlotMark | None = None
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,14 @@ there because an act returned, and nothing as missing because one failed: only l
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
+from cdcv2.control import external_texts as texts
 from cdcv2.control.entries import Answer, CatalogueEntry, Debt, EntryState, ExternalObject, Kind, Look, NoAnswer, Reason
+from cdcv2.control.slot_marks import Continuity, continuity
 
 #: How long, in seconds, an act that got no answer may still come to pass in its server.
 DOUBT = 60.0
@@ -41,11 +43,15 @@ class Condition(StrEnum):
 
 
 class Act(StrEnum):
-    """What is to be done in the other system. ``AWAIT``: its maker may make it now, and a later look will find it."""
+    """What is to be done in the other system.
+
+    ``AWAIT``: its maker may make it now, and a later look will find it. ``STOP``: it makes nothing more, and stays.
+    """
 
     NOTHING = "nothing"
     MAKE = "make"
     ALTER = "alter"
+    STOP = "stop"
     DESTROY = "destroy"
     AWAIT = "await"
 
@@ -133,13 +139,16 @@ def _differences(meant: Mapping[str, Any], found: Mapping[str, Any], exact: bool
     return sorted(name for name in names if meant.get(name) != found.get(name))
 
 
-def decide(entry: CatalogueEntry, look: Look, now: float) -> Step:
-    """The next step. ``now``: epoch seconds. Cost: the settings of both."""
+def decide(entry: CatalogueEntry, look: Look, now: float, *, claimed: bool = False) -> Step:
+    """The next step. ``now``: epoch seconds. Cost: the settings of both.
+
+    ``claimed``: whether a connector of ours is there whose slot it is: what has the name then is the connector's.
+    """
     found = condition_of(entry, look)
     if entry.state is EntryState.GONE:
         return Step(entry, Act.NOTHING, found)
     if entry.state is EntryState.UNWANTED:
-        return _removal(entry, look, found, now)
+        return _removal(entry, look, found, now, claimed)
     if entry.state is EntryState.LOST:
         return Step(entry, Act.NOTHING, found)
     hindrance = _hindrance(entry, look, found)
@@ -149,7 +158,7 @@ def decide(entry: CatalogueEntry, look: Look, now: float) -> Step:
         entry = replace(entry, server=look.server)
     if entry.state is EntryState.WANTED:
         return _making(entry, look, found, now)
-    return _keeping(entry, look, found, now)
+    return _keeping(entry, look, found, now, claimed)
 
 
 def _hindrance(entry: CatalogueEntry, look: Look, found: Condition) -> tuple[Reason, str] | None:
@@ -175,16 +184,16 @@ def _making(entry: CatalogueEntry, look: Look, found: Condition, now: float) -> 
             return _owed(entry, Reason.MISSING, text, found, now)
         attempted = replace(entry, attempted=now, identity=None)
         if entry.maker is None and _in_doubt(entry, now):
-            return _owed(entry, Reason.AWAITED, _doubt(entry), found, now)
+            return _owed(entry, Reason.AWAITED, texts.late_request(entry), found, now)
         if entry.maker is None:
             return Step(replace(attempted, applied=entry.settings), Act.MAKE, found)
         first = attempted if entry.attempted is None else entry
         text = f"{entry.shown} is made by its connector at its first start: that is waited for"
         return replace(_owed(first, Reason.AWAITED, text, found, now), act=Act.AWAIT)
     if found is Condition.FOREIGN:
-        return _owed(entry, Reason.REFUSED, _refusal(entry, thing), found, now)
+        return _owed(entry, Reason.REFUSED, texts.refusal(entry, thing), found, now)
     if found is Condition.INVALIDATED:
-        return _lost(entry, _useless(entry, thing), found, now)
+        return _lost(entry, texts.invalidation(entry, thing), found, now)
     if found is Condition.FITTING and thing.identity is None:
         # It is taken over by a mark, which is put on as when it is made.
         return Step(replace(entry, attempted=now, applied=entry.settings), Act.MAKE, found)
@@ -192,7 +201,7 @@ def _making(entry: CatalogueEntry, look: Look, found: Condition, now: float) -> 
     return _compared(_became(there, EntryState.MADE, now), thing, found, now)
 
 
-def _keeping(entry: CatalogueEntry, look: Look, found: Condition, now: float) -> Step:
+def _keeping(entry: CatalogueEntry, look: Look, found: Condition, now: float, claimed: bool) -> Step:
     """The step for what was recorded as there."""
     thing = look.thing if isinstance(look, Answer) else None
     holds = entry.state is EntryState.IN_USE and not entry.rules.remade
@@ -201,15 +210,21 @@ def _keeping(entry: CatalogueEntry, look: Look, found: Condition, now: float) ->
             # It was let go. What is made under its name from here on is of others.
             entry = replace(entry, attempted=None)
         if holds or (entry.maker is not None and entry.owned):
-            text = _replaced(entry, thing) if thing is not None else _dropped(entry)
+            text = texts.replacement(entry, thing) if thing is not None else texts.removal_by_others(entry)
             return _lost(entry, text, found, now)
         again = replace(entry, identity=None, applied=None)
-        if thing is not None:
+        if thing is not None and not entry.rules.marked:
+            # Without a mark, what comes under its name from here on is of others.
             again = replace(again, attempted=None)
         return _making(_became(again, EntryState.WANTED, now), look, condition_of(again, look), now)
     if thing is not None and found is Condition.INVALIDATED:
-        return _lost(entry, _useless(entry, thing), found, now)
-    return Step(entry, Act.NOTHING, found) if thing is None else _compared(_recorded(entry, thing), thing, found, now)
+        return _lost(entry, texts.invalidation(entry, thing), found, now)
+    remade = thing is not None and continuity(entry.slot, thing.slot) is Continuity.REMADE
+    if remade and (holds or entry.owned):
+        return _lost(entry, texts.remaking(entry), found, now)
+    if thing is None:
+        return Step(entry, Act.NOTHING, found)
+    return _compared(_recorded(entry, thing, claimed), thing, found, now)
 
 
 def _compared(entry: CatalogueEntry, thing: ExternalObject, found: Condition, now: float) -> Step:
@@ -221,16 +236,17 @@ def _compared(entry: CatalogueEntry, thing: ExternalObject, found: Condition, no
     changed = _differences(entry.applied, thing.settings, entry.rules.exact) if entry.applied is not None else []
     by_hand = [name for name in wrong if name in changed]
     if not entry.owned:
-        text = f"{entry.shown} does not fit: {_compare(entry, thing, wrong)}. It is not ours: its owner must mend it"
+        found_so = texts.comparison(entry, thing, wrong)
+        text = f"{entry.shown} does not fit: {found_so}. It is not ours: its owner must mend it"
     elif by_hand:
         text = (
-            f"{entry.shown} was changed by others: {_compare(entry, thing, by_hand)}. Nothing is done to it: change it "
-            "back, or change the file"
+            f"{entry.shown} was changed by others: {texts.comparison(entry, thing, by_hand)}. Nothing is done to it: "
+            "change it back, or change the file"
         )
     elif not entry.rules.altered:
         text = (
-            f"{entry.shown} cannot be changed in place: {_compare(entry, thing, wrong)}. Change the file back, or give "
-            "it another name there"
+            f"{entry.shown} cannot be changed in place: {texts.comparison(entry, thing, wrong)}. Change the file back, "
+            "or give it another name there"
         )
     else:
         return Step(replace(entry, debt=None), Act.ALTER, found)
@@ -249,7 +265,7 @@ def altered(entry: CatalogueEntry) -> CatalogueEntry:
     return replace(entry, applied=entry.settings)
 
 
-def _removal(entry: CatalogueEntry, look: Look, found: Condition, now: float) -> Step:
+def _removal(entry: CatalogueEntry, look: Look, found: Condition, now: float, claimed: bool) -> Step:
     """The step for what no job needs."""
     if not entry.owned or (entry.attempted is None and entry.identity is None):
         # Nothing of ours was ever there, so it does not matter what is there now, or whether that can be known.
@@ -259,13 +275,52 @@ def _removal(entry: CatalogueEntry, look: Look, found: Condition, now: float) ->
         return _owed(entry, *hindrance, found, now)
     if found in (Condition.ABSENT, Condition.FOREIGN):
         if _in_doubt(entry, now):
-            return _owed(entry, Reason.AWAITED, _doubt(entry), found, now)
+            return _owed(entry, Reason.AWAITED, texts.late_request(entry), found, now)
         if found is Condition.ABSENT and isinstance(look, Answer) and look.remains:
             return Step(entry, Act.DESTROY, found)
         return _ended(entry, found, now)
     thing = look.thing if isinstance(look, Answer) else None
+    if not claimed and is_doubtful(entry, thing):
+        return _owed(entry, Reason.DOUBTFUL, texts.either_owner(entry), found, now)
     identity = entry.identity if thing is None or thing.identity is None else thing.identity
-    return Step(replace(entry, identity=identity), Act.DESTROY, found)
+    mark = entry.slot if thing is None or thing.slot is None else thing.slot
+    return Step(replace(entry, identity=identity, slot=mark), Act.DESTROY, found)
+
+
+def stopping(step: Step, slots: list[CatalogueEntry], now: float) -> Step:
+    """The step, for a connector that is to be removed, and whose slots are still there or may still come.
+
+    It is stopped, and stays until they are removed: as long as it is there, a slot of that name is its own.
+    """
+    waits = _owed(step.entry, Reason.STOPPED, texts.rest(step.entry, slots), step.condition, now)
+    return replace(waits, act=Act.STOP)
+
+
+def too_early(entry: CatalogueEntry, slots: list[CatalogueEntry], now: float) -> Step:
+    """The step, for a connector that is not made, as slots have the names of those that it would make or read."""
+    return _owed(entry, Reason.REFUSED, texts.slots_of_others(entry, slots), Condition.ABSENT, now)
+
+
+def left_alone(entries: Iterable[CatalogueEntry], now: float) -> list[CatalogueEntry]:
+    """Those in doubt, as they are when a person has stated that they are of others."""
+    return [
+        replace(_became(one, EntryState.GONE, now), debt=None)
+        for one in entries if one.debt is not None and one.debt.reason is Reason.DOUBTFUL
+    ]
+
+
+def is_doubtful(entry: CatalogueEntry, thing: ExternalObject | None) -> bool:
+    """Whether it may be of others: a slot that is not seen to be the one that was ours, and has no nonce of ours."""
+    if entry.kind is not Kind.SLOT or entry.nonce in entry.name or thing is None:
+        return False
+    # One that we make ourselves was requested when it was seen to be absent.
+    unanswered = entry.identity is None and entry.maker is None
+    return not unanswered and continuity(entry.slot, thing.slot) is not Continuity.SAME
+
+
+def may_be_of_others(slot: CatalogueEntry, thing: ExternalObject | None) -> bool:
+    """Whether what a look found may not be the slot of a connector that is missing: it would be read by ours."""
+    return (slot.identity is None or slot.slot is not None) and is_doubtful(slot, thing)
 
 
 def _in_doubt(entry: CatalogueEntry, now: float) -> bool:
@@ -277,19 +332,16 @@ def _in_doubt(entry: CatalogueEntry, now: float) -> bool:
     return now < entry.attempted + DOUBT
 
 
-def _doubt(entry: CatalogueEntry) -> str:
-    return (
-        f"{entry.shown} may still be made, as it was requested a moment ago without an answer; it is missing now, and "
-        "is looked at again"
-    )
-
-
-def _recorded(entry: CatalogueEntry, thing: ExternalObject) -> CatalogueEntry:
+def _recorded(entry: CatalogueEntry, thing: ExternalObject, claimed: bool = True) -> CatalogueEntry:
     """The entry, with what is known of the thing now; settings that were never applied are as they are found."""
+    same = claimed or entry.slot is None or continuity(entry.slot, thing.slot) is Continuity.SAME
     applied = entry.applied if entry.applied is not None or not entry.owned else dict(thing.settings)
     # What was found while it is not ours was made by others: only an identity that was recorded before states more.
     attempted = entry.attempted if entry.owned or entry.identity is not None else None
-    return replace(entry, identity=thing.identity or entry.identity, applied=applied, attempted=attempted)
+    return replace(
+        entry, identity=thing.identity or entry.identity, applied=applied, attempted=attempted,
+        slot=thing.slot if same else entry.slot,
+    )  # fmt: skip
 
 
 def _became(entry: CatalogueEntry, state: EntryState, now: float) -> CatalogueEntry:
@@ -310,51 +362,3 @@ def _lost(entry: CatalogueEntry, text: str, found: Condition, now: float) -> Ste
 
 def _ended(entry: CatalogueEntry, found: Condition, now: float) -> Step:
     return Step(replace(_became(entry, EntryState.GONE, now), debt=None), Act.NOTHING, found)
-
-
-def _refusal(entry: CatalogueEntry, thing: ExternalObject) -> str:
-    if _too_early(entry):
-        return (
-            f"{entry.shown} is there before the first start of its connector, so the snapshot would begin at another "
-            "moment than the changes. Drop it, if no other consumer reads it; or name another slot; or take no snapshot"
-        )
-    return (
-        f"{entry.shown} is not ours: {_whose(thing)}, and this entry is {entry.nonce}. Name another in the file; or "
-        "declare it with owned: no, if it is meant to be used as it is; or remove it"
-    )
-
-
-def _whose(thing: ExternalObject) -> str:
-    """Whose it is, as far as that can be known."""
-    if thing.mark is not None:
-        return f"its mark is that of {thing.mark}{thing.owner and f' of {thing.owner}'}"
-    where = f", {thing.place}" if thing.place else ""
-    identity = f"its identity is {thing.identity}" if thing.identity else "it has no mark of ours"
-    return f"{identity}{where}"
-
-
-def _replaced(entry: CatalogueEntry, thing: ExternalObject) -> str:
-    return (
-        f"{entry.shown} is another one than we use: {_whose(thing)}, and ours has the identity {entry.identity}. "
-        f"{_what_is_lost(entry)}"
-    )
-
-
-def _dropped(entry: CatalogueEntry) -> str:
-    return f"{entry.shown} was removed by others while a job used it. {_what_is_lost(entry)}"
-
-
-def _useless(entry: CatalogueEntry, thing: ExternalObject) -> str:
-    return f"{entry.shown} was invalidated by its server ({thing.invalid}). {_what_is_lost(entry)}"
-
-
-def _what_is_lost(entry: CatalogueEntry) -> str:
-    return (
-        f"Lost with it: {entry.rules.holds}. It is not made again by itself: "
-        "decide whether to start over (docs/operations/start-over.md)"
-    )
-
-
-def _compare(entry: CatalogueEntry, thing: ExternalObject, names: list[str]) -> str:
-    """The settings of these names, as they are and as they should be."""
-    return ", ".join(f"{name} is {thing.settings.get(name)!r}, not {entry.settings.get(name)!r}" for name in names)

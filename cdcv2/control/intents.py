@@ -7,7 +7,7 @@ meet a job that has just started to write.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -90,8 +90,22 @@ def used(entry: CatalogueEntry, now: float) -> CatalogueEntry:
     return entry if entry.state is EntryState.IN_USE else replace(entry, state=EntryState.IN_USE, since=now)
 
 
+def has_slot(one: CatalogueEntry, slot: CatalogueEntry) -> bool:
+    """Whether it is a connector of ours, not removed, that reads the slot or makes it."""
+    ours = one.kind is Kind.CONNECTOR and one.owned and one.state is not EntryState.GONE
+    return ours and (one.nonce == slot.maker or slot.nonce in one.needs)
+
+
+def slots_of(connector: CatalogueEntry, entries: Iterable[CatalogueEntry]) -> list[CatalogueEntry]:
+    """The slots that a connector reads or makes, and that are ours and not removed."""
+    return [
+        one for one in entries
+        if one.kind is Kind.SLOT and one.owned and one.state is not EntryState.GONE and has_slot(connector, one)
+    ]
+
+
 def after_removal(maker: CatalogueEntry, entries: Iterable[CatalogueEntry], now: float) -> list[CatalogueEntry]:
-    """What its maker may have made up to the moment in which it was removed: in doubt from here on.
+    """What its maker may have made up to the moment in which it was stopped, or removed: in doubt from here on.
 
     A connector makes the slot that it needs whenever it starts and finds none, even if the first was ours. One that was
     never requested, as others had its name, has made none: a slot that is there is theirs.
@@ -105,14 +119,18 @@ def after_removal(maker: CatalogueEntry, entries: Iterable[CatalogueEntry], now:
     ]
 
 
-def blocked_by(entry: CatalogueEntry, entries: Iterable[CatalogueEntry]) -> list[CatalogueEntry]:
+def blocked_by(
+    entry: CatalogueEntry, entries: Iterable[CatalogueEntry], stopped: Collection[str] = ()
+) -> list[CatalogueEntry]:
     """The entries that come first: needs before what needs them, and in the other order when they are removed.
 
-    An entry that is to be made also waits for one of the same name that is still to be removed.
+    An entry that is to be made also waits for one of the same name that is still to be removed. ``stopped``: nonces of
+    connectors that are stopped, and stay until their slots are removed.
     """
     others = [one for one in entries if one.nonce != entry.nonce and one.state is not EntryState.GONE]
     if entry.state is EntryState.UNWANTED:
-        return [one for one in others if entry.nonce in one.needs and one.owned]
+        rests = stopped if entry.kind is Kind.SLOT else ()
+        return [one for one in others if entry.nonce in one.needs and one.owned and one.nonce not in rests]
     if entry.state is not EntryState.WANTED:
         return []
     if entry.maker is not None and entry.attempted is not None and entry.owned:

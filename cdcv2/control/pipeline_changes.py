@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from cdcv2.control.entries import Answer, CatalogueEntry, EntryState, Kind, Look, Reason
 from cdcv2.control.external_state import Act, Condition, Step, decide as decide_external, misfits
-from cdcv2.control.intents import DesiredState, blocked_by, planned
+from cdcv2.control.intents import DesiredState, blocked_by, has_slot, planned
 from cdcv2.control.supervision import JobAct, JobState, decide
 from cdcv2.control.supervisor import JobPlan, JobReport
 
@@ -113,7 +113,8 @@ def _change(
     if older:
         yield PipelineChange("make", what, f"{_for(entry)}, when the one before it is removed")
         return
-    step = decide_external(entry, look, now)
+    claimed = any(has_slot(one, entry) and one.identity is not None for one in after.values())
+    step = decide_external(entry, look, now, claimed=claimed)
     act, why = _words(entry, step, look)
     if act is not None:
         yield PipelineChange(act, what, why)

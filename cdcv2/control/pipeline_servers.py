@@ -11,7 +11,8 @@ from cdcv2.control.entries import Kind
 from cdcv2.control.first_pipeline import connector_of
 from cdcv2.control.kinds.connectors import ConnectorKind
 from cdcv2.control.kinds.folders import StateFolderKind
-from cdcv2.control.kinds.postgres import PublicationKind, SlotKind, StagingKind, TargetTableKind
+from cdcv2.control.kinds.postgres import PublicationKind, StagingKind, TargetTableKind
+from cdcv2.control.kinds.slots import SlotKind
 from cdcv2.control.kinds.remaps import RemapKind
 from cdcv2.control.kinds.topics import TopicKind
 from cdcv2.control.materialization_file import target_cluster

@@ -7,14 +7,27 @@ after a second, then two, four, and so on, up to a minute.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Protocol, TypeVar
+from dataclasses import replace
+from typing import Protocol, TypeVar, runtime_checkable
 
 from cdcv2 import failpoints
 from cdcv2.control.catalogue import Catalogue
-from cdcv2.control.entries import CatalogueEntry, EntryState, Kind, Look, NoAnswer, Reason
-from cdcv2.control.external_state import Act, Step, altered, decide, hindered
-from cdcv2.control.intents import DesiredState, after_removal, blocked_by, planned
-from cdcv2.errors import Cdcv2Error, FencedError, OutputError, RefusedError, UnavailableError
+from cdcv2.control.entries import Answer, CatalogueEntry, EntryState, Kind, Look, NoAnswer, Reason
+from cdcv2.control.external_state import (
+    Act,
+    Condition,
+    Step,
+    altered,
+    condition_of,
+    decide,
+    hindered,
+    is_doubtful,
+    may_be_of_others,
+    stopping,
+    too_early,
+)
+from cdcv2.control.intents import DesiredState, after_removal, blocked_by, has_slot, planned, slots_of
+from cdcv2.errors import Cdcv2Error, FencedError, OutputError, RefusedError, UnavailableError, UsageError
 
 T = TypeVar("T")
 
@@ -48,6 +61,14 @@ class ExternalKind(Protocol):
         """Remove it, if it still has the entry's identity."""
 
 
+@runtime_checkable
+class ExternalMaker(ExternalKind, Protocol):
+    """A kind that makes things itself, as a connector its slot."""
+
+    def stop(self, entry: CatalogueEntry) -> NoAnswer | None:
+        """Have it make nothing more, if it still has the entry's identity, and leave it there."""
+
+
 class Reconciliation:
     """One owner's work on a catalogue. ``clock``: epoch seconds."""
 
@@ -60,6 +81,8 @@ class Reconciliation:
         self._later: dict[str, float] = {}
         # Address and kind -> that its server did not answer, and until when that is taken for an answer to all looks.
         self._away: dict[tuple[str, Kind], tuple[NoAnswer, float]] = {}
+        # Connectors that this owner has stopped.
+        self._stopped = set[str]()
 
     def desire(self, desired: Iterable[DesiredState], nonce: Callable[[], str]) -> list[CatalogueEntry]:
         """Write what is desired into the catalogue, and commit the drop of all else; the entries that changed."""
@@ -90,7 +113,7 @@ class Reconciliation:
         """Whether others may go on by what became of the entry."""
         if entry.state in (EntryState.GONE, EntryState.LOST) or self._clock() < self._later.get(entry.nonce, 0.0):
             return False
-        if blocked_by(entry, self.catalogue.entries()):
+        if blocked_by(entry, self.catalogue.entries(), self._stopped):
             return False
         before = entry
         for _ in range(_ACTS):
@@ -99,6 +122,8 @@ class Reconciliation:
             if step.act in (Act.NOTHING, Act.AWAIT):
                 break
             failed = self._acted(step)
+            if step.act is Act.STOP and failed is None:
+                return self._has_stopped(entry)
             if failed is not None:
                 entry = hindered(step, failed, self._clock())
                 self.catalogue.write([entry])
@@ -119,10 +144,23 @@ class Reconciliation:
             self._away[entry.address, entry.kind] = look, self._clock() + _AWAY
         return look
 
+    def _has_stopped(self, connector: CatalogueEntry) -> bool:
+        """Its slots are removed next; whether it was not stopped before."""
+        self._later[connector.nonce] = self._clock() + _pause(connector)
+        if connector.nonce in self._stopped:
+            return False
+        # What it may have made until it was stopped, perhaps by the owner before, is in doubt since then.
+        since = self._clock() if connector.debt is None else connector.debt.since
+        self.catalogue.write(after_removal(connector, self.catalogue.entries(), since))
+        self._stopped.add(connector.nonce)
+        return True
+
     def _written(self, entry: CatalogueEntry, look: Look) -> Step:
         """The next step, whose entry is written."""
         now = self._clock()
-        step = decide(entry, look, now)
+        step = decide(entry, look, now, claimed=self._is_claimed(entry, look))
+        if entry.kind is Kind.CONNECTOR and step.act in (Act.MAKE, Act.DESTROY):
+            step = self._with_slots(entry, step, now)
         changed = [step.entry] if step.entry != entry else []
         if step.entry.state is EntryState.GONE and entry.state is not EntryState.GONE:
             changed += after_removal(step.entry, self.catalogue.entries(), now)
@@ -130,12 +168,38 @@ class Reconciliation:
             self.catalogue.write(changed)
         return step
 
+    def _with_slots(self, entry: CatalogueEntry, step: Step, now: float) -> Step:
+        """The step of a connector, with regard to its slots: it reads none of others, and is removed after ours."""
+        slots = slots_of(entry, self.catalogue.entries())
+        if step.act is Act.DESTROY:
+            unwanted = [one for one in slots if one.state is EntryState.UNWANTED]
+            return stopping(step, unwanted, now) if unwanted else step
+        looks = [(one, self._look(one)) for one in slots]
+        unknown = next((look for _, look in looks if isinstance(look, NoAnswer)), None)
+        # It is missing, and was not requested once more.
+        missing = replace(step.entry, attempted=entry.attempted)
+        if unknown is not None:
+            return decide(missing, unknown, now)
+        theirs = [one for one, look in looks if isinstance(look, Answer) and may_be_of_others(one, look.thing)]
+        return too_early(missing, theirs, now) if theirs else step
+
+    def _is_claimed(self, entry: CatalogueEntry, look: Look) -> bool:
+        """Whether what a look found in place of a slot is the slot of a connector of ours, which is there now."""
+        if entry.kind is not Kind.SLOT or not isinstance(look, Answer) or not is_doubtful(entry, look.thing):
+            return False
+        connectors = (one for one in self.catalogue.entries() if has_slot(one, entry))
+        return any(condition_of(one, self._look(one)) in (Condition.OURS, Condition.DRIFTED) for one in connectors)
+
     def _acted(self, step: Step) -> NoAnswer | None:
         # Another owner may have taken over since the intent was written.
         self.catalogue.demand()
         failpoints.reach(INTENT_WRITTEN)
         kind = self._kinds[step.entry.kind]
-        act = {Act.MAKE: kind.make, Act.ALTER: kind.alter, Act.DESTROY: kind.destroy}[step.act]
+        act = {Act.MAKE: kind.make, Act.ALTER: kind.alter, Act.DESTROY: kind.destroy}.get(step.act)
+        if act is None:
+            if not isinstance(kind, ExternalMaker):
+                raise UsageError(f"{step.entry.shown} makes nothing, and cannot be stopped: remove it")
+            act = kind.stop
         failed = _answered(lambda: act(step.entry))
         failpoints.reach(ACT_DONE)
         return failed
@@ -161,7 +225,7 @@ def _answered(ask: Callable[[], T]) -> T | NoAnswer:
 def _pause(entry: CatalogueEntry) -> float:
     """Seconds until it is looked at again."""
     if entry.debt is not None:
-        return entry.debt.wait(_AWAITED if entry.debt.reason is Reason.AWAITED else 60.0)
+        return entry.debt.wait(_AWAITED if entry.debt.reason in (Reason.AWAITED, Reason.STOPPED) else 60.0)
     return _SETTLED if entry.is_there else 1.0
 
 

@@ -92,6 +92,13 @@ class ConnectClient:
         """Give it this configuration. Raises RefusedError while workers rebalance, UsageError for a wrong one."""
         self._ask("PUT", f"/connectors/{quote(name, safe='')}/config", {**config, "name": name})
 
+    def stop(self, name: str) -> None:
+        """End its tasks; it stays, without any. Raises RefusedError while its tasks still end."""
+        self._ask("PUT", f"/connectors/{quote(name, safe='')}/stop", missing=None)
+        found = self.status(name)
+        if found is not None and (found.get("tasks") or found.get("connector", {}).get("state") != "STOPPED"):
+            raise RefusedError(f"Kafka Connect at {self.url} has not stopped {name!r} yet: its tasks still end")
+
     def forget(self, name: str) -> None:
         """Stop it, and have Connect forget its positions. Raises RefusedError while its tasks still end.
 

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from cdcv2.cli.down import remove_all
 from cdcv2.cli.main import main
+from cdcv2.control.entries import CatalogueEntry, EntryState, Kind
+from cdcv2.control.reconcile import Reconciliation
 from cdcv2.exits import Exit
 from tests.cli.conftest import Run
+from tests.external_world import MemoryCatalogue, World, WorldObject
 
 pytest.importorskip("yaml")
 pytest.importorskip("confluent_kafka")
@@ -97,6 +103,25 @@ def test_what_cannot_be_removed_is_named(run: Run, file: Path, tmp_path: Path) -
     assert Exit.DONE == run("down", file, "--remove-external").code
     assert ["there"] == [one.name for one in tmp_path.iterdir() if one.name == "there"]
     assert [] == list((tmp_path / "there").iterdir())
+
+
+def test_what_is_in_doubt_is_left_only_if_that_is_stated(run: Run, file: Path) -> None:
+    """A person knows whose it is; then it is forgotten, and not touched."""
+    refused = run("down", file, "--leave-doubtful")
+    assert Exit.USAGE == refused.code and "--leave-doubtful goes with --remove-external" in refused.err
+
+    world, catalogue = World(), MemoryCatalogue()
+    world.slots_by_name = True
+    control = Reconciliation(catalogue.taken(), world.kinds(), lambda: world.now)  # type: ignore[arg-type]
+    entry = CatalogueEntry("7f", Kind.SLOT, "shop", "a", {"plugin": "pgoutput"}, True, (), maker="c", attempted=1.0,
+                           identity="shop", server="server-a", state=EntryState.UNWANTED)  # fmt: skip
+    control.catalogue.write([entry])
+    world.put("a", Kind.SLOT, "shop", WorldObject("shop", "others", {"plugin": "pgoutput"}))
+    external: Any = SimpleNamespace(needs=SimpleNamespace(desired=lambda entries: []))
+    assert Exit.UNABLE == remove_all(control, external, 0.0)
+    world.now += 99
+    assert Exit.DONE == remove_all(control, external, 0.0, leave=True)
+    assert EntryState.GONE is catalogue.kept["7f"].state and world.server("a").objects
 
 
 @pytest.mark.parametrize("words", [["--timeout", "5"], ["--once", "--timeout", "-1"], ["--once", "--timeout", "nan"]])

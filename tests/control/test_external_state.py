@@ -19,7 +19,8 @@ from cdcv2.control.entries import (
     NoAnswer,
     Reason,
 )
-from cdcv2.control.external_state import DOUBT, Act, Condition, Step, condition_of, decide
+from cdcv2.control.external_state import DOUBT, Act, Condition, Step, condition_of, decide, left_alone
+from cdcv2.control.slot_marks import SlotMark
 
 NOW = 1_000_000.0
 #: found -> for each state of an entry that we own, and that was recorded where it can be: the act, the state
@@ -243,6 +244,50 @@ def test_a_slot_that_is_missing_later_is_lost() -> None:
         assert "nothing lost lost" == outcome(decide(entry, Answer("730", None), NOW))
 
 
+MARK = SlotMark(wal=500, timeline=1, kept=100, sent=4)
+#: What is found instead: ours, as it keeps what was there before; one that may be ours; one that was made since.
+FOUND = {
+    "same": replace(MARK, wal=900), "open": replace(MARK, wal=900, kept=700),
+    "remade": replace(MARK, wal=900, kept=700, sent=0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("claimed", [True, False])
+@pytest.mark.parametrize("found", list(FOUND))
+def test_a_slot_is_removed_only_if_it_is_ours_for_certain(found: str, claimed: bool) -> None:
+    """As it is seen to be the same, or as a connector of ours is there whose slot it is. Else a person decides."""
+    entry = slot(state=EntryState.UNWANTED, users=(), attempted=NOW - 99, identity="shop", server="730", slot=MARK)
+    there = Answer("730", ExternalObject("shop", settings={"plugin": "pgoutput"}, slot=FOUND[found]))
+    step = decide(entry, there, NOW, claimed=claimed)
+
+    certain = claimed or found == "same"
+    assert ("destroy unwanted -" if certain else "nothing unwanted doubtful") == outcome(step)
+    # What is removed is what was found, and nothing that comes in its place.
+    assert (FOUND[found] if certain else MARK) == step.entry.slot
+    if not certain:
+        assert "SELECT pg_drop_replication_slot('shop')" in step.shown and "--leave-doubtful" in step.shown
+        (left,) = left_alone([step.entry, entry], NOW)
+        assert (EntryState.GONE, None) == (left.state, left.debt)
+
+
+@pytest.mark.parametrize("state", [EntryState.MADE, EntryState.IN_USE])
+@pytest.mark.parametrize("found", list(FOUND))
+def test_a_slot_that_was_made_again_is_lost(found: str, state: EntryState) -> None:
+    """The changes between the two are missing. In doubt it goes on, and what it was known by stays."""
+    known = {"attempted": NOW - 99, "identity": "shop", "server": "730", "applied": {"plugin": "pgoutput"}}
+    entry = slot(state=state, slot=MARK, **known)
+    there = Answer("730", ExternalObject("shop", settings={"plugin": "pgoutput"}, slot=FOUND[found]))
+    step = decide(entry, there, NOW)
+    goes_on = f"nothing {state.replace(' ', '-')} -"
+
+    assert ("nothing lost lost" if found == "remade" else goes_on) == outcome(step)
+    assert (FOUND[found] if found == "same" else MARK) == step.entry.slot
+    if found == "open":
+        assert FOUND[found] == decide(entry, there, NOW, claimed=True).entry.slot
+    if found == "remade":
+        assert "was dropped and made again" in step.shown
+
+
 def test_what_was_requested_a_moment_ago_may_still_come() -> None:
     """A request that got no answer may be carried out later: what is missing then is not `gone`."""
     entry = replace(entry_of(Kind.TOPIC, EntryState.UNWANTED), identity=None, applied=None, attempted=NOW)
@@ -296,6 +341,7 @@ def some() -> Iterator[CatalogueEntry]:
     for kind in Kind:
         for state in EntryState:
             yield entry_of(kind, state)
+    yield slot(slot=MARK)
     entry = slot(needs=("p1",), attempted=NOW)
     yield decide(entry, look_of("denied", entry), NOW).entry
 

@@ -138,6 +138,21 @@ def test_the_positions_of_a_connector_go_with_it(connect: FakeConnect) -> None:
     assert (EntryState.GONE, ["shop"], {}) == (case.go_on().state, connect.forgotten, connect.configs)
 
 
+def test_a_connector_is_stopped_when_it_has_no_tasks_and_one_of_others_is_left(connect: FakeConnect) -> None:
+    """As long as its tasks end, that is owed; what others put in its place runs on."""
+    case = case_at(connect)
+    made = case.up()
+    connect.running = True
+    still = case.how.stop(made)  # type: ignore[attr-defined]
+    assert still is not None and (Reason.BUSY, "its tasks still end") == (still.reason, still.text[-19:])
+    connect.running = False
+    assert (None, {"shop"}) == (case.how.stop(made), connect.stopped)  # type: ignore[attr-defined]
+
+    connect.stopped.clear()
+    connect.configs["shop"] = {"name": "shop", **SETTINGS, MARK: "cdcv2: entry zz of lab"}
+    assert (None, set()) == (case.how.stop(made), connect.stopped)  # type: ignore[attr-defined]
+
+
 def test_what_others_run_may_have_any_settings(connect: FakeConnect) -> None:
     """It is there, and that is all that is asked of it here: cdcv2 doctor judges its settings."""
     connect.configs["shop"] = {"name": "shop", "tasks.max": "1"}

@@ -17,10 +17,10 @@ from cdcv2.control.kinds.postgres import (
     WITHIN_MAKE,
     PostgresKind,
     PublicationKind,
-    SlotKind,
     StagingKind,
     TargetTableKind,
 )
+from cdcv2.control.kinds.slots import SlotKind
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import MissingLogError
 from cdcv2.materialize.protocol.messages import Checkpoint, Field, Open, Table
@@ -230,6 +230,48 @@ def test_a_slot_of_others_that_no_session_reads_is_left_alone(postgres: Postgres
     assert entry.debt is not None and (EntryState.WANTED, Reason.REFUSED) == (entry.state, entry.debt.reason)
     assert (EntryState.GONE, True) == (case.down().state, case.exists())
     case.drop()
+
+
+def test_a_slot_that_others_made_in_place_of_ours_is_left_to_a_person(postgres: Postgres) -> None:
+    """Ours is known by the WAL that it keeps, also when it was read meanwhile; one of others begins behind it."""
+    case = case_of(postgres, Kind.SLOT)
+    case.up()
+    with postgres.connect(autocommit=True) as session:
+        session.execute("CREATE TABLE moved (id int); DROP TABLE moved; SELECT pg_log_standby_snapshot()")
+        session.execute("SELECT count(*) FROM pg_logical_slot_get_binary_changes('shop', NULL, NULL, 'proto_version', "
+                        "'1', 'publication_names', 'none')")  # fmt: skip
+        case.go_on()
+        assert (EntryState.GONE, False) == (case.down().state, case.exists())
+
+        case.up()
+        case.drop()
+        session.execute("SELECT pg_create_logical_replication_slot('shop', 'pgoutput')")
+        entry = case.down()
+        assert entry.debt is not None
+        assert (EntryState.UNWANTED, Reason.DOUBTFUL, True) == (entry.state, entry.debt.reason, case.exists())
+    case.drop()
+    assert EntryState.GONE is case.go_on().state
+
+
+def test_a_slot_that_was_made_again_while_it_is_used_is_lost(postgres: Postgres) -> None:
+    """Its server counts the transactions that it has sent, and began from 0."""
+    case = case_of(postgres, Kind.SLOT)
+    made = case.up()
+    case.catalogue.kept[made.nonce] = used(made, case.now)
+    with postgres.connect(autocommit=True) as session:
+        session.execute("CREATE PUBLICATION sent FOR ALL TABLES; INSERT INTO orders VALUES (-1)")
+        read = "SELECT count(*) FROM pg_logical_slot_get_binary_changes('shop', NULL, NULL, 'proto_version', '1', " \
+               "'publication_names', 'sent')"  # fmt: skip
+        session.execute(read)
+        session.execute("SELECT pg_stat_force_next_flush()")
+        assert EntryState.IN_USE is case.go_on().state
+        case.drop()
+        session.execute("SELECT pg_create_logical_replication_slot('shop', 'pgoutput')")
+        entry = case.go_on()
+        assert EntryState.LOST is entry.state and "was dropped and made again" in (entry.debt or pytest.fail("")).text
+        session.execute("DELETE FROM orders; DROP PUBLICATION sent")
+    case.drop()
+    assert EntryState.GONE is case.down().state
 
 
 def test_a_slot_that_its_server_invalidated_is_lost_and_can_be_removed() -> None:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from cdcv2 import failpoints
 from cdcv2.control.entries import CatalogueEntry, EntryState, Kind, Reason
-from cdcv2.control.external_state import DOUBT
+from cdcv2.control.external_state import DOUBT, left_alone
 from cdcv2.control.intents import DesiredState, used
 from cdcv2.control.reconcile import ACT_DONE, INTENT_WRITTEN, Reconciliation
 from cdcv2.errors import FencedError
@@ -34,6 +34,7 @@ class Story:
 
     def __init__(self, chance: Random) -> None:
         self.chance, self.world, self.catalogue = chance, World(), MemoryCatalogue()
+        self.world.slots_by_name = True
         self._nonces = (f"n{number:03}n" for number in count(1))
         self.owner = self.catalogue.taken()
         self.control = self._controller()
@@ -48,6 +49,7 @@ class Story:
         for _ in range(steps):
             self.world.now += self.chance.choice((0.1, 1, 3, 30))
             self.world.deliver(late=True)
+            self.world.read_slots(self.chance)
             action = self.chance.choice(
                 (self.wish, self.wish, self.work, self.work, self.work, self.crash, self.take_over, self.hinder,
                  self.others_come, self.others_harm, self.start_jobs, self.lose_an_answer, self.resume_zombie)
@@ -141,10 +143,29 @@ class Story:
         kind, name = self.chance.choice(CHOICES)
         awaited = any(entry.kind is kind and entry.name == name and entry.attempted and not entry.identity
                       for entry in self.owner.entries())  # fmt: skip
-        if "{nonce}" not in name and not awaited:
+        if self.chance.random() < 0.3:
+            self.others_come_with_a_slot()
+        elif "{nonce}" not in name and not awaited:
             mark = "theirs" if kind in MARKED and self.chance.random() < 0.5 else None
-            made = WorldObject(self.world.identity(), OTHERS, {"size": 9}, mark, empty=False)
+            identity = "another plugin" if kind is Kind.SLOT else self.world.identity()
+            made = WorldObject(identity, OTHERS, {"size": 9}, mark, empty=False)
             self.world.put(self.chance.choice(ADDRESSES), kind, name, made)
+
+    def others_come_with_a_slot(self) -> None:
+        """Under the name of one that a connector of ours makes, where that one is not there, nor on its way."""
+        if self.world.pending:
+            return
+        for entry in self.owner.entries():
+            if entry.kind is not Kind.SLOT or entry.maker is None or self.chance.random() < 0.5:
+                continue
+            objects = self.world.server(entry.address).objects
+            there = objects.get((entry.kind, entry.name))
+            if (Kind.CONNECTOR, entry.name) not in objects:
+                if there is not None and there.maker != OTHERS and entry.identity is not None:
+                    self.world.harmed.add(entry.nonce)
+                    del objects[entry.kind, entry.name]
+                made = WorldObject(entry.name, OTHERS, {"plugin": "pgoutput"}, empty=False)
+                self.world.put(entry.address, entry.kind, entry.name, made)
 
     def others_harm(self) -> None:
         """They remove, replace, change or invalidate what is ours, or remove what is theirs."""
@@ -199,7 +220,9 @@ class Story:
                 continue
             if entry.is_there:
                 assert there is not None and there.identity == entry.identity, entry
-                assert there.maker in self.world.makers(entry), entry
+                # A slot that others put in place of ours has its name, and nothing shows it while a job uses it.
+                remade = entry.kind is Kind.SLOT and entry.nonce in self.world.harmed
+                assert remade or there.maker in self.world.makers(entry), entry
                 drifted = entry.debt is not None and entry.debt.reason is Reason.DRIFT
                 assert drifted or entry.settings.items() <= there.settings.items(), entry
                 assert entry.debt is None or entry.debt.reason is Reason.DRIFT, entry
@@ -207,15 +230,32 @@ class Story:
                 assert entry.nonce in self.world.harmed, entry
             elif entry.state is EntryState.WANTED:
                 refused = entry.debt is not None and entry.debt.reason is Reason.REFUSED
-                assert self._waits(entry) or (refused and there and there.maker != entry.nonce), entry
+                # What was let go before it was recorded is refused, too: no one knows that it was ours.
+                theirs = there is not None and (there.maker != entry.nonce or entry.nonce in self.world.given_away)
+                assert self._waits(entry) or (refused and theirs), entry
             else:
-                assert entry.state is EntryState.GONE, entry
+                doubtful = entry.debt is not None and entry.debt.reason is Reason.DOUBTFUL
+                assert doubtful or entry.state is EntryState.GONE, entry
         self._demand_no_leak()
 
+    def look_at_doubts(self) -> int:
+        """As a person does, who knows whose they are: ours are dropped, the others are left; how many there were."""
+        doubtful = [one for one in self.owner.entries() if one.debt is not None and one.debt.reason is Reason.DOUBTFUL]
+        for one in doubtful:
+            objects = self.world.server(one.address).objects
+            if objects[one.kind, one.name].maker == OTHERS:
+                self.owner.write(left_alone([one], self.world.now))
+            else:
+                del objects[one.kind, one.name]
+        return len(doubtful)
+
     def _waits(self, entry: CatalogueEntry) -> bool:
-        """Whether it is a slot or connector whose other half is not there, or was harmed."""
-        halves = (one for one in self.owner.entries() if one.nonce in (entry.maker, *entry.needs))
-        return any(not one.is_there or one.nonce in self.world.harmed for one in halves)
+        """Whether it is a slot or connector whose other half is not there, or one of which was harmed."""
+        halves = [one for one in self.owner.entries() if one.nonce in (entry.maker, *entry.needs)]
+        if not halves:
+            return False
+        harmed = {entry.nonce, *(one.nonce for one in halves)} & self.world.harmed
+        return bool(harmed) or any(not one.is_there for one in halves)
 
     def _demand_no_leak(self) -> None:
         # A slot is of its entry, and not of the connector that made it.
@@ -248,6 +288,8 @@ def tell(chance: Random, steps: int) -> None:
     story.desired = []
     story.control.desire([], lambda: "never")
     story.settle()
+    if story.look_at_doubts():
+        story.settle()
 
     assert {EntryState.GONE} >= {entry.state for entry in story.owner.entries()}
     left = [one for server in story.world.servers.values() for one in server.objects.values()]

@@ -264,6 +264,8 @@ def tell_from_files(chance: Random, steps: int) -> None:
     story.down()
     story.control.desire(list[DesiredState](), lambda: "never")
     story.settle()
+    if story.look_at_doubts():
+        story.settle()
 
     assert {EntryState.GONE} >= {entry.state for entry in story.owner.entries()}
     left = [one for server in story.world.servers.values() for one in server.objects.values()]

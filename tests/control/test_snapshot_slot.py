@@ -14,7 +14,8 @@ from cdcv2.control.entries import EntryState, Kind, Reason
 from cdcv2.control.external_state import DOUBT
 from cdcv2.control.intents import DesiredState
 from cdcv2.control.kinds.connectors import ConnectorKind
-from cdcv2.control.kinds.postgres import PublicationKind, SlotKind
+from cdcv2.control.kinds.postgres import PublicationKind
+from cdcv2.control.kinds.slots import SlotKind
 from cdcv2.control.reconcile import ACT_DONE, Reconciliation
 from cdcv2.servers.connect_distributed import DistributedConnect
 from cdcv2.servers.kafka import KafkaBroker

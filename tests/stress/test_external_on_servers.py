@@ -15,7 +15,9 @@ from tests.external_servers import CONNECTOR, PUBLICATION, SLOT, TABLE, TOPIC, R
 from tests.stress.summary import record
 
 pytestmark = pytest.mark.integration
-SEEDS = range(int(os.environ.get("CDCV2_SEED", 1000)), int(os.environ.get("CDCV2_SEED", 1000)) + 54)
+#: The first seed, and how many: a failure is repeated by its seed alone.
+FIRST, MANY = int(os.environ.get("CDCV2_SEED", 1000)), int(os.environ.get("CDCV2_SEQUENCES", 54))
+SEEDS = range(FIRST, FIRST + MANY)
 #: Sequences at a time: most of their time they wait for a server.
 AT_ONCE = 5
 #: Steps of each, and what is there before them all, is of others, and is compared in the end.

@@ -12,6 +12,7 @@ from cdcv2.store.connect_client import ConnectClient, without_secrets
 
 #: The setting that has the mark. Connect gives it to no one: a connector ignores what it does not know.
 MARK = "cdcv2.entry"
+HALTED = failpoints.declare("external.connector-halted", "a connector is stopped, and its slot not removed")
 BEFORE_DELETE = failpoints.declare("external.connector-found", "a connector of ours is about to be deleted")
 STOPPED = failpoints.declare("external.connector-stopped", "a connector is stopped, without positions, and not deleted")
 
@@ -61,6 +62,16 @@ class ConnectorKind:
                 client.alter(entry.name, self._config(entry))
 
         return self._do(entry, alter)
+
+    def stop(self, entry: CatalogueEntry) -> NoAnswer | None:
+        """See :class:`cdcv2.control.reconcile.ExternalMaker`. Done when Connect names no task of it any more."""
+
+        def stop(client: ConnectClient) -> None:
+            if _is_ours(client, entry):
+                client.stop(entry.name)
+                failpoints.reach(HALTED)
+
+        return self._do(entry, stop)
 
     def destroy(self, entry: CatalogueEntry) -> NoAnswer | None:
         """See :class:`cdcv2.control.reconcile.ExternalKind`."""

@@ -1,7 +1,7 @@
-"""What lives in PostgreSQL: publications, replication slots, tables of views, schemas for staging.
+"""What lives in PostgreSQL: publications, tables of views, schemas for staging.
 
-Every act is one transaction, in which the identity is checked again and the mark is set, except where PostgreSQL has
-none: a slot is made and dropped at once. The right to do something is asked for by doing it.
+Every act is one transaction, in which the identity is checked again and the mark is set. The right to do
+something is asked for by doing it.
 """
 
 from __future__ import annotations
@@ -24,12 +24,10 @@ if TYPE_CHECKING:
 
 WITHIN_MAKE = failpoints.declare("external.postgres-made", "a thing is made in PostgreSQL, and not committed")
 WITHIN_DESTROY = failpoints.declare("external.postgres-dropped", "a thing is dropped in PostgreSQL, and not committed")
-#: How a connector of Debezium calls its session that reads a slot.
-READERS = ("Debezium Streaming",)
 #: Classes and codes of SQLSTATE: no connection or a shutdown; in use, locked, needed by others, or there already.
 _AWAY, _BUSY = ("08", "57P"), ("55006", "55P03", "2BP01", "42710", "42P07", "42P06", "57014", "40P01", "53400")
 #: How long, in milliseconds, a lock is waited for, and a statement works.
-_PATIENCE = 5000
+PATIENCE = 5000
 _SYSTEM = "SELECT system_identifier::text FROM pg_control_system()"
 
 
@@ -70,7 +68,7 @@ class PostgresKind(ABC):
 
         def destroy(session: Connection[Any]) -> None:
             there = self._found(session, entry)
-            if there is not None and there.identity == entry.identity:
+            if there is not None and self._is_same(there, entry):
                 self._destroy(session, entry)
                 there = None
             if there is None:
@@ -78,6 +76,10 @@ class PostgresKind(ABC):
             failpoints.reach(WITHIN_DESTROY)
 
         return self._do(entry, destroy)
+
+    def _is_same(self, there: ExternalObject, entry: CatalogueEntry) -> bool:
+        """Whether what is there is what the entry means, at the moment in which it is removed."""
+        return there.identity == entry.identity
 
     @abstractmethod
     def _found(self, session: Connection[Any], entry: CatalogueEntry) -> ExternalObject | None:
@@ -113,7 +115,7 @@ class PostgresKind(ABC):
 
         try:
             with session:
-                session.execute(f"SET lock_timeout = {_PATIENCE}; SET statement_timeout = {4 * _PATIENCE}")
+                session.execute(f"SET lock_timeout = {PATIENCE}; SET statement_timeout = {4 * PATIENCE}")
                 work(session)
         except psycopg.Error as error:
             return hindrance(error, entry)
@@ -187,50 +189,6 @@ def _tables(entry: CatalogueEntry) -> Composed:
     from psycopg import sql
 
     return sql.SQL(", ").join(sql.Identifier(*name.split(".", 1)) for name in entry.settings["tables"])
-
-
-class SlotKind(PostgresKind):
-    """Logical replication slots. Settings: ``plugin`` and ``database``; with the name they are its identity.
-
-    ``readers``: application names of sessions that are ended when a slot of ours is removed. Any other is left alone.
-    """
-
-    def __init__(self, servers: Mapping[str, str], readers: tuple[str, ...] = READERS) -> None:
-        super().__init__(servers)
-        self._readers = readers
-
-    def _found(self, session: Connection[Any], entry: CatalogueEntry) -> ExternalObject | None:
-        # As JSON: which columns there are depends on the version of the server.
-        row = session.execute(
-            "SELECT to_jsonb(s), a.application_name, a.usename::text FROM pg_replication_slots s "
-            "LEFT JOIN pg_stat_activity a ON a.pid = s.active_pid WHERE s.slot_name = %s", [entry.name],
-        ).fetchone()  # fmt: skip
-        if row is None:
-            return None
-        slot, application, user = row
-        active = bool(slot["active"])
-        reader = f"process {slot['active_pid']} of {user or 'unknown'} ({application or 'no application name'})"
-        invalid = slot.get("invalidation_reason") or ("wal_removed" if slot.get("wal_status") == "lost" else "")
-        return ExternalObject(
-            f"{slot['database']}/{entry.name}/{slot['plugin']}",
-            settings={"plugin": slot["plugin"], "database": slot["database"]},
-            holder=reader if active and application not in self._readers else "", invalid=invalid,
-            place=f"read by {reader}" if active else "read by no session",
-        )  # fmt: skip
-
-    def _make(self, session: Connection[Any], entry: CatalogueEntry) -> None:
-        session.execute(
-            "SELECT pg_create_logical_replication_slot(%s, %s)", [entry.name, entry.settings["plugin"]]
-        )
-
-    def _destroy(self, session: Connection[Any], entry: CatalogueEntry) -> None:
-        # Waited for, as DROP_REPLICATION_SLOT ... WAIT does: the slot is free when its reader's session has ended.
-        session.execute(
-            "SELECT pg_terminate_backend(s.active_pid, %s) FROM pg_replication_slots s "
-            "JOIN pg_stat_activity a ON a.pid = s.active_pid WHERE s.slot_name = %s AND a.application_name = ANY (%s)",
-            [_PATIENCE, entry.name, list(self._readers)],
-        )
-        session.execute("SELECT pg_drop_replication_slot(%s)", [entry.name])
 
 
 class TargetTableKind(PostgresKind):

@@ -1,0 +1,96 @@
+"""What people are shown about a piece of external state that is not as it should be: what is so, and what to do."""
+
+from __future__ import annotations
+
+from cdcv2.control.entries import CatalogueEntry, ExternalObject
+
+
+def refusal(entry: CatalogueEntry, thing: ExternalObject) -> str:
+    """Another has its name."""
+    if entry.maker is not None and entry.attempted is None:
+        return (
+            f"{entry.shown} is there before the first start of its connector, so the snapshot would begin at another "
+            "moment than the changes. Drop it, if no other consumer reads it; or name another slot; or take no snapshot"
+        )
+    return (
+        f"{entry.shown} is not ours: {_whose(thing)}, and this entry is {entry.nonce}. Name another in the file; or "
+        "declare it with owned: no, if it is meant to be used as it is; or remove it"
+    )
+
+
+def _whose(thing: ExternalObject) -> str:
+    """Whose it is, as far as that can be known."""
+    if thing.mark is not None:
+        return f"its mark is that of {thing.mark}{thing.owner and f' of {thing.owner}'}"
+    where = f", {thing.place}" if thing.place else ""
+    identity = f"its identity is {thing.identity}" if thing.identity else "it has no mark of ours"
+    return f"{identity}{where}"
+
+
+def replacement(entry: CatalogueEntry, thing: ExternalObject) -> str:
+    """Another is there, in place of the one that is used."""
+    return (
+        f"{entry.shown} is another one than we use: {_whose(thing)}, and ours has the identity {entry.identity}. "
+        f"{_what_is_lost(entry)}"
+    )
+
+
+def removal_by_others(entry: CatalogueEntry) -> str:
+    """It is missing, and a job used it."""
+    return f"{entry.shown} was removed by others while a job used it. {_what_is_lost(entry)}"
+
+
+def remaking(entry: CatalogueEntry) -> str:
+    """A slot was dropped and made again."""
+    return (
+        f"{entry.shown} was dropped and made again since it was seen last: the server counts its transactions from 0. "
+        f"{_what_is_lost(entry)}"
+    )
+
+
+def invalidation(entry: CatalogueEntry, thing: ExternalObject) -> str:
+    """Its server will not let it be used any more."""
+    return f"{entry.shown} was invalidated by its server ({thing.invalid}). {_what_is_lost(entry)}"
+
+
+def _what_is_lost(entry: CatalogueEntry) -> str:
+    return (
+        f"Lost with it: {entry.rules.holds}. It is not made again by itself: "
+        "decide whether to start over (docs/operations/start-over.md)"
+    )
+
+
+def comparison(entry: CatalogueEntry, thing: ExternalObject, names: list[str]) -> str:
+    """The settings of these names, as they are and as they should be."""
+    return ", ".join(f"{name} is {thing.settings.get(name)!r}, not {entry.settings.get(name)!r}" for name in names)
+
+
+def either_owner(entry: CatalogueEntry) -> str:
+    """A slot that may be ours or of others."""
+    return (
+        f"{entry.shown} is ours, or others made it since ours was seen last: its connector is missing, and it keeps "
+        f"nothing from before. It is left alone. If no one needs it: SELECT pg_drop_replication_slot('{entry.name}'). "
+        "If it is of others: cdcv2 down FILE --remove-external --leave-doubtful"
+    )
+
+
+def late_request(entry: CatalogueEntry) -> str:
+    """It is missing, and may still come."""
+    return (
+        f"{entry.shown} may still be made, as it was requested a moment ago without an answer; it is missing now, and "
+        "is looked at again"
+    )
+
+
+def rest(entry: CatalogueEntry, slots: list[CatalogueEntry]) -> str:
+    """A connector that is stopped, as its slots come first."""
+    return f"{entry.shown} is stopped or about to be, and is removed after {', '.join(one.shown for one in slots)}"
+
+
+def slots_of_others(entry: CatalogueEntry, slots: list[CatalogueEntry]) -> str:
+    """A connector that would read what others made."""
+    names = ", ".join(one.shown for one in slots)
+    return (
+        f"{names} is there, and {entry.shown} is not: it would read what others may have made. Drop the slot, if no "
+        "other consumer reads it; or name another"
+    )

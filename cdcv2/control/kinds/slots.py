@@ -1,0 +1,91 @@
+"""Replication slots of PostgreSQL: made and dropped at once, outside any transaction, and known by a name alone.
+
+What a slot keeps, and who reads it, shows whether it is the one that was seen before (:mod:`cdcv2.control.slot_marks`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from cdcv2.control.entries import CatalogueEntry, ExternalObject
+from cdcv2.control.kinds.postgres import PATIENCE, PostgresKind
+from cdcv2.control.slot_marks import Continuity, SlotMark, continuity
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+#: How a connector of Debezium calls its session that reads a slot.
+READERS = ("Debezium Streaming",)
+#: Where WAL ends, also on a standby, and on which timeline.
+_WAL = """
+    SELECT (CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_insert_lsn() END
+            - '0/0')::bigint, (SELECT timeline_id FROM pg_control_checkpoint())
+"""
+#: As JSON: which columns there are depends on the version of the server. One that is invalidated keeps nothing, but
+#: has what was confirmed; that of a slot that is made is behind all WAL of before.
+_SLOT = """
+    SELECT to_jsonb(s), a.application_name, a.usename::text, a.pid || ' ' || extract(epoch FROM a.backend_start),
+           coalesce(s.restart_lsn - '0/0', s.confirmed_flush_lsn - '0/0' - 1)::bigint
+      FROM pg_replication_slots s LEFT JOIN pg_stat_activity a ON a.pid = s.active_pid WHERE s.slot_name = %s
+"""
+#: What is counted for a slot, and since when: its own counters, and those that a crash of the server sets back.
+_COUNTED = """
+    SELECT c.total_txns, concat_ws(' ', c.stats_reset, (SELECT stats_reset FROM pg_stat_bgwriter))
+      FROM pg_stat_replication_slots c WHERE c.slot_name = %s
+"""
+#: The first version of PostgreSQL that counts.
+_COUNTING = 140000
+
+
+class SlotKind(PostgresKind):
+    """Logical replication slots. Settings: ``plugin`` and ``database``; with the name they are its identity.
+
+    ``readers``: application names of sessions that are ended when a slot of ours is removed. Any other is left alone.
+    """
+
+    def __init__(self, servers: Mapping[str, str], readers: tuple[str, ...] = READERS) -> None:
+        super().__init__(servers)
+        self._readers = readers
+
+    def _found(self, session: Connection[Any], entry: CatalogueEntry) -> ExternalObject | None:
+        # Asked before the slot: one that is made in place of what is seen here begins behind it.
+        wal, timeline = session.execute(_WAL).fetchone() or (0, 0)
+        row = session.execute(_SLOT, [entry.name]).fetchone()
+        if row is None:
+            return None
+        slot, application, user, begun, kept = row
+        active = bool(slot["active"])
+        reader = f"process {slot['active_pid']} of {user or 'unknown'} ({application or 'no application name'})"
+        invalid = slot.get("invalidation_reason") or ("wal_removed" if slot.get("wal_status") == "lost" else "")
+        return ExternalObject(
+            f"{slot['database']}/{entry.name}/{slot['plugin']}",
+            settings={"plugin": slot["plugin"], "database": slot["database"]},
+            holder=reader if active and application not in self._readers else "", invalid=invalid,
+            place=f"read by {reader}" if active else "read by no session",
+            slot=SlotMark(wal, timeline, kept, (begun or "") if active else "", *_counted(session, entry.name)),
+        )  # fmt: skip
+
+    def _is_same(self, there: ExternalObject, entry: CatalogueEntry) -> bool:
+        """As it was at the look a moment ago."""
+        return there.identity == entry.identity and continuity(entry.slot, there.slot) is Continuity.SAME
+
+    def _make(self, session: Connection[Any], entry: CatalogueEntry) -> None:
+        session.execute(
+            "SELECT pg_create_logical_replication_slot(%s, %s)", [entry.name, entry.settings["plugin"]]
+        )
+
+    def _destroy(self, session: Connection[Any], entry: CatalogueEntry) -> None:
+        # Waited for, as DROP_REPLICATION_SLOT ... WAIT does: the slot is free when its reader's session has ended.
+        session.execute(
+            "SELECT pg_terminate_backend(s.active_pid, %s) FROM pg_replication_slots s "
+            "JOIN pg_stat_activity a ON a.pid = s.active_pid WHERE s.slot_name = %s AND a.application_name = ANY (%s)",
+            [PATIENCE, entry.name, list(self._readers)],
+        )
+        session.execute("SELECT pg_drop_replication_slot(%s)", [entry.name])
+
+
+def _counted(session: Connection[Any], slot: str) -> tuple[int | None, str]:
+    """The transactions that the server has counted for a slot, and since when."""
+    counts = session.info.server_version >= _COUNTING
+    return (session.execute(_COUNTED, [slot]).fetchone() if counts else None) or (None, "")

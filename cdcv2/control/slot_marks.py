@@ -1,0 +1,80 @@
+"""Whether a replication slot is the one that was seen before: PostgreSQL knows a slot by its name alone.
+
+A slot keeps the WAL from a position on, and never an older one than from when it was made. So a slot that keeps what
+was written before we saw ours is ours: one that others made later begins later. A slot that a reader has carried past
+that position states nothing, unless the same session has held it all along.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from cdcv2.core.own_json import checked
+
+
+class Continuity(StrEnum):
+    """What a second look states. ``OPEN``: it may be the same, or another."""
+
+    SAME = "same"
+    REMADE = "remade"
+    OPEN = "open"
+
+
+@dataclass(frozen=True)
+class SlotMark:
+    """What a look at a slot found that names it.
+
+    Args:
+        wal: where the WAL of the server ended, a number that grows all along.
+        timeline: the server's timeline, within which it grows.
+        kept: the position from which on the slot keeps WAL; None: not known.
+        reader: the session that reads the slot, with when it began; empty: none.
+        sent: the transactions that the server has counted for it; None: this server counts none.
+        counted_since: since when it counts; where this differs, the numbers are not compared.
+    """
+
+    wal: int
+    timeline: int
+    kept: int | None
+    reader: str = ""
+    sent: int | None = None
+    counted_since: str = ""
+
+    def to_plain(self) -> dict[str, Any]:
+        """As JSON, in the catalogue's format."""
+        return {
+            "wal": self.wal, "timeline": self.timeline, "kept": self.kept, "reader": self.reader, "sent": self.sent,
+            "counted_since": self.counted_since,
+        }
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> SlotMark:
+        """What :meth:`to_plain` gave. Raises TypeError, KeyError for anything else."""
+        none = type(None)
+        return cls(
+            checked(plain["wal"], int), checked(plain["timeline"], int), checked(plain["kept"], int, none),
+            checked(plain["reader"], str), checked(plain["sent"], int, none), checked(plain["counted_since"], str),
+        )
+
+
+def continuity(before: SlotMark | None, now: SlotMark | None) -> Continuity:
+    """Whether the slot of the second look is that of the first.
+
+    >>> first = SlotMark(wal=500, timeline=1, kept=100)
+    >>> continuity(first, SlotMark(wal=900, timeline=1, kept=100)).value
+    'same'
+    >>> continuity(first, SlotMark(wal=900, timeline=1, kept=700)).value
+    'open'
+    """
+    if before is None or now is None or before.timeline != now.timeline or now.wal < before.wal:
+        return Continuity.OPEN
+    if now.kept is not None and now.kept < before.wal:
+        return Continuity.SAME
+    if before.reader and before.reader == now.reader:
+        return Continuity.SAME
+    counted = before.sent is not None and now.sent is not None and before.counted_since == now.counted_since
+    # A server counts up, from 0 for a slot that it makes.
+    return Continuity.REMADE if counted and (now.sent or 0) < (before.sent or 0) else Continuity.OPEN

@@ -1,0 +1,173 @@
+"""A connector and its slot are removed in an order that leaves no slot behind, and takes none of others."""
+
+from __future__ import annotations
+
+from itertools import count
+
+import pytest
+
+from cdcv2 import failpoints
+from cdcv2.control.entries import CatalogueEntry, EntryState, Kind, Reason
+from cdcv2.control.external_state import DOUBT, STARTING
+from cdcv2.control.intents import DesiredState
+from cdcv2.control.reconcile import ACT_DONE, INTENT_WRITTEN, Reconciliation
+from tests.external_world import OTHERS, MemoryCatalogue, World, WorldObject
+
+SLOT, CONNECTOR = (Kind.SLOT, "a", "shop"), (Kind.CONNECTOR, "a", "shop")
+PAIR = [
+    DesiredState(Kind.SLOT, "shop", "a", {"plugin": "pgoutput"}, True, "job", maker=CONNECTOR),
+    DesiredState(Kind.CONNECTOR, "shop", "a", {"slot": "shop"}, True, "job", needs=(SLOT,)),
+]
+
+
+class PairOfOurs:
+    """The two, on a server that others use too. ``there``: what has the names, by kind."""
+
+    def __init__(self) -> None:
+        self.world, self.catalogue, self._numbers = World(), MemoryCatalogue(), count(1)
+        self.world.slots_by_name = True
+        self.there = self.world.server("a").objects
+        self.start()
+
+    def start(self) -> None:
+        """Another process goes on."""
+        owner = self.catalogue.taken()
+        self.control = Reconciliation(owner, self.world.kinds(), lambda: self.world.now)  # type: ignore[arg-type]
+
+    def desire(self, up: bool) -> None:
+        """Both, or none."""
+        self.control.desire(PAIR if up else [], lambda: f"n{next(self._numbers)}")
+
+    def go_on(self, seconds: float = 4 * DOUBT) -> None:
+        """Rounds, a few seconds apart."""
+        until = self.world.now + seconds
+        while self.world.now < until:
+            self.control.round()
+            self.world.now += 5
+            self.world.deliver(late=True)
+
+    def up(self) -> None:
+        """Both are made, and the slot is recorded."""
+        self.desire(up=True)
+        self.go_on()
+        assert {EntryState.MADE} == {one.state for one in self.catalogue.kept.values()}
+
+    def entry(self, kind: Kind) -> CatalogueEntry:
+        """The last one of the kind."""
+        return [one for one in self.catalogue.kept.values() if one.kind is kind][-1]
+
+    def others_make(self) -> WorldObject:
+        """A slot of the same name and form."""
+        theirs = WorldObject("shop", OTHERS, {"plugin": "pgoutput"}, empty=False)
+        self.there.pop((Kind.SLOT, "shop"), None)
+        self.world.put("a", Kind.SLOT, "shop", theirs)
+        return theirs
+
+
+def test_the_connector_is_stopped_then_the_slot_is_removed_and_waited_for_then_the_connector() -> None:
+    """A slot that comes late is removed, too: the connector is there until none can come."""
+    pair = PairOfOurs()
+    pair.desire(up=True)
+    pair.control.round()
+    pair.desire(up=False)
+    # The task that was only starting makes its slot 10 seconds later.
+    pair.go_on(15)
+    assert {(Kind.CONNECTOR, "shop")} == pair.there.keys()
+    assert Reason.STOPPED is (pair.entry(Kind.CONNECTOR).debt or pytest.fail("no debt")).reason
+    pair.go_on()
+    assert ({}, {EntryState.GONE}) == (pair.there, {one.state for one in pair.catalogue.kept.values()})
+
+
+@pytest.mark.parametrize("step", [INTENT_WRITTEN, ACT_DONE])
+@pytest.mark.parametrize("nth", range(1, 5))
+def test_killed_anywhere_on_the_way_down_it_takes_no_slot_of_others(step: str, nth: int) -> None:
+    """The connector is there as long as its slot may be, so what others make when it is missing is theirs."""
+    pair = PairOfOurs()
+    pair.up()
+    pair.desire(up=False)
+    try:
+        with failpoints.placed(step, nth):
+            pair.go_on()
+    except failpoints.PlacedCrash:
+        pass
+    theirs = None if (Kind.CONNECTOR, "shop") in pair.there else pair.others_make()
+    pair.start()
+    pair.go_on()
+
+    assert {EntryState.GONE} == {one.state for one in pair.catalogue.kept.values()}
+    assert [one for one in (theirs,) if one] == list(pair.there.values())
+
+
+def test_short_commands_come_to_an_end() -> None:
+    """Each continues where the one before ended: the time since the connector was stopped is not counted from 0."""
+    pair = PairOfOurs()
+    pair.up()
+    pair.desire(up=False)
+    for _ in range(int(STARTING / 5) + 3):
+        pair.start()
+        pair.go_on(5)
+    assert {EntryState.GONE} == {one.state for one in pair.catalogue.kept.values()}
+
+
+def test_a_slot_in_place_of_ours_is_left_when_our_connector_is_missing() -> None:
+    """Others removed both, and made one of the name. The slot is in doubt, until one knows more."""
+    pair = PairOfOurs()
+    pair.up()
+    pair.there.clear()
+    theirs = pair.others_make()
+    pair.desire(up=False)
+    pair.go_on()
+    assert [theirs] == list(pair.there.values())
+    assert Reason.DOUBTFUL is (pair.entry(Kind.SLOT).debt or pytest.fail("no debt")).reason
+
+    pair.there.clear()
+    pair.go_on()
+    assert EntryState.GONE is pair.entry(Kind.SLOT).state
+
+
+def test_ours_is_removed_also_when_its_connector_is_missing() -> None:
+    """It keeps what was there before it was seen last."""
+    pair = PairOfOurs()
+    pair.up()
+    del pair.there[Kind.CONNECTOR, "shop"]
+    pair.desire(up=False)
+    pair.go_on()
+    assert ({}, EntryState.GONE) == (pair.there, pair.entry(Kind.SLOT).state)
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+def test_a_connector_is_not_made_on_a_slot_of_others(recorded: bool) -> None:
+    """They came when it was missing, or before its first start: it would read what is theirs."""
+    pair = PairOfOurs()
+    if recorded:
+        pair.up()
+        pair.there.clear()
+    else:
+        pair.desire(up=True)
+        with pytest.raises(failpoints.PlacedCrash), failpoints.placed(INTENT_WRITTEN):
+            pair.control.round()
+        pair.start()
+    theirs = pair.others_make()
+    pair.go_on()
+    assert [theirs] == list(pair.there.values())
+    refused = pair.entry(Kind.CONNECTOR).debt
+    assert refused is not None and Reason.REFUSED is refused.reason
+    assert "it would read what others may have made" in refused.text
+
+    pair.there.clear()
+    pair.go_on()
+    # One whose slot was recorded has lost it.
+    assert recorded is ((Kind.CONNECTOR, "shop") not in pair.there)
+    assert (EntryState.LOST if recorded else EntryState.MADE) is pair.entry(Kind.SLOT).state
+
+
+def test_a_connector_that_others_changed_still_has_its_slot() -> None:
+    """The slot was read further than it was seen, by another session: it is ours, as its connector is there."""
+    pair = PairOfOurs()
+    pair.up()
+    pair.there[Kind.CONNECTOR, "shop"].settings["x"] = "y"
+    server, slot = pair.world.server("a"), pair.there[Kind.SLOT, "shop"]
+    server.wal, slot.kept = server.wal + 100, server.wal + 50
+    pair.desire(up=False)
+    pair.go_on()
+    assert ({}, {EntryState.GONE}) == (pair.there, {one.state for one in pair.catalogue.kept.values()})
