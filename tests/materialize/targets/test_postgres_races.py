@@ -36,7 +36,7 @@ def test_without_its_fence_it_is_caught(server: Postgres, monkeypatch: pytest.Mo
     Noting.server = server
     text = getattr(postgres_fence, name)
     monkeypatch.setattr(postgres_fence, name, text.replace("AND fence = %(fence)s", ""))
-    with pytest.raises(Exception, match=r"seed \d|its row has come or gone|in the end the store|would"):
+    with pytest.raises(Exception, match=r"seed \d|its row was added or deleted|in the end the store|would"):
         for seed in range(60):
             # What was looked up is what a fence that holds no more makes wrong.
             race_in_turns(seed, NotingRowByRow if name == "HELD" else Noting)
