@@ -18,8 +18,10 @@ It ends at SIGTERM or Ctrl-C.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 from cdcv2.cli.console import remark
 from cdcv2.cli.logs import add_log_arguments, open_logs
@@ -27,7 +29,9 @@ from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.words import declare
 from cdcv2.cli.stop_signals import stop_signals
 from cdcv2.completeness import through_text
+from cdcv2.core.antichain import Antichain
 from cdcv2.errors import UsageError
+from cdcv2.events import JobEvents, JobProgress
 from cdcv2.exits import Exit
 from cdcv2.instances.run.alone import LoneInstance
 from cdcv2.instances.run.place import InstancePlace
@@ -52,7 +56,7 @@ def configure(parser: OptionParser) -> None:
     """Declare the arguments."""
     add_log_arguments(parser, several=True)
     declare(parser, "--index")
-    declare(parser, "--instance")
+    declare(parser, "--instance", "--events")
     declare(parser, "--history", more="; by default all of them")
     parser.add_argument("--replica", action="store_true",
                         help="be one of several: wait for cdcv2 replicas, which states what to hold")
@@ -73,15 +77,32 @@ def run(args: argparse.Namespace) -> Exit:
             with closing(InstanceReplica(open_logs(args), _remark)) as replica:
                 place.listen()
                 remark(f"cdcv2 instance: a replica at {args.instance}")
-                replica.serve(place, stopping)
+                replica.serve(place, in_each_turn(args.events, lambda: JobProgress(plain(replica.upper)), stopping))
             return Exit.DONE
         keys = index_keys(args.index)
         with closing(LoneInstance(open_logs(args), keys, history=args.history)) as instance:
+            stopping = in_each_turn(args.events, lambda: JobProgress(plain(instance.upper)), stopping)
             instance.read(stopping)
             place.listen()
             remark(f"cdcv2 instance: {', '.join(keys)} at {args.instance}, {through_text(instance.upper)}")
             instance.serve(place, stopping)
     return Exit.DONE
+
+
+def in_each_turn(
+    events: JobEvents, state: Callable[[], JobProgress], stopping: Callable[[], bool]
+) -> Callable[[], bool]:
+    """The same question, which is asked in each turn, and so states how far it is."""
+    def requested() -> bool:
+        events.progress(state)
+        return stopping()
+
+    return requested
+
+
+def plain(upper: Antichain | None) -> list[Any] | None:
+    """A frontier as events have it."""
+    return None if upper is None else upper.to_plain()
 
 
 def _remark(text: str) -> None:

@@ -44,6 +44,7 @@ from cdcv2.cli.up_api import configure_api, served
 from cdcv2.control.catalogue import Catalogue, take_catalogue
 from cdcv2.control.entries import CatalogueEntry
 from cdcv2.control.external_work import ExternalWork, waiting_text
+from cdcv2.control.instance_jobs import make_places
 from cdcv2.control.job_folder import JobFolder
 from cdcv2.control.owner import OwnedFolder
 from cdcv2.control.pipeline_external import PipelineExternal, external_needs, new_nonce
@@ -92,6 +93,7 @@ def run(args: argparse.Namespace) -> Exit:
     plans, external = jobs_of(pipeline), external_needs(pipeline)
     deadline = time.monotonic() + patience_of(args.timeout)
     with owned(pipeline, "up") as catalogue, served(args, pipeline) as requests, stop_signals() as stopping:
+        make_places(pipeline)
         supervisor, shown, logs = Supervisor(folder_of(pipeline)), dict[str, str](), FirstLogs(pipeline)
         for name in args.start_held:
             if not supervisor.release(name):

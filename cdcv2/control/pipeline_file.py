@@ -24,6 +24,8 @@
         target: {driver: postgres, conninfo: "host=copy dbname=copy password=${COPY_PASSWORD}"}
     timers:
       copies-are-equal: {compare: copy, every: 1h}
+    instances:
+      shop: {index: {public.orders: [id]}}
 
 A capture has the options of ``cdcv2 capture`` by their long names, a view the keys of the file of ``cdcv2
 materialize``; both may have ``spark:`` (:mod:`cdcv2.control.spark_fields`). Paths are from the file's folder.
@@ -42,6 +44,7 @@ from typing import NoReturn
 
 from cdcv2.cli.options.capture_command import add_command_options
 from cdcv2.cli.options.parser import OptionParser
+from cdcv2.control.instance_fields import InstanceFields, instance_fields
 from cdcv2.control.spark_fields import SparkFields, capture_on_spark, view_on_spark
 from cdcv2.control.timer_fields import TimerFields, timer_fields
 from cdcv2.control.yaml_lines import LineError, YamlNode, load
@@ -169,6 +172,7 @@ class Pipeline:
     views: Mapping[str, ViewFields]
     node: YamlNode = field(repr=False)
     timers: Mapping[str, TimerFields] = field(default_factory=dict)
+    instances: Mapping[str, InstanceFields] = field(default_factory=dict)
 
     def view(self, name: str | None) -> ViewFields:
         """The view of this name; None: the only one. Raises UsageError."""
@@ -205,7 +209,7 @@ class _PipelineReader:
 
     def __init__(self, whole: YamlNode, path: Path) -> None:
         self._whole, self._path, self._folder = whole, path, path.absolute().parent
-        self._fields = whole.fields("pipeline", "state kafka rows sources captures views timers")
+        self._fields = whole.fields("pipeline", "state kafka rows sources captures views timers instances")
         self._rows = self._fields.get("rows", whole.with_text("rows"))
         self._kafka = self._fields["kafka"].fields("", "bootstrap config") if "kafka" in self._fields else {}
 
@@ -216,25 +220,26 @@ class _PipelineReader:
         state = self._fields.get("state", self._whole.with_text(f"{name}.state"))
         sources = {name: self._source(name, part) for name, part in self._named("sources")}
         captures = {name: self._capture(name, part, sources) for name, part in self._named("captures")}
-        if not captures and not self._named("views"):
-            self._whole.fail("there is nothing to do: describe captures, or views of logs that are there")
+        if not captures and not self._named("views") and not self._named("instances"):
+            self._whole.fail("there is nothing to do: describe captures, or views or instances of logs that are there")
         _demand_apart(captures)
         views = {name: self._view(name, part, captures) for name, part in self._named("views")}
-        for both in set(captures) & set(views):
-            views[both].node.fail(f"a capture and a view are both called {both!r}: each needs a name of its own")
-        return Pipeline(
-            name, self._path, self._under(state), self._address(), self._under(self._rows), sources, captures, views,
-            self._whole, self._timers(captures, views),
-        )
-
-    def _timers(
-        self, captures: Mapping[str, CaptureFields], views: Mapping[str, ViewFields]
-    ) -> dict[str, TimerFields]:
         on_remap = {name: one.arguments.remap is not None for name, one in captures.items()}
         timers = {name: timer_fields(name, part, on_remap, views) for name, part in self._named("timers")}
-        for both in timers.keys() & {*captures, *views}:
-            timers[both].node.fail(f"{both!r} is a capture or a view, too: give the timer a name of its own")
-        return timers
+        instances = {name: self._instance(name, part, captures, state) for name, part in self._named("instances")}
+        _demand_own_names(captures, views, timers, instances)
+        return Pipeline(
+            name, self._path, self._under(state), self._address(), self._under(self._rows), sources, captures, views,
+            self._whole, timers, instances,
+        )
+
+    def _instance(
+        self, name: str, part: YamlNode, captures: Mapping[str, CaptureFields], state: YamlNode
+    ) -> InstanceFields:
+        def capture_of(named: YamlNode | None) -> str:
+            return self._capture_of(named, part, captures).name
+
+        return instance_fields(name, part, capture_of, self._under(state) / "instances", self._under)
 
     def _named(self, section: str) -> list[tuple[str, YamlNode]]:
         entries = self._fields[section].entries() if section in self._fields else []
@@ -410,6 +415,23 @@ def _flag(part: YamlNode) -> bool:
 def _demand_name(part: YamlNode, name: str) -> None:
     if not _NAME.fullmatch(name):
         part.fail(f"{name!r} is no name: write letters, digits, - and _")
+
+
+def _demand_own_names(
+    captures: Mapping[str, CaptureFields], views: Mapping[str, ViewFields], timers: Mapping[str, TimerFields],
+    instances: Mapping[str, InstanceFields],
+) -> None:
+    """Each is a job, known by its name; a replica is one, too."""
+    taken: dict[str, str] = {}
+    parts: dict[str, Mapping[str, CaptureFields | ViewFields | TimerFields | InstanceFields]]
+    parts = {"captures": captures, "views": views, "timers": timers, "instances": instances}
+    for kind, named in parts.items():
+        for name, part in named.items():
+            for job in part.jobs if isinstance(part, InstanceFields) else (name,):
+                if job in taken:
+                    both = f"of {taken[job]} and of {kind}"
+                    part.node.fail(f"two parts are called {job!r}, {both}: give each its own name")
+                taken[job] = kind
 
 
 def _demand_apart(captures: Mapping[str, CaptureFields]) -> None:

@@ -1,4 +1,4 @@
-"""The jobs of a pipeline: one for each of its captures, views and timers, each of them a process of its own."""
+"""The jobs of a pipeline, each of them a process of its own: of its captures, views, timers and instances."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from cdcv2.control.entries import CatalogueEntry
+from cdcv2.control.instance_fields import InstanceFields
+from cdcv2.control.instance_jobs import instance_commands, instance_logs
 from cdcv2.control.job_folder import JobFolder
 from cdcv2.control.pipeline_file import CaptureFields, Pipeline, ViewFields
 from cdcv2.control.timer_fields import TIMER_COMMANDS, TimerFields
@@ -22,7 +24,7 @@ JOBS = "jobs"
 
 
 def jobs_of(pipeline: Pipeline) -> list[JobPlan]:
-    """A job for each capture, view and timer, by its name in the file.
+    """A job for each capture, view and timer, by its name in the file, and those of each instance.
 
     A job is another one, and is started again, when what the file has about it changes, or the folder of the file; not
     when a variable of the environment does, nor when Python or the file is found by another path.
@@ -39,6 +41,14 @@ def jobs_of(pipeline: Pipeline) -> list[JobPlan]:
                 (timer.command, timer.of, _place(pipeline)),
             )
             for timer in pipeline.timers.values()
+        ),
+        *(
+            JobPlan(
+                name, (*argv, _events(pipeline, name)), None, _instance_settings(pipeline, part),
+                ("instance", name, _place(pipeline), *map(str, (part.place, *part.replicas))),
+            )
+            for part in pipeline.instances.values()
+            for name, argv in instance_commands(pipeline, part)
         ),
     ]
 
@@ -58,10 +68,12 @@ def with_needs(plans: Iterable[JobPlan], entries: Iterable[CatalogueEntry]) -> l
 
 
 class FirstLogs:
-    """The logs in folders that views of a pipeline wait for: their captures make them when they first start."""
+    """The logs in folders that views and instances wait for: their captures make them when they first start."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._lacking = {view.name: first_logs(pipeline, view) for view in pipeline.views.values()}
+        for part in pipeline.instances.values():
+            self._lacking |= {name: instance_logs(pipeline, part) for name in part.jobs}
 
     def waits(self, job: str) -> str | None:
         """What a job has to wait for, in words; None: nothing. Once its logs were there, it waits for none again."""
@@ -159,7 +171,20 @@ def _settings(pipeline: Pipeline, part: CaptureFields | ViewFields) -> dict[str,
         found[f"source {part.source.name}"] = part.source.node.written()
     if isinstance(part, ViewFields) and part.capture is not None:
         found[f"into of capture {part.capture}"] = pipeline.captures[part.capture].into.written()
-    return found | {f"{name}:": node.written() for name, node in pipeline.node.entries() if name in ("kafka", "rows")}
+    return found | _shared(pipeline)
+
+
+def _instance_settings(pipeline: Pipeline, part: InstanceFields) -> dict[str, str]:
+    """What the file has about an instance, and about where its logs are."""
+    found = _written(part.node)
+    if part.capture is not None:
+        found[f"into of capture {part.capture}"] = pipeline.captures[part.capture].into.written()
+    return found | _shared(pipeline)
+
+
+def _shared(pipeline: Pipeline) -> dict[str, str]:
+    """What the file has for all of its parts."""
+    return {f"{name}:": node.written() for name, node in pipeline.node.entries() if name in ("kafka", "rows")}
 
 
 def _written(node: YamlNode) -> dict[str, str]:

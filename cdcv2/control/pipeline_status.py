@@ -29,7 +29,7 @@ from cdcv2.errors import UsageError
 class JobRow(NamedTuple):
     """A job, for people and programs.
 
-    - ``kind``: ``capture``, ``view``, ``timer``, or ``left`` for one that the file does not have any more.
+    - ``kind``: ``capture``, ``view``, ``timer``, ``instance``, or ``left`` for one that the file has no more.
     - ``state``, ``since``: see :class:`~cdcv2.control.supervision.JobStatus`; ``alive``: whether a process of it runs.
     - ``frontier``: how far it is, as its newest event states; None: it has not stated anything yet.
     - ``committed_at``: when the source committed what the frontier completes last, in seconds since 1970, if known.
@@ -197,6 +197,7 @@ def job_rows(pipeline: Pipeline) -> list[JobRow]:
     kinds = {
         **dict.fromkeys(pipeline.captures, "capture"), **dict.fromkeys(pipeline.views, "view"),
         **dict.fromkeys(pipeline.timers, "timer"),
+        **{job: "instance" for part in pipeline.instances.values() for job in part.jobs},
     }
     planned = [plan.name for plan in jobs_of(pipeline)]
     rows = []

@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -21,8 +20,6 @@ from cdcv2.suggestions import meant
 TIMER_COMMANDS = {"compare": True, "orphans": True, "compact-remap": False}
 #: Options that a timer gives its command itself.
 _GIVEN = ("--view", "--events")
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-_PERIOD = re.compile(r"([1-9]\d{0,5})\s*([smhd])")
 
 
 @dataclass(frozen=True)
@@ -56,7 +53,7 @@ def timer_fields(
     if kind == "capture" and not captures[of]:
         fields[command].fail(f"the capture {of} is on no remap: there is nothing to shorten; leave this timer out")
     arguments = _arguments(fields["arguments"]) if "arguments" in fields else ()
-    return TimerFields(name, command, of, _seconds(fields["every"]), arguments, part)
+    return TimerFields(name, command, of, fields["every"].seconds(), arguments, part)
 
 
 def _arguments(part: YamlNode) -> tuple[str, ...]:
@@ -74,11 +71,3 @@ def _arguments(part: YamlNode) -> tuple[str, ...]:
             item.fail(f"{option} is given by the pipeline: leave it out, and name the view by its command")
         words.append(word)
     return tuple(words)
-
-
-def _seconds(part: YamlNode) -> float:
-    text = part.text()
-    found = _PERIOD.fullmatch(text.strip())
-    if found is None:
-        part.fail(f"{text!r} is no span of time: write a number and s, m, h or d, as 30m")
-    return float(int(found[1]) * _UNITS[found[2]])

@@ -20,6 +20,8 @@ from cdcv2.suggestions import meant
 T = TypeVar("T")
 _JSON = re.compile(r"true|false|null|-?(0|[1-9]\d{0,17})(\.\d{1,17})?", re.ASCII)
 _VARIABLE = re.compile(r"\$(\$\{|\{(?:(\w+)\})?)")
+_SPAN = re.compile(r"([1-9]\d{0,5})\s*([smhd])")
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 # How deep a file may be nested.
 _DEEPEST = 100
 
@@ -157,6 +159,14 @@ class YamlNode:
         if text not in ("true", "false"):
             self.fail(f"true or false is wanted here, and there is {self._node.value!r}")
         return text == "true"
+
+    def seconds(self) -> float:
+        """A span of time, as ``30m``."""
+        text = self.text()
+        found = _SPAN.fullmatch(text.strip())
+        if found is None:
+            self.fail(f"{text!r} is no span of time: write a number and s, m, h or d, as 30m")
+        return float(int(found[1]) * _UNITS[found[2]])
 
     def plain(self) -> Any:
         """Whatever is there as plain JSON: what is not in quotes is a number, true, false or null where JSON has it so.

@@ -133,7 +133,7 @@ WRONG = [
     ("before: from-state", "on: spark", 16, "'on' is not known here"),
     ("before: from-state", "begin-at-first: maybe", 16, "'maybe' is none of yes, no"),
     ("before: from-state", "into: logs\n  other:\n    into: ./logs", 18, "the captures all (line 16) and other write"),
-    ("  copy:", "  all:", 20, "a capture and a view are both called 'all'"),
+    ("  copy:", "  all:", 20, "two parts are called 'all', of captures and of views"),
     ("    bindings:", "    capture: alll\n    bindings:", 20, "there is no capture 'alll'; there are all"),
     ("    bindings:", "    capture: all\n    logs: logs\n    bindings:", 20, "'capture' and 'logs' both name logs"),
     ("    target: {driver: lake, folder: lake}\n", "", 20, "'target' is missing"),

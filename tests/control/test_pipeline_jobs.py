@@ -98,7 +98,7 @@ def test_a_timer_is_a_job_that_is_due_from_time_to_time(tmp_path: Path, monkeypa
     ("every: 90m", "every: 90m, arguments: [--api-key, hunter2]", "api-key looks like a secret"),
     ("every: 90m", "every: 90m, arguments: [--view=two]", "--view is given by the pipeline"),
     ("every: 90m", "every: 90m, arguments: [--events, there]", "--events is given by the pipeline"),
-    ("  left-files:", "  one:", "'one' is a capture or a view, too"),
+    ("  left-files:", "  one:", "two parts are called 'one'"),
 ])  # fmt: skip
 def test_a_timer_that_is_none_is_refused_with_its_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: str, new: str, text: str

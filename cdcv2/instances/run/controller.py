@@ -44,6 +44,7 @@ class ReplicaController:
     ) -> None:
         self._catalogue, self._report = catalogue, report
         index = catalogue.index_of(tuple(indexed_table(logs, name, key) for name, key in keys.items()))
+        self._index = index.id
         self._replicas = ReplicaSet(str(catalogue.epoch), [index])
         self._front = InstanceFront(self._replicas, index, terms_of(logs, history))
         self._loop = LineLoop()
@@ -54,6 +55,16 @@ class ReplicaController:
         self._responding: set[str] = set()
         self._reported: set[str] = set()
         self._tried = 0.0
+
+    @property
+    def upper(self) -> Antichain:
+        """Everything not beyond it is finished in a replica."""
+        return self._replicas.upper(self._index)
+
+    @property
+    def lacking(self) -> list[str]:
+        """The replicas that do not respond."""
+        return sorted(set(map(str, self._places)) - self._responding)
 
     def serve(self, place: InstancePlace, stopping: Callable[[], bool]) -> None:
         """Answer clients at a place that listens, until it is to stop. Raises FencedError, OutputError."""

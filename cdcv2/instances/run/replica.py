@@ -6,7 +6,9 @@ import json
 import socket
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from functools import reduce
 
+from cdcv2.core.antichain import Antichain
 from cdcv2.errors import Cdcv2Error, ConversationError, MalformedError, UsageError
 from cdcv2.instances.commands import COMMANDS, Answer, CreateIndex, InitializationComplete
 from cdcv2.instances.run.follower import LogFollower
@@ -31,6 +33,13 @@ class InstanceReplica:
         self._source = self._follower.source
         self._loop = LineLoop()
         self._session: LineConnection | None = None
+
+    @property
+    def upper(self) -> Antichain | None:
+        """Everything not beyond it is finished in all of its indexes; None: it has none."""
+        instance = self._source.instance
+        uppers = [instance.upper(name) for name in instance.indexes]
+        return reduce(Antichain.meet, uppers) if uppers else None
 
     def serve(self, place: InstancePlace, stopping: Callable[[], bool]) -> None:
         """Follow the logs and obey, at a place that listens, until it is to stop."""

@@ -1,0 +1,116 @@
+"""``instances:`` of a pipeline's file: tables that are held by key, each in several processes that answer as one.
+
+::
+
+    instances:
+      shop:
+        capture: shop                                   the only capture, if it is left out; or logs: {TABLE: FOLDER}
+        index: {public.orders: [id], public.customers: [id]}
+        replicas: 2                                     1, if it is left out
+        history: 1h                                     for how long a finished time can be asked for
+        place: shop.sock                                where clients ask; in the state folder, if it is left out
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cdcv2.control.yaml_lines import YamlNode
+from cdcv2.suggestions import meant
+
+#: The longest path of a Unix socket, in bytes: what Linux takes.
+_LONGEST_PLACE = 107
+#: More processes of one thing than a machine has use for are a mistake.
+_MOST_REPLICAS = 9
+_HISTORY = 3600.0
+
+
+@dataclass(frozen=True)
+class InstanceFields:
+    """Tables that are held by key. ``capture``: whose logs; None: ``logs``, as the words of a command line.
+
+    ``index``: table -> the columns of its key. ``place``: where clients ask; ``replicas``: where each replica answers.
+    ``history`` is in seconds.
+    """
+
+    name: str
+    capture: str | None
+    logs: tuple[str, ...]
+    index: Mapping[str, tuple[str, ...]]
+    place: Path
+    replicas: tuple[Path, ...]
+    history: float
+    node: YamlNode = field(repr=False)
+
+    @property
+    def jobs(self) -> tuple[str, ...]:
+        """The names of its jobs: that of its controller, and those of its replicas."""
+        return (self.name, *(place.stem for place in self.replicas))
+
+    @property
+    def state(self) -> Path:
+        """The folder of what their controller keeps."""
+        return self.replicas[0].parent / self.name
+
+
+def instance_fields(
+    name: str, part: YamlNode, capture_of: Callable[[YamlNode | None], str], folder: Path,
+    under: Callable[[YamlNode], Path],
+) -> InstanceFields:
+    """The tables that a part of the file has held. Raises UsageError with the line.
+
+    ``capture_of`` gives the name of the capture that a part names, or of the only one; ``folder`` is where sockets go;
+    ``under`` reads a path of the file.
+    """
+    fields = part.fields("index", "capture logs replicas history place")
+    if "capture" in fields and "logs" in fields:
+        fields["capture"].fail("'capture' and 'logs' both name logs: leave one out")
+    capture = None if "logs" in fields else capture_of(fields.get("capture"))
+    place = under(fields["place"]) if "place" in fields else folder / f"{name}.sock"
+    count = _replicas(fields["replicas"]) if "replicas" in fields else 1
+    places = tuple(folder / f"{name}-{number}.sock" for number in range(1, count + 1))
+    longest = max((place, *places), key=lambda one: len(bytes(one.absolute())))
+    if len(bytes(longest.absolute())) > _LONGEST_PLACE:
+        fields.get("place", part).fail(
+            f"{longest} is longer than {_LONGEST_PLACE} bytes, which no socket may be: name a shorter state folder"
+        )
+    index = _index(fields["index"])
+    logs = tuple(_logs(fields["logs"], index, under)) if "logs" in fields else ()
+    history = fields["history"].seconds() if "history" in fields else _HISTORY
+    return InstanceFields(name, capture, logs, index, place, places, history, part)
+
+
+def _logs(part: YamlNode, index: Collection[str], under: Callable[[YamlNode], Path]) -> Iterator[str]:
+    """As a view has them: each table with its folder, or copies of it; or the folder with what a capture wrote."""
+    if part.is_text:
+        yield from (str(under(part) / table) for table in index)
+        return
+    given = dict(part.entries())
+    for table in index:
+        if table not in given:
+            part.fail(f"there is no log of the table {table!r}; there are {', '.join(given)}{meant(table, given)}")
+    for table, copies in given.items():
+        if table not in index:
+            copies.fail(f"no key of the table {table!r} is named: name it in index, or leave it out")
+        yield from (f"{table}={under(copy)}" for copy in copies.items())
+
+
+def _index(part: YamlNode) -> dict[str, tuple[str, ...]]:
+    index = {}
+    for table, columns in part.entries():
+        names = tuple(columns.texts())
+        if not all(names) or not names or len(set(names)) < len(names):
+            columns.fail(f"the key of {table} is a list of its columns, each once: write [id]")
+        index[table] = names
+    if not index:
+        part.fail("no table is named: write TABLE: [COLUMN] for each that is asked for by key")
+    return index
+
+
+def _replicas(part: YamlNode) -> int:
+    count = part.number(1)
+    if count > _MOST_REPLICAS:
+        part.fail(f"{count} replicas: 1 to {_MOST_REPLICAS} can be")
+    return count
