@@ -240,6 +240,22 @@ def test_clients_without_the_token_hold_no_connection_that_others_need() -> None
     assert found == [200] * 20
 
 
+def test_what_many_clients_have_sent_at_once_is_read_before_others_take_their_place() -> None:
+    """A server that was held up finds all of them waiting, the one with the token first: each is answered."""
+    listening = listen("127.0.0.1:0", unencrypted=False)
+    listening.listen(100)
+    with ExitStack() as opened:
+        clients = []
+        for token in (TOKEN, *["wrong"] * 79):
+            client = opened.enter_context(socket.create_connection(listening.getsockname(), timeout=PATIENCE))
+            client.sendall(f"GET /v1/status HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n\r\n".encode())
+            clients.append(client)
+        opened.enter_context(serving(application(answers(), TOKEN), listening, connections=8))
+        codes = [everything(client)[9:12] for client in clients]
+
+    assert codes == [b"200", *[b"401"] * 79]
+
+
 def test_clients_without_the_token_take_no_requests_from_those_that_have_it() -> None:
     """They have a limit of their own, and are refused above it."""
     with api(rate=1e-9, burst=5.0, refused=1e-9, refused_burst=3.0) as port:

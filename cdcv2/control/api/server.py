@@ -19,6 +19,11 @@ from cdcv2.control.api.limits import ALLOWED, CONNECTIONS, HEADERS, LIFETIME
 
 #: Seconds for requests that are being answered when the server ends, and for the thread to end.
 GRACE, ENDING = 1, 10.0
+#: Of those that may be connected, the part that is accepted in one turn of the loop. What a client sends at once is
+#: read two turns later: by then too few others have come for one to take its place.
+ACCEPTED = 1 / 4
+#: Clients that wait to be accepted; the system refuses further ones.
+WAITING = 1024
 #: Seconds that a refused client has to read why, and how many may do so at once, for each that may be connected.
 READING, READERS = 1.0, 4
 
@@ -35,10 +40,11 @@ def serving(
     """
     # It reports each request that is no HTTP, which any client may send without end.
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
-    server = uvicorn.Server(uvicorn.Config(
+    server = _PatientServer(uvicorn.Config(
         application, http=_connections(connections, lifetime), ws="none", lifespan="off", log_config=None,
         access_log=False, proxy_headers=False, server_header=False, h11_max_incomplete_event_size=HEADERS,
         headers=[("Connection", "close"), ("Cache-Control", "no-store")], timeout_graceful_shutdown=GRACE,
+        loop="asyncio", backlog=max(1, int(ACCEPTED * connections)),
     ))  # fmt: skip
     thread = threading.Thread(target=server.run, args=([listening],), name="cdcv2 API", daemon=True)
     thread.start()
@@ -48,6 +54,16 @@ def serving(
         server.should_exit = True
         thread.join(ENDING)
         listening.close()
+
+
+class _PatientServer(uvicorn.Server):
+    """Accepts few clients in a turn of the loop, as many as its backlog, and lets more wait for that."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to accept."""
+        await super().startup(sockets)
+        for one in sockets or []:
+            one.listen(WAITING)
 
 
 class BoundedConnection(asyncio.Protocol):
