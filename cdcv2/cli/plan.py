@@ -2,9 +2,10 @@
 
 A line for each job that would be started, restarted or ended, and for each
 thing in another system that would be made, taken over, altered or removed; and
-one for what cannot be done: refused (another's has the name), drift (others
-changed it), missing, unreachable. It compares the file with the state folder,
-and looks at the servers. It shows no setting's value, and no password.
+one for what cannot be done: refused (a job: its part of the file is wrong; a
+thing: another's has the name), drift (others changed it), missing,
+unreachable. It compares the file with the state folder, and looks at the
+servers. It shows no setting's value, and no password.
 
 It may run beside cdcv2 up, which has read the file when it was started.
 """
@@ -22,6 +23,7 @@ from cdcv2.cli.options.words import declare
 from cdcv2.control.catalogue import DATABASE, read_catalogue
 from cdcv2.control.entries import CatalogueEntry, Look
 from cdcv2.control.pipeline_changes import PipelineChange, external_changes, job_changes, planned_entries
+from cdcv2.control.pipeline_check import mistakes
 from cdcv2.control.pipeline_external import external_needs
 from cdcv2.control.pipeline_file import Pipeline, read_pipeline
 from cdcv2.control.pipeline_jobs import folder_of, jobs_of, with_needs
@@ -71,7 +73,8 @@ def changes_of(pipeline: Pipeline) -> list[PipelineChange]:
 
     after = planned_entries(entries, external.needs.desired(entries), now)
     jobs = job_changes(with_needs(jobs_of(pipeline), after), Supervisor(folder_of(pipeline)).look(), now)
-    return [*jobs, *external_changes(entries, after, look, now)]
+    refused = (PipelineChange("refused", f"job {name}", text) for name, text in mistakes(pipeline))
+    return [*refused, *jobs, *external_changes(entries, after, look, now)]
 
 
 def _entries(folder: Path) -> list[CatalogueEntry]:

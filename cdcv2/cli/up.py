@@ -47,6 +47,7 @@ from cdcv2.control.external_work import ExternalWork, waiting_text
 from cdcv2.control.instance_jobs import make_places
 from cdcv2.control.job_folder import JobFolder
 from cdcv2.control.owner import OwnedFolder
+from cdcv2.control.pipeline_check import mistakes
 from cdcv2.control.pipeline_external import PipelineExternal, external_needs, new_nonce
 from cdcv2.control.pipeline_file import Pipeline, read_pipeline
 from cdcv2.control.pipeline_jobs import FirstLogs, folder_of, jobs_of, with_needs
@@ -98,6 +99,8 @@ def run(args: argparse.Namespace) -> Exit:
         for name in args.start_held:
             if not supervisor.release(name):
                 remark(f"cdcv2 up: {name} is not held: there is nothing to start")
+        for name, text in mistakes(pipeline):
+            remark(f"cdcv2 up: {name} cannot run: {text}")
         with at_work(catalogue, external, plans, supervisor) as (work, plans):
             while not stopping():
                 catalogue.demand()

@@ -20,9 +20,9 @@ from cdcv2.control.supervisor import JobPlan, JobReport
 class PipelineChange(NamedTuple):
     """One thing that would be done, or cannot be done.
 
-    - ``act``: of a job ``start``, ``restart``, ``end``; of external state ``make``, ``take over``, ``alter``,
-      ``remove``, ``keep``, or why nothing can be done: ``refused``, ``drift``, ``missing``, ``lost``, ``unreachable``
-      and so on.
+    - ``act``: of a job ``start``, ``restart``, ``end``, or ``refused`` where its part of the file is wrong; of external
+      state ``make``, ``take over``, ``alter``, ``remove``, ``keep``, or why nothing can be done: ``refused``,
+      ``drift``, ``missing``, ``lost``, ``unreachable`` and so on.
     - ``what``: ``job NAME``, or the kind with its name and address.
     - ``why``: in words, without any secret.
     """

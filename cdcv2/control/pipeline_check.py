@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from cdcv2.capture.connector import DatabaseConnector
 from cdcv2.cli.options.capture import recipe_of
@@ -25,6 +25,26 @@ def check_pipeline(pipeline: Pipeline) -> dict[str, Mapping[str, RowType]]:
         if view.capture is not None:
             check_view(view, types[view.capture])
     return types
+
+
+def mistakes(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
+    """The captures and views that cannot run as the file has them, each with what is wrong and its line.
+
+    A view of such a capture is not judged.
+    """
+    wrong = set[str]()
+    for capture in pipeline.captures.values():
+        try:
+            row_types(capture)
+        except UsageError as error:
+            wrong.add(capture.name)
+            yield capture.name, str(error)
+    for view in pipeline.views.values():
+        try:
+            if view.capture not in wrong:
+                check_view_of(pipeline, view)
+        except UsageError as error:
+            yield view.name, str(error)
 
 
 def check_view_of(pipeline: Pipeline, view: ViewFields) -> None:

@@ -26,5 +26,10 @@ def test_the_command_shows_it_and_does_nothing(run: Run, tmp_path: Path) -> None
         one["what"] for one in json.loads(as_json.out)["changes"]
     ]
     assert before == sorted(tmp_path.rglob("*"))
+    view = "{bindings: [{log: public.orders, traget: o, key: [id]}], target: {driver: lake, folder: a}}"
+    file.write_text(file.read_text("utf-8") + f"views: {{copy: {view}}}\n", "utf-8")
+    mistaken = run("plan", file)
+    assert Exit.MISSING == mistaken.code
+    assert f"refused  job copy: {file}, line 5: 'traget' is not known here" in mistaken.out, mistaken.out
     file.write_text("pipeline: shop\nviews: {}\ncaptures: {}\n", "utf-8")
     assert Exit.USAGE == run("plan", file).code
