@@ -54,7 +54,6 @@ from cdcv2.capture.run.log_types import in_directories, kept_types
 from cdcv2.capture.run.loop import run as run_capture
 from cdcv2.capture.run.manifest import write_manifest
 from cdcv2.capture.run.memory_file import MEMORY_FILE, MemoryFile
-from cdcv2.capture.run.request import together
 from cdcv2.capture.run.waits import capture_waits, stated_frontier, unread_waits
 from cdcv2.capture.topics import Item, Topics
 from cdcv2.capture.topics_check import check_dumped, check_meet
@@ -62,7 +61,7 @@ from cdcv2.cli.console import ResultOutput, remark
 from cdcv2.cli.display import json_line
 from cdcv2.cli.logs import kafka_client
 from cdcv2.cli.options.calm_lines import Lines
-from cdcv2.cli.options.capture import dump_files, from_kafka, left_out, recipe_of
+from cdcv2.cli.options.capture import dump_files, from_kafka, left_out, log_directory, recipe_of
 from cdcv2.cli.options.capture_command import add_command_options
 from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.progress import progress
@@ -79,7 +78,7 @@ from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.jsonlines import plain_frontier
 from cdcv2.logs.timeline_of_logs import describe_log_set
 from cdcv2.logs.release_times import ReleaseTimes
-from cdcv2.protocol.log import LogAddress, Place
+from cdcv2.protocol.log import Place
 from cdcv2.store.file_system import is_there
 
 EXAMPLES = (
@@ -129,7 +128,7 @@ def run(args: argparse.Namespace) -> Exit:
     topics = _topics(args, recipe)
     # Asked before anything is written: a source that does not answer, or is not the recipe's, leaves nothing behind.
     total = sum(topics.ends().values())
-    into = _directory(args.into)
+    into = log_directory(args)
     begun = is_there(into / CAPTURE_FILE) or is_there(into / MEMORY_FILE)
     check_meet(recipe, topics.topics(), follow=args.follow, remark=_print, begun=begun)
     if not begun:
@@ -166,17 +165,6 @@ def run(args: argparse.Namespace) -> Exit:
         waiting = _waits(capture, topics, recipe)
         _report(capture, waiting, as_json=args.json, dumped=dumped)
     return Exit.MISSING if waiting.inside and not stopping() else Exit.DONE
-
-
-def _directory(address: LogAddress) -> Path:
-    """Where the logs of a capture by commit times are. Raises UsageError for what goes only with a remap."""
-    folder = together(address)
-    if folder is None:
-        raise UsageError(
-            f"--into {address}: without --remap the logs are in one directory, each in a folder called like its table: "
-            "give that directory, or --remap"
-        )
-    return folder
 
 
 def _try_first(topics: Topics, recipe: DatabaseConnector, *, follow: bool) -> None:

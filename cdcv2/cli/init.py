@@ -36,7 +36,8 @@ from cdcv2.control.first_pipeline import (
 from cdcv2.core.json_text import parse_json
 from cdcv2.errors import OutputError, UsageError
 from cdcv2.exits import Exit
-from cdcv2.store.connect_client import ConnectClient
+from cdcv2.store.broker_addresses import demand_brokers
+from cdcv2.store.connect_client import ConnectClient, demand_connect_url
 from cdcv2.store.file_system import text_of
 
 EXAMPLES = (
@@ -103,6 +104,8 @@ def _draft(args: argparse.Namespace) -> FirstPipeline:
     if args.owned and args.from_connector is not None:
         raise UsageError("--owned is of a connector that is made, and --from-connector of one that others run: leave "
                          "one of them out")
+    demand_connect_url(args.connect)
+    demand_brokers(args.bootstrap)
     target = None if args.target is None else plain_address(args.target, "--target")
     connector = None if args.from_connector is None else _connector(args.from_connector)
     address = source_address(args.source)

@@ -12,7 +12,6 @@ from cdcv2.capture.run.folder_lock import FolderInUse
 from cdcv2.capture.run.log_types import in_directories, kept_types
 from cdcv2.capture.run.manifest import write_stream_manifest
 from cdcv2.capture.run.memory_file import MEMORY_FILE, MemoryFile
-from cdcv2.capture.run.request import together
 from cdcv2.capture.run.stream_tables import StreamTables, demand_topics, run
 from cdcv2.capture.run.waits import stream_waits
 from cdcv2.capture.topics import Ranges
@@ -20,7 +19,7 @@ from cdcv2.cli.console import ResultOutput, remark
 from cdcv2.cli.display import json_line
 from cdcv2.cli.logs import kafka_client
 from cdcv2.cli.options.calm_lines import Lines
-from cdcv2.cli.options.capture import dump_files, from_kafka
+from cdcv2.cli.options.capture import dump_files, from_kafka, log_directory
 from cdcv2.cli.options.stream_capture import stream_topics
 from cdcv2.cli.stop_signals import stop_signals
 from cdcv2.completeness import through_text
@@ -41,12 +40,7 @@ MAX_RECORDS = 2000
 def run_streams(args: argparse.Namespace) -> Exit:
     """Capture until the topics end, or a signal stops it."""
     asked = stream_topics(args)
-    into = together(args.into)
-    if into is None:
-        raise UsageError(
-            f"--into {args.into}: the logs of --stream are in one directory, each in a folder called like its table: "
-            "give that directory; the job on Spark writes topics, too"
-        )
+    into = log_directory(args)
     ranges = _ranges(args, {one.topic for one in asked.values()})
     rows = {table: one.records.row_type for table, one in asked.items()}
     if not args.follow:

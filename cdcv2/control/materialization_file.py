@@ -50,6 +50,7 @@ from cdcv2.materialize.targets.delta.manifest import DeltaFolder
 from cdcv2.materialize.targets.lake.manifest import LakeFolder
 from cdcv2.materialize.targets.manifests import Manifests
 from cdcv2.rows.row_type import RowType
+from cdcv2.store.broker_addresses import demand_brokers
 from cdcv2.store.numbered import path_to_read
 from cdcv2.suggestions import meant
 from cdcv2.views.reductions import Reduction
@@ -220,7 +221,7 @@ class _Reader:
     def reached(self, fields: dict[str, YamlNode]) -> tuple[str | None, Path | None]:
         """How to reach Kafka; by default as the logs are."""
         fields = fields if {"bootstrap", "config"} & set(fields) else self._kafka
-        bootstrap = fields["bootstrap"].text() if "bootstrap" in fields else None
+        bootstrap = fields["bootstrap"].text_as(demand_brokers) if "bootstrap" in fields else None
         return bootstrap, self.path(fields["config"]) if "config" in fields else None
 
     def driver(self, part: YamlNode) -> Callable[[], Driver]:
@@ -244,10 +245,7 @@ class _Reader:
         from cdcv2.materialize.targets.postgres.driver import PostgresDriver
         from cdcv2.store.postgres_session import demand_readable
 
-        conninfo = ""
-        if "conninfo" in fields:
-            conninfo = fields["conninfo"].text()
-            fields["conninfo"].made_by(lambda: demand_readable(conninfo))
+        conninfo = fields["conninfo"].text_as(demand_readable) if "conninfo" in fields else ""
         return lambda: PostgresDriver(conninfo, create=self._create)
 
     def _lake(self, fields: dict[str, YamlNode]) -> Callable[[], Driver]:

@@ -42,6 +42,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
+from cdcv2.cli.options.capture import demand_directory
 from cdcv2.cli.options.capture_command import add_command_options
 from cdcv2.cli.options.parser import OptionParser
 from cdcv2.control.instance_fields import InstanceFields, instance_fields
@@ -49,11 +50,13 @@ from cdcv2.control.spark_fields import SparkFields, capture_on_spark, view_on_sp
 from cdcv2.control.timer_fields import TimerFields, timer_fields
 from cdcv2.control.yaml_lines import LineError, YamlNode, load
 from cdcv2.errors import UsageError
+from cdcv2.store.broker_addresses import demand_brokers
+from cdcv2.store.connect_client import demand_connect_url
 from cdcv2.store.numbered import path_to_read
 from cdcv2.suggestions import meant
 
 #: What a name is made of: it becomes part of the names of files and of slots.
-_NAME = re.compile(r"[A-Za-z0-9_-]+")
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
 #: What PostgreSQL allows as the name of a slot, and of a publication.
 _SLOT, _ANY = re.compile(r"[a-z0-9_]{1,63}"), re.compile(r".{1,63}")
 #: Options of ``cdcv2 capture`` that a pipeline gives itself.
@@ -62,7 +65,7 @@ _OWN = {"help", "bootstrap", "kafka-config", "prefix", "notifications", "rows", 
 #: Those whose value is a path.
 _PATHS = {"remap"}
 #: What a view may have besides ``capture``.
-_VIEW = "logs bindings target kafka recovery_log rows start timeline types"
+_VIEW = "logs kafka recovery_log rows start timeline types"
 
 
 @dataclass(frozen=True)
@@ -255,7 +258,7 @@ class _PipelineReader:
 
     def _address(self) -> tuple[str | None, Path | None]:
         fields = self._kafka
-        bootstrap = fields["bootstrap"].text() if "bootstrap" in fields else None
+        bootstrap = fields["bootstrap"].text_as(demand_brokers) if "bootstrap" in fields else None
         return bootstrap, self._under(fields["config"]) if "config" in fields else None
 
     def _source(self, name: str, part: YamlNode) -> SourceFields:
@@ -276,9 +279,7 @@ class _PipelineReader:
     def _connector(self, name: str, part: YamlNode) -> ConnectorFields:
         fields = part.fields("", "name url owned config")
         owned = "owned" in fields and _flag(fields["owned"])
-        url = fields["url"].text() if "url" in fields else None
-        if url is not None and not url.startswith(("http://", "https://")):
-            fields["url"].fail(f"{url!r} is no address of Kafka Connect: write http://HOST:8083")
+        url = fields["url"].text_as(demand_connect_url) if "url" in fields else None
         if owned and (url is None or "config" not in fields):
             part.fail("a connector of its own (owned: yes) needs url: that of Connect, and config: a JSON file")
         config = self._under(fields["config"]) if "config" in fields else None
@@ -288,7 +289,7 @@ class _PipelineReader:
         parser = OptionParser("cdcv2 capture", None)
         add_command_options(parser)
         actions = {word.removeprefix("--"): one for one in parser._actions for word in one.option_strings}
-        known = [word for word in actions if word not in _OWN and len(word) > 1]
+        known = [word for word in actions if word not in _OWN and not word.startswith("-")]
         options = part.fields("", " ".join(["source tables into from owned spark", *known]))
         on_spark = options.pop("spark", None)
         source = self._source_of(options, part, sources)
@@ -303,6 +304,9 @@ class _PipelineReader:
         made = CaptureFields(name, source, tuple(words), argparse.Namespace(), into, options, part)
         try:
             arguments = parser.parse_args(words)
+            if on_spark is None:
+                demand_directory(arguments)
+            into.made_by(arguments.into.demand_several)
         except UsageError as error:
             made.fail(error)
         # What a capture names itself by where others read it.
@@ -414,7 +418,7 @@ def _flag(part: YamlNode) -> bool:
 
 def _demand_name(part: YamlNode, name: str) -> None:
     if not _NAME.fullmatch(name):
-        part.fail(f"{name!r} is no name: write letters, digits, - and _")
+        part.fail(f"{name!r} is no name: write letters, digits, - and _, up to 100 of them")
 
 
 def _demand_own_names(

@@ -203,6 +203,12 @@ class _SourceNeeds:
             "publication.name": self._name("publication.name", self._source.publication.name, True),
             "publication.autocreate.mode": "disabled",
         }
+        if self._source.notifications is not None:
+            # Without them the capture would wait for the end of the snapshot without end.
+            own |= {"notification.sink.topic.name": self._source.notifications}
+            channels = self._config.get("notification.enabled.channels", "")
+            if "sink" not in map(str.strip, channels.split(",")):
+                own |= {"notification.enabled.channels": "sink"}
         for setting, value in own.items():
             found = self._config.get(setting, value)
             if found != value:

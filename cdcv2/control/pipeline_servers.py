@@ -104,8 +104,7 @@ def url_of(source: SourceFields) -> str:
 def _source(source: SourceFields) -> DatabaseServer | None:
     owned = source.slot.owned or source.publication.owned
     try:
-        conninfo = source.conninfo()
-        return None if conninfo is None else _database(conninfo)
+        return None if source.postgres is None else source.postgres.text_as(_database)
     except UsageError:
         # What others own is not looked at where the environment lacks a variable: jobs on that do not wait for it.
         if owned:
@@ -118,7 +117,7 @@ def _target(view: ViewFields) -> DatabaseServer | KafkaCluster | None:
     driver = fields["driver"].text() if "driver" in fields else ""
     try:
         if driver == "postgres":
-            return _database(fields["conninfo"].text() if "conninfo" in fields else "")
+            return fields["conninfo"].text_as(_database) if "conninfo" in fields else _database("")
         return _kafka(*target_cluster(view)) if driver == "kafka" else None
     except UsageError:
         if view.owned is not None:
@@ -162,8 +161,9 @@ def _connector(source: SourceFields) -> Mapping[str, str]:
     path = connector.config
 
     def read() -> dict[str, str]:
+        text = text_of(path, str(path))
         try:
-            plain = parse_json(text_of(path, str(path)))
+            plain = parse_json(text)
         except ValueError as cause:
             raise UsageError(f"{path} is no JSON: {cause}") from None
         config = connector_of(plain, str(path))

@@ -41,7 +41,9 @@ def load(path: str | Path) -> YamlNode:
         line = mark.line + 1 if mark is not None else 1
         written = text.splitlines()[line - 1: line]
         hint = '; put "${NAME}" into quotes' if any("${" in one for one in written) else ""
-        raise UsageError(f"{path}, line {line}: no YAML: {cause.problem or cause.context}{hint}") from cause
+        # Where the problem is half of a sentence, the context is the other half.
+        half = f"{cause.context}, " if cause.context and str(cause.problem).startswith("but ") else ""
+        raise UsageError(f"{path}, line {line}: no YAML: {half}{cause.problem or cause.context}{hint}") from cause
     except yaml.YAMLError as cause:
         raise UsageError(f"{path} is no YAML: {cause}") from cause
     except RecursionError:
@@ -141,6 +143,11 @@ class YamlNode:
         if not self.is_text:
             self.fail(f"a text is wanted here, and there is {self._found()}")
         return _VARIABLE.sub(self._variable, self._node.value)
+
+    def text_as(self, demand: Callable[[str], T]) -> T:
+        """What ``demand`` makes of the text; a UsageError of it is reported with the line."""
+        text = self.text()
+        return self.made_by(lambda: demand(text))
 
     @property
     def _is_null(self) -> bool:

@@ -29,6 +29,31 @@ _REFERENCE = re.compile(r"\$\{[^${}:]+:[^${}]+\}")
 _LONGEST = 10_000_000
 
 
+def demand_connect_url(url: str) -> str:
+    """The address of Kafka Connect's REST interface. Raises UsageError for what is none; a password is not shown.
+
+    >>> demand_connect_url("http://connect:8083")
+    'http://connect:8083'
+    >>> demand_connect_url("http://cdc:secret@connect:8083")
+    Traceback (most recent call last):
+        ...
+    cdcv2.errors.UsageError: the address of Kafka Connect holds a user or password, which is shown: leave it out
+    """
+    # A login may be anywhere in what cannot be read.
+    if "@" in url:
+        raise UsageError("the address of Kafka Connect holds a user or password, which is shown: leave it out")
+    if "?" in url or "#" in url:
+        raise UsageError("the address of Kafka Connect has a '?' or '#', which may be a secret: leave it out")
+    try:
+        parts = urlsplit(url)
+        right = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        right = False
+    if not right:
+        raise UsageError(f"{url!r} is no address of Kafka Connect: write http://HOST:PORT")
+    return url
+
+
 class ConnectClient:
     """A Connect cluster, or one worker of it. ``patience``: how long an answer is waited for, in seconds.
 
@@ -36,14 +61,7 @@ class ConnectClient:
     """
 
     def __init__(self, url: str, *, patience: float = 30.0) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise UsageError(f"{url!r} is no address of Kafka Connect: write http://HOST:PORT")
-        if parts.username or parts.password:
-            raise UsageError("the address of Kafka Connect holds a user or password, which is shown: leave it out")
-        if parts.query or parts.fragment:
-            raise UsageError("the address of Kafka Connect has a '?' or '#', which may be a secret: leave it out")
-        self.url, self._patience = url.rstrip("/"), patience
+        self.url, self._patience = demand_connect_url(url).rstrip("/"), patience
 
     def cluster_id(self) -> str:
         """The identity of the Kafka cluster that it works for."""

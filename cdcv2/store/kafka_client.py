@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from cdcv2.errors import Cdcv2Error, MissingExtraError, MissingLogError, UnavailableError, UsageError
+from cdcv2.store.broker_addresses import demand_brokers
 from cdcv2.store.file_system import text_of
 
 LOGGER = logging.getLogger(__name__)
@@ -50,8 +51,8 @@ class Client:
         config_file: a properties file with settings of librdkafka or of Java's clients; None: none are needed.
         patience: how long an answer is waited for, in seconds.
 
-    Raises UsageError for a file that cannot be read or holds what is no setting, without any brokers, and when
-    confluent-kafka is not installed.
+    Raises UsageError for a file that cannot be read or holds what is no setting, without any brokers, for what
+    is no address of one, and when confluent-kafka is not installed.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class Client:
             settings["bootstrap.servers"] = bootstrap
         if not settings.get("bootstrap.servers"):
             raise UsageError("Kafka needs bootstrap='HOST:PORT', or bootstrap.servers in its settings file")
-        self.bootstrap = settings["bootstrap.servers"]
+        self.bootstrap = demand_brokers(settings["bootstrap.servers"])
         self.patience = patience
         self._settings, self._file = settings, config_file
         self._admin: Any = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING, Any
 
 from cdcv2.errors import MissingExtraError, UnavailableError, UsageError
@@ -16,6 +17,13 @@ _SETTINGS, _VARIABLES = ("host", "hostaddr"), ("PGHOST", "PGHOSTADDR")
 _ANSWERED = ("FATAL", "no password supplied")
 #: What libpq states of a service that it does not find; no server was asked then.
 _NO_SERVICE = ('definition of service "', 'service file "')
+#: A connection string that is a URL: its users and servers, and its database.
+_URL = re.compile(r"postgres(?:ql)?://(?P<servers>[^/?]*)(?P<database>[^?]*)")
+_UNREADABLE = (
+    "the connection string of PostgreSQL {} (it is not shown, as a password may be in it): write host=... port=... "
+    "dbname=... user=..., a value with blanks in single quotes, or postgresql://user@host:port/dbname, with %-escapes: "
+    "%2F for '/', %40 for '@'"
+)
 _TABLE = """
     SELECT c.oid, c.relreplident FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
      WHERE n.nspname = %s AND c.relname = %s AND c.relkind IN ('r', 'p')
@@ -46,21 +54,32 @@ def connect(
         raise _refusal(" ".join(str(cause).split()), given, origin) from None
 
 
-def demand_readable(conninfo: str) -> None:
-    """Raises UsageError for what is no connection string, without showing it: it may be a password."""
+def demand_readable(conninfo: str) -> str:
+    """The connection string. Raises UsageError for what is none, without showing it: it may be a password.
+
+    Of the password of a URL with a ``/`` or an ``@`` that is not escaped, libpq takes parts for host, port and
+    database, which are shown where no server answers: so it is refused, and so is a port that is no number.
+    """
     try:
         from psycopg import ProgrammingError
         from psycopg.conninfo import conninfo_to_dict
     except ImportError as cause:
         raise MissingExtraError("talking to PostgreSQL needs psycopg", "postgres") from cause
     try:
-        conninfo_to_dict(conninfo)
+        given = conninfo_to_dict(conninfo)
     except ProgrammingError:
-        raise UsageError(
-            "the connection string of PostgreSQL cannot be read (it is not shown, as a password may be in it): write "
-            "host=... port=... dbname=... user=..., a value with blanks in single quotes, or "
-            "postgresql://user@host:port/dbname, with %-escapes"
-        ) from None
+        raise UsageError(_UNREADABLE.format("cannot be read")) from None
+    url = _URL.match(conninfo)
+    if url is not None and (url["servers"].count("@") > 1 or "@" in url["database"]):
+        raise UsageError(_UNREADABLE.format("has a '/' or an '@' that is not escaped"))
+    if not all(_is_port(one.strip()) for one in str(given.get("port") or "").split(",")):
+        raise UsageError(_UNREADABLE.format("has a port that is no number from 1 to 65535"))
+    return conninfo
+
+
+def _is_port(text: str) -> bool:
+    """Whether it is one; libpq has a default where there is none."""
+    return not text or (text.isascii() and text.isdecimal() and 1 <= int(text[:6]) <= 65535)
 
 
 def plain_address(conninfo: str, named: str) -> str:

@@ -140,6 +140,14 @@ WRONG = [
     ("    bindings:", "    materialization: x\n    bindings:", 20, "'materialization' is not known here"),
     ("  copy:\n", "  copy: x\n  other:\n", 19, "names with values are wanted here, and there is a text"),
     ("captures:", "captured:", 14, "'captured' is not known here"),
+    ("localhost:9092", "localhost:port", 4, "'localhost:port' is no address of a broker of Kafka"),
+    ("localhost:9092", "one:9092,two:99999", 4, "'two:99999' is no address of a broker of Kafka"),
+    ("localhost:8083", "localhost:port", 11, "'http://localhost:port' is no address of Kafka Connect"),
+    ("localhost:8083", "[::1", 11, "'http://[::1' is no address of Kafka Connect"),
+    ("before: from-state", "into: 'kafka:cdc.{table}'", 16, "without --remap the logs are in one directory"),
+    ("before: from-state", "into: 'kafka:cdc'\n    remap: timeline", 16, "the topics of several tables need names"),
+    ("pipeline: shop", f"pipeline: {'s' * 101}", 2, "write letters, digits, - and _, up to 100 of them"),
+    ("rows: types", "rows: types\n---\na: b", 6, "no YAML: expected a single document in the stream, but found"),
 ]
 
 
@@ -151,6 +159,28 @@ def test_what_is_wrong_is_named_with_its_line(tmp_path: Path, old: str, new: str
         read(tmp_path, SHOP.replace(old, new, 1))
 
     assert f"pipeline.yaml, line {line}: " in str(caught.value) and text in str(caught.value), str(caught.value)
+
+
+@pytest.mark.parametrize(("old", "new"), [
+    ("http://localhost:8083", "http://cdc:hush@localhost:8083"), ("http://localhost:8083", "http://a/?key=hush"),
+    ("http://localhost:8083", "hush@localhost:8083"), ("postgres: {", "postgres: {hush: a, "),
+])
+def test_what_may_be_a_secret_is_not_shown(tmp_path: Path, old: str, new: str) -> None:
+    """It stands where none belongs; a name is shown."""
+    with pytest.raises(UsageError) as caught:
+        read(tmp_path, SHOP.replace(old, new, 1))
+
+    assert "line " in str(caught.value) and ("hush" in str(caught.value)) == ("hush: a" in new), str(caught.value)
+
+
+@pytest.mark.parametrize("part", ["  all:\n", "  copy:\n"])
+def test_what_is_known_is_named_once_and_as_the_file_has_it(tmp_path: Path, part: str) -> None:
+    """No option's short form, and no name twice."""
+    with pytest.raises(UsageError, match="known are (.*)") as caught:
+        read(tmp_path, SHOP.replace(part, f"{part}    zzz: 1\n", 1))
+    known = str(caught.value).partition("known are ")[2].split(", ")
+
+    assert len(set(known)) == len(known) and not any(one.startswith("-") for one in known), known
 
 
 #: The same for what only the row types show.

@@ -10,7 +10,7 @@ import pytest
 
 from cdcv2.errors import Cdcv2Error, UnavailableError, UsageError
 from cdcv2.exits import Exit, exit_of
-from cdcv2.store.postgres_session import connect
+from cdcv2.store.postgres_session import connect, demand_readable
 
 VARIABLES = ("PGHOST", "PGHOSTADDR", "PGPORT", "PGUSER", "PGDATABASE", "PGPASSWORD", "PGSERVICE", "PGSERVICEFILE")
 
@@ -41,6 +41,30 @@ def test_a_connection_that_fails_says_nothing_secret() -> None:
     assert "PostgreSQL does not answer (" in str(closed) and "127.0.0.1 is from the connection string" in str(closed)
     misread = refused("nonsense s3cret")
     assert isinstance(misread, UsageError) and "s3cret" not in str(misread)
+
+
+@pytest.mark.parametrize("password", ["s3/cret", "12/s3cret", "s3@cret", "a#s3/cret@"])
+def test_a_password_that_would_be_taken_for_a_port_or_a_host_is_not_shown(password: str) -> None:
+    """libpq splits a URL there, and its message has the port; ours have host and database."""
+    misread = refused(f"postgresql://me:{password}@127.0.0.1:1/db")
+    assert isinstance(misread, UsageError) and "cret" not in str(misread) and "s3" not in str(misread)
+    assert "a '/' or an '@' that is not escaped" in str(misread) and "%2F for '/'" in str(misread)
+
+
+@pytest.mark.parametrize("conninfo", ["host=127.0.0.1 port=s3cret", "host=a,b port=1,s3cret", "postgresql://h:0/db",
+                                      "postgresql://h:65536/db"])
+def test_a_port_that_is_no_number_is_wrong_usage(conninfo: str) -> None:
+    """No retry makes it one, and it may be a part of a password."""
+    misread = refused(conninfo)
+    assert isinstance(misread, UsageError) and "s3cret" not in str(misread)
+    assert "has a port that is no number from 1 to 65535" in str(misread)
+
+
+@pytest.mark.parametrize("conninfo", ["", "host=a,b port=1, user=x@y", "postgresql://u:%40%2F@h1:1,h2:2/d?options=a@b",
+                                      "postgresql:///d%40x?host=/tmp/x", "service=x", "dbname='a/b@c' password='d/@f'"])
+def test_what_libpq_takes_is_taken(conninfo: str) -> None:
+    """An '@' that is escaped, that is of the query, or that is in no URL."""
+    assert conninfo == demand_readable(conninfo)
 
 
 def test_a_host_that_is_not_known_is_named_with_who_names_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from cdcv2.cli.options.words import declare
 from cdcv2.connectors.kinds import DATABASES, database_kind
 from cdcv2.errors import UsageError
 from cdcv2.logs.log_names import check_table, table_of
+from cdcv2.logs.timeline_of_logs import demand_room
 from cdcv2.rows.row_type import RowType
 from cdcv2.store.file_system import is_there, matching
 from cdcv2.store.numbered import local_path, path_to_read
@@ -108,6 +109,25 @@ def dump_files(args: argparse.Namespace) -> list[Path]:
     """The dumps that the arguments name; of a directory its files. Raises UnavailableError for one without access."""
     paths = map(path_to_read, args.source)
     return [one for path in paths for one in (matching(path, "[!._]*") if path.is_dir() else [path])]
+
+
+def log_directory(args: argparse.Namespace) -> Path:
+    """Where the command puts its logs without a remap. Raises UsageError where that is no directory for several."""
+    demand_directory(args)
+    demand_room(args.into)
+    return Path(args.into.name)
+
+
+def demand_directory(args: argparse.Namespace) -> None:
+    """Raise UsageError unless the command may put its logs there: without a remap they are in one directory."""
+    if args.remap is not None or not (args.into.is_topic or args.into.is_template):
+        return
+    which = "the logs of --stream are" if args.stream else "without --remap the logs are"
+    other = "; the job on Spark writes topics, too" if args.stream else ", or --remap"
+    raise UsageError(
+        f"--into {args.into}: {which} in one directory, each in a folder called like its table: give that directory"
+        f"{other}"
+    )
 
 
 def left_out(args: argparse.Namespace) -> str | None:

@@ -20,7 +20,7 @@ from cdcv2.control.api.limits import ALLOWED, CONNECTIONS, HEADERS, LIFETIME
 #: Seconds for requests that are being answered when the server ends, and for the thread to end.
 GRACE, ENDING = 1, 10.0
 #: Of those that may be connected, the part that is accepted in one turn of the loop. What a client sends at once is
-#: read two turns later: by then too few others have come for one to take its place.
+#: read two turns later: too few others have come meanwhile for one to take its place.
 ACCEPTED = 1 / 4
 #: Clients that wait to be accepted; the system refuses further ones.
 WAITING = 1024
