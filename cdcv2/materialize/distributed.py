@@ -21,15 +21,15 @@ from typing import Any
 from cdcv2 import failpoints
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import Cdcv2Error, FencedError, RefusedError, UsageError
+from cdcv2.materialize.commit_sequence import CommitSequence
 from cdcv2.materialize.driver import Driver
-from cdcv2.materialize.protocol.fence import Piece, Range
+from cdcv2.materialize.protocol.fence import Range
 from cdcv2.materialize.protocol.messages import (
-    Acknowledge, Changes, Checkpoint, ConflictError, Flush, Flushed, Key, Loaded, Open, Patch, StartCommit, Store,
+    Acknowledge, Changes, Checkpoint, ConflictError, Flush, Flushed, Key, Loaded, Open, StartCommit, Store,
     Values,
 )
 from cdcv2.materialize.protocol.turns import Turns
-from cdcv2.materialize.recovery_log import RangeClaim, RecoveryLog
-from cdcv2.materialize.runtime import AFTER_COMMIT, AFTER_PREPARE, BEFORE_COMMIT
+from cdcv2.materialize.recovery_log import RecoveryLog
 from cdcv2.protocol.messages import Update
 from cdcv2.views.combine import CombinedUpdates, View, ViewBinding
 from cdcv2.views.identity import demand_same, marks
@@ -176,12 +176,17 @@ class DistributedRuntime:
         self._driver: DistributedDriver = driver
         self._log, self._start = log, Antichain(start)
         self._turns = Turns()
-        self._claimed: RangeClaim | None = None
-        self._log_rules = False
-        #: what was committed last, by whomever
-        self.checkpoint = Checkpoint(self._start)
-        #: how many transactions this instance has committed
-        self.transactions = 0
+        self._sequence = CommitSequence(materialization, log, self._start)
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """What was committed last, by whomever."""
+        return self._sequence.checkpoint
+
+    @property
+    def transactions(self) -> int:
+        """How many transactions this instance has committed."""
+        return self._sequence.transactions
 
     @property
     def remarks(self) -> Sequence[str]:
@@ -190,19 +195,16 @@ class DistributedRuntime:
 
     def open(self) -> None:
         """Take the materialization over from an earlier instance, and apply what was committed last."""
-        state, known = None, tuple[Piece, ...]()
-        if self._log is not None:
-            self._claimed = self._log.open(Range(), self._start)
-            state, known = self._claimed.recovered.state, self._claimed.recovered.pieces
+        found = self._sequence.claim(Range())
+        state, known = (None, ()) if found is None else (found.state, found.pieces)
         tables = tuple(view.table for view in self.views)
         try:
             opened = self._exchange(self._driver.open, Open(self.name, tables, Range(), state, self._start, known))
         except RefusedError:
             # A successor may have brought the store further than our recovery log states.
-            if self._claimed is not None:
-                self._claimed.demand()
+            self._sequence.demand()
             raise
-        pieces = self._adopt(opened)
+        pieces = self._sequence.adopt(opened)
         demand_same(self.name, self.bindings, self.checkpoint)
         if len(pieces) > 1:
             raise RefusedError(
@@ -222,8 +224,7 @@ class DistributedRuntime:
         """
         for answer in self._flush(upper):
             if isinstance(answer, Flushed):
-                self._patch(answer.state)
-        failpoints.reach(AFTER_PREPARE)
+                self._sequence.prepare(upper, answer.state, repeats=False)
         try:
             for number, receipt in carried(self._driver.hand()):
                 if receipt is not None:
@@ -235,15 +236,7 @@ class DistributedRuntime:
         failpoints.reach(CARRIED)
         checkpoint = Checkpoint(upper, state, self._marks)
         started = self._exchange(self._driver.start_commit, StartCommit(checkpoint))
-        failpoints.reach(BEFORE_COMMIT)
-        if self._claimed is not None:
-            if self._log_rules:
-                self._claimed.commit(checkpoint, started.state)
-            else:
-                self._claimed.patch(started.state)
-        failpoints.reach(AFTER_COMMIT)
-        self.checkpoint = checkpoint
-        self.transactions += 1
+        self._sequence.commit(checkpoint, started.state)
         self._acknowledge()
 
     def close(self) -> None:
@@ -252,19 +245,8 @@ class DistributedRuntime:
         if self._log is not None:
             self._log.close()
 
-    def _adopt(self, opened: Any) -> tuple[Piece, ...]:
-        if opened.checkpoint is not None:
-            self.checkpoint = opened.checkpoint
-            return tuple(opened.pieces)
-        if self._claimed is None:
-            raise UsageError(
-                f"the driver of {self.name!r} leaves the checkpoint to the recovery log, and there is none: name one"
-            )
-        self._log_rules, self.checkpoint = True, self._claimed.recovered.checkpoint
-        return self._claimed.recovered.pieces
-
     def _acknowledge(self) -> None:
-        self._patch(self._exchange(self._driver.acknowledge, Acknowledge()).state)
+        self._sequence.patch(self._exchange(self._driver.acknowledge, Acknowledge()).state)
 
     def _flush(self, upper: Antichain) -> Iterator[Any]:
         message = Flush(self.checkpoint.frontier, upper)
@@ -276,17 +258,12 @@ class DistributedRuntime:
     def _demand(self, upper: Antichain) -> None:
         """Raises FencedError if another instance has taken over; no other error, as one is on its way already."""
         try:
-            if self._claimed is not None:
-                self._claimed.demand()
+            self._sequence.demand()
             list(self._driver.flush(Flush(self.checkpoint.frontier, upper)))
         except FencedError:
             raise
         except Cdcv2Error:
             return
-
-    def _patch(self, patch: Patch | None) -> None:
-        if self._claimed is not None:
-            self._claimed.patch(patch)
 
     def _exchange(self, method: Callable[[Any], Any], message: Any) -> Any:
         """Send it, and receive the answer; both in turn."""

@@ -24,32 +24,21 @@ from dataclasses import replace
 from enum import Enum
 from typing import Any, TypeAlias, TypeVar, Union
 
-from cdcv2 import failpoints
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import RefusedError, UsageError, ViewError
+from cdcv2.materialize.commit_sequence import CommitSequence
 from cdcv2.materialize.connection import Connection, InlineConnection
 from cdcv2.materialize.driver import Driver
 from cdcv2.materialize.intake import Fed, Intake, KeyShare, Portion
-from cdcv2.materialize.protocol.fence import Piece, Range, meet_of
+from cdcv2.materialize.protocol.fence import Range
 from cdcv2.materialize.protocol.messages import (
     Acknowledge, Acknowledged, Changes, Checkpoint, ConflictError, Flush, Flushed, Key, Load, Loaded, Open, Opened,
-    Patch, Request, Response, StartCommit, StartedCommit, Store,
+    Request, Response, StartCommit, StartedCommit, Store,
 )
-from cdcv2.materialize.recovery_log import RangeClaim, RecoveryLog
+from cdcv2.materialize.recovery_log import RecoveryLog
 from cdcv2.protocol.messages import Update
 from cdcv2.views.combine import CombinedUpdates, ViewBinding
 from cdcv2.views.identity import demand_same, marks
-
-BEFORE_COMMIT = failpoints.declare(
-    "materialize.before-commit", "the driver has started its commit; the recovery log knows nothing of it"
-)
-AFTER_COMMIT = failpoints.declare(
-    "materialize.after-commit", "the recovery log has the transaction; the driver does not know that it has"
-)
-AFTER_PREPARE = failpoints.declare(
-    "materialize.after-prepare", "the driver's state of Flushed, and the extent, are durable; nothing was stored"
-)
-
 
 R = TypeVar("R")
 
@@ -101,20 +90,22 @@ class Runtime:
         self._name, self._bindings, self._range = materialization, tuple(bindings), range
         self._views, self._marks = tuple(binding.view() for binding in bindings), marks(bindings)
         self._connection: Connection = InlineConnection(driver) if isinstance(driver, Driver) else driver
-        self._source, self._log = source, log
-        self._start, self._rows = Antichain(start), rows
-        #: what was committed last, by whomever
-        self.checkpoint = Checkpoint(self._start)
-        #: how many transactions this instance has committed
-        self.transactions = 0
-        # What the recovery log gave us, and whether its checkpoint is the one that rules.
-        self._claimed: RangeClaim | None = None
-        self._log_rules = False
+        self._source, self._start, self._rows = source, Antichain(start), rows
+        self._sequence = CommitSequence(materialization, log, self._start)
         self._repeats = False
-        self._extent: Antichain | None = None
         self._acknowledged = False
         # Numbers of the bindings whose changes the driver takes as columns.
         self._columns: frozenset[int] = frozenset()
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """What was committed last, by whomever."""
+        return self._sequence.checkpoint
+
+    @property
+    def transactions(self) -> int:
+        """How many transactions this instance has committed."""
+        return self._sequence.transactions
 
     def run(self) -> Checkpoint:
         """Work to the end of the source; return what was committed last. Closes the connection, also after an error."""
@@ -139,8 +130,7 @@ class Runtime:
 
     def demand(self) -> None:
         """Raise FencedError if another instance has taken over; nothing else is done."""
-        if self._claimed is not None:
-            self._claimed.demand()
+        self._sequence.demand()
 
     def close(self) -> None:
         """Let go of the driver, wherever things are; nothing that was not committed is."""
@@ -152,8 +142,7 @@ class Runtime:
             yield from self._work()
         except (ViewError, RefusedError):
             # A zombie adds its updates to what its successor has left there: then that is what is wrong.
-            if self._claimed is not None:
-                self._claimed.demand()
+            self._sequence.demand()
             raise
 
     def _work(self) -> Generator[Step, None, None]:
@@ -173,36 +162,20 @@ class Runtime:
     def _open(self) -> Generator[Step, None, Intake]:
         tables = tuple(view.table for view in self._views)
         message = Open(self._name, tables, self._range, start=self._start)
-        if self._log is not None:
-            self._claimed = self._log.open(self._range, self._start)
-            found = self._claimed.recovered
+        found = self._sequence.claim(self._range)
+        if found is not None:
             message = replace(message, state=found.state, pieces=found.pieces, extent=found.extent)
         while (patch := self._connection.prepare(message)) is not None:
-            if self._claimed is not None:
-                message = replace(message, state=self._claimed.patch(patch))
+            if found is not None:
+                message = replace(message, state=self._sequence.patch(patch))
         yield from self._send(message)
         opened = yield from self._expect(Opened)
-        pieces = self._adopt(opened)
+        pieces = self._sequence.adopt(opened)
         self._columns = frozenset(number for number in opened.changes if self._views[number].changes is not None)
         demand_same(self._name, self._bindings, self.checkpoint)
         self._repeats = opened.repeats or any(table.delta for table in tables)
         cuts = self._source(self.checkpoint)
         return Intake(cuts, self._bindings, self._views, KeyShare(self._range, pieces), self.checkpoint.frontier)
-
-    def _adopt(self, opened: Opened) -> tuple[Piece, ...]:
-        """Take over the checkpoint that rules."""
-        if opened.checkpoint is not None:
-            self.checkpoint = opened.checkpoint
-            if opened.pieces and meet_of(opened.pieces) != opened.checkpoint.frontier:
-                self.checkpoint = Checkpoint(meet_of(opened.pieces), None, opened.checkpoint.views)
-            return opened.pieces
-        if self._claimed is None:
-            raise UsageError(
-                f"the driver of {self._name!r} leaves the checkpoint to the recovery log, and there is none: name one"
-            )
-        recovered = self._claimed.recovered
-        self._log_rules, self.checkpoint, self._extent = True, recovered.checkpoint, recovered.extent
-        return recovered.pieces
 
     # --- a transaction
 
@@ -213,13 +186,13 @@ class Runtime:
         """
         last: Portion | None = None
         while True:
-            portion = intake.pull(self._extent)
+            portion = intake.pull(self._sequence.extent)
             if portion is None:
-                if self._extent is None and (last is not None or intake.ended):
+                if self._sequence.extent is None and (last is not None or intake.ended):
                     return last
                 if intake.ended:
                     raise RefusedError(
-                        f"a transaction up to {self._extent} has begun before a crash, and the reader ends at "
+                        f"a transaction up to {self._sequence.extent} has begun before a crash, and the reader ends at "
                         f"{intake.frontier}: let it read the same logs, on to there"
                     )
                 yield from self._listen(combined)
@@ -233,7 +206,7 @@ class Runtime:
                 key_of = self._views[number].key_of
                 yield from self._load(combined, number, ((key_of(update[0]), update) for update in updates))
             yield from self._listen(combined)
-            if self._extent is None and combined.size >= self._rows or portion.upper == self._extent:
+            if self._sequence.extent is None and combined.size >= self._rows or portion.upper == self._sequence.extent:
                 return last
 
     def _load(
@@ -262,7 +235,7 @@ class Runtime:
             yield from self._receive(combined)
         yield from self._send(Flush(self.checkpoint.frontier, last.upper))
         flushed = yield from self._expect(Flushed, combined)
-        self._prepare(last.upper, flushed.state)
+        self._sequence.prepare(last.upper, flushed.state, repeats=self._repeats)
         for store in combined.stores():
             yield Store
             self._connection.send(store)
@@ -274,25 +247,9 @@ class Runtime:
             started = yield from self._expect(StartedCommit)
         except ConflictError as cause:
             raise combined.judged(cause) from None
-        failpoints.reach(BEFORE_COMMIT)
-        if self._claimed is not None:
-            if self._log_rules:
-                self._claimed.commit(checkpoint, started.state)
-            else:
-                self._claimed.patch(started.state)
-        failpoints.reach(AFTER_COMMIT)
-        self.checkpoint, self._extent, self._acknowledged = checkpoint, None, False
-        self.transactions += 1
+        self._sequence.commit(checkpoint, started.state)
+        self._acknowledged = False
         yield from self._send(Acknowledge())
-
-    def _prepare(self, upper: Antichain, patch: Patch | None) -> None:
-        """What must be durable before anything is stored."""
-        if self._claimed is not None:
-            if self._repeats and self._log_rules and upper != self._extent:
-                self._claimed.prepare(upper, patch)
-            else:
-                self._claimed.patch(patch)
-        failpoints.reach(AFTER_PREPARE)
 
     # --- talking
 
@@ -326,5 +283,4 @@ class Runtime:
             combined.loaded(response)
         elif isinstance(response, Acknowledged):
             self._acknowledged = True
-            if self._claimed is not None:
-                self._claimed.patch(response.state)
+            self._sequence.patch(response.state)

@@ -20,7 +20,8 @@ from cdcv2.materialize.protocol.fence import number_of
 from cdcv2.materialize.protocol.messages import (
     Acknowledge, Acknowledged, Flush, Flushed, Load, Loaded, Open, StartCommit, StartedCommit, Store,
 )
-from cdcv2.materialize.runtime import AFTER_COMMIT, AFTER_PREPARE, BEFORE_COMMIT, Pause
+from cdcv2.materialize.commit_sequence import AFTER_COMMIT, AFTER_PREPARE, BEFORE_COMMIT
+from cdcv2.materialize.runtime import Pause
 from cdcv2.protocol.timeline import Cut
 from cdcv2.servers.processes import poll_until
 from tests import toys

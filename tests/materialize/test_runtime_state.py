@@ -16,7 +16,7 @@ from cdcv2.materialize.protocol.messages import (
     Acknowledge, Acknowledged, Flush, Flushed, Load, Loaded, Open, Opened, Patch, Response, StartCommit, StartedCommit,
     Store,
 )
-from cdcv2.materialize.runtime import AFTER_PREPARE, BEFORE_COMMIT
+from cdcv2.materialize.commit_sequence import AFTER_PREPARE, BEFORE_COMMIT
 from tests import toys
 from tests.materialize.test_runtime import IN_THE_END, THREE, TOTALS, fed
 
