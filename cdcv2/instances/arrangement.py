@@ -13,7 +13,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias, cast
 
 from cdcv2.core.antichain import Antichain
-from cdcv2.core.changes import ChangeBatch, consolidate
+from cdcv2.core.changes import consolidate
 from cdcv2.errors import MalformedError
 from cdcv2.instances.commands import LEAST, RowChange, RowCount, is_finished
 from cdcv2.protocol.messages import Update
@@ -152,12 +152,16 @@ class Arrangement:
 
         Raises MalformedError for another time, and for a key that is none of the table's.
         """
-        if time < self.since or not is_finished(time, self.upper) or not self.readable:
+        if time < self.since or not is_finished(time, self.upper):
             raise MalformedError(f"time {time} is not from {self.since} on and before {self.upper}")
         form = self._forms[table]
-        there = _each(self._keys[table].get(form.key_from_plain(key), _Changes()))
-        rows = ChangeBatch[Any]((row, diff) for row, at, diff in there if cast(int, at) <= time)
-        return tuple(RowCount(form.to_plain(row), count) for row, count in rows)
+        there = self._keys[table].get(form.key_from_plain(key))
+        if there is None:
+            return ()
+        found = [update for update in _each(there) if time_of(update) <= time]
+        if len(found) > 1:
+            found = _sums(found)
+        return tuple(RowCount(form.to_plain(row), count) for row, _, count in found)
 
     def changes(self, table: str, after: Antichain, since: int) -> tuple[RowChange, ...]:
         """The changes of a table that are beyond ``after``, consolidated, by time.

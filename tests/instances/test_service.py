@@ -155,3 +155,21 @@ def test_an_instance_is_killed_while_it_is_asked(tmp_path: Path) -> None:
     assert answers and all(prices == [at] for at, prices in answers)
     times = [at for at, _ in answers if at is not None]
     assert times == sorted(times)
+
+
+def test_rows_are_of_the_type_that_the_instance_states_now(tmp_path: Path) -> None:
+    """A client that has asked an instance asks the next one at its place, whose table has another column."""
+    client = cdcv2.connect(tmp_path / "market.sock")
+    for number, names in enumerate((["name", "price"], ["name", "place", "price"])):
+        kinds = {"price": "long"}
+        columns = [{"name": name, "type": kinds.get(name, "string")} for name in names]
+        row_type = RowType({"type": "record", "name": "prices", "fields": columns})
+        log = DirectoryLog(tmp_path / str(number) / "prices", row_type, create=True,
+                           description=LogDescription(timeline="market", identity="prices"))  # fmt: skip
+        with cdcv2.Writer(log) as writer:
+            row = row_type.row([{"name": "pear", "place": "here", "price": 3}[name] for name in names])
+            writer.extend([(row, 1, 1)])
+            writer.advance([2])
+        with served(LoneInstance([NamedLog("prices", log, row_type)], {"prices": ["name"]}), tmp_path / "market.sock"):
+            for _ in range(2):
+                assert list(client.peek({"prices": "pear"})["prices"]) == [row]

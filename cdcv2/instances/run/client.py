@@ -43,6 +43,8 @@ class InstanceClient:
         self._place = Path(place)
         # The last time that an answer was of.
         self._seen = 0
+        # Table -> its type as it was answered last, and that: making one takes as long as an answer.
+        self._types: dict[str, tuple[Any, RowType]] = {}
 
     def peek(
         self, keys: Mapping[str, Any], *, at: int | str | None = None, after: int | str | None = None,
@@ -70,10 +72,17 @@ class InstanceClient:
         self._seen = max(self._seen, answer["time"] or 0)
         held = {}
         for table, rows in answer["rows"].items():
-            row_type = RowType(answer["types"][table])
+            row_type = self._type(table, answer["types"][table])
             counts = {row_type.from_plain(row): count for of_key in rows for row, count in of_key}
             held[table] = TableAtTime(table, row_type, ChangeBatch(counts.items()))
         return TablesAtTime(held, answer["time"], upper, answer["committed_at"])
+
+    def _type(self, table: str, stated: Any) -> RowType:
+        plain, row_type = self._types.get(table, (None, None))
+        if row_type is None or plain != stated:
+            row_type = RowType(stated)
+            self._types[table] = stated, row_type
+        return row_type
 
     def tail(
         self, table: str, *, after: Antichain | Sequence[int] | int | None = None, since: int | None = None,
