@@ -44,7 +44,10 @@ NEAR = {
     "cdcv2.views.changes.": ("tests/views/test_changes",),
     "cdcv2.views.columns.": ("tests/views/test_columns",),
     "cdcv2.views.identity.": ("tests/views/test_identity",),
-    "cdcv2.views.reductions.": ("tests/views/test_combine", "tests/materialize/test_source_columns"),
+    "cdcv2.views.combine.": tuple(f"tests/views/test_{name}" for name in (
+        "changes", "combine", "combined_updates", "view_tables")),
+    "cdcv2.views.reductions.": (
+        "tests/views/test_combine", "tests/views/test_view_tables", "tests/materialize/test_source_columns"),
     "cdcv2.views.source_columns.": ("tests/views/test_source_columns",),
     "cdcv2.materialize.targets.process.values.": ("tests/materialize/targets/test_process_values",),
     "cdcv2.materialize.intake.": ("tests/materialize/test_intake",),

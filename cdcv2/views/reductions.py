@@ -81,7 +81,7 @@ class Sum(Reduction):
         column = column_of(row_type, self.column)
         field, source = column.field, column.field.source
         if source is not None and source.type in ("numeric", "money") and field.kind in ("string", "json"):
-            return _SumOfNumerics(name, column)
+            return _SumOfNumerics(name, column, source)
         if field.kind not in ("int", "long", "decimal"):
             raise UsageError(
                 f"{name}: the sum of {self.column!r} cannot be kept, as its kind is {field.kind!r}: sums are of "
@@ -124,8 +124,7 @@ class _SumOfNumerics(_Sum):
     With a scale, the sum is a decimal of it. Without, it is text where a system has no numbers of any scale.
     """
 
-    def __init__(self, name: str, column: ViewColumn) -> None:
-        source = column.field.source or SourceType("numeric")
+    def __init__(self, name: str, column: ViewColumn, source: SourceType) -> None:
         scale = 2 if source.type == "money" else None if source.scale is None else max(source.scale, 0)
         field = Field(name, "string", source=SourceType("numeric")) if scale is None else Field(
             name, "decimal", scale=scale
