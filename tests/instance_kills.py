@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import random
+import signal
 import socket
 import subprocess
 import threading
@@ -21,6 +22,7 @@ from typing import Any
 
 import cdcv2
 from cdcv2.core.antichain import Antichain
+from cdcv2.event_stream import read_events
 from cdcv2.instances.requests import PeekRequest
 from cdcv2.instances.run.client import InstanceClient
 from cdcv2.logs.description import LogDescription
@@ -54,7 +56,8 @@ class KilledInstances:
         self.writers = {table: cdcv2.Writer(log) for table, log in self.logs.items()}
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.lives = Counter[str]()
-        self.counts = Counter[str]()
+        self.counts, self.counting = Counter[str](), threading.Lock()
+        self.stopped: str | None = None
         self.errors: list[BaseException] = []
         self.ended = threading.Event()
         self.at = 0
@@ -82,10 +85,12 @@ class KilledInstances:
             words = ("replicas", logs, "--index", "prices=name", "--index", "totals=name", *replicas, "--instance",
                      str(self.place), "--state", str(self.folder / "state"))  # fmt: skip
         with open(self.folder / f"{name}.log", "ab") as errors:
+            words += ("--events", str(self.folder / f"{name}.events"))
             self.processes[name] = subprocess.Popen([*CDCV2, *words], stdout=subprocess.DEVNULL, stderr=errors)
 
     def kill(self) -> None:
-        """Kill one of them, or two, and start them again."""
+        """Kill one of them, or two, and start them again; now and then one is stopped until the next kill."""
+        self.go_on()
         victims = self.random.sample(PROCESSES, self.random.choice((1, 1, 2)))
         for name in victims:
             assert self.processes[name].poll() is None, f"{name} has ended by itself"
@@ -96,6 +101,19 @@ class KilledInstances:
             self.start(name)
             self.counts["kills"] += 1
             self.counts[f"of a {'controller' if name == 'controller' else 'replica'}"] += 1
+        if self.random.random() < 0.3:
+            self.stopped = next(name for name in PROCESSES if name not in victims or name == victims[-1])
+            self.processes[self.stopped].send_signal(signal.SIGSTOP)
+            self.counts["processes that were stopped for a while"] += 1
+            if self.stopped == "controller":
+                self.ended.wait(0.2)
+                self.go_on()
+
+    def go_on(self) -> None:
+        """What was stopped works again, and does not know that it was."""
+        if self.stopped is not None:
+            self.processes[self.stopped].send_signal(signal.SIGCONT)
+            self.stopped = None
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -139,7 +157,7 @@ class KilledInstances:
             while not lines:
                 assert time.monotonic() < deadline, "a peek was not answered"
                 lines = _exchanged(self.place, request.to_line())
-                self.counts["peeks that were repeated"] += not lines
+                self.count("connections that broke or were refused", not lines)
             [line] = lines
             answer = json.loads(line)
             [prices], [totals] = answer["rows"]["prices"], answer["rows"]["totals"]
@@ -150,7 +168,11 @@ class KilledInstances:
     def judge(self, at: int, prices: dict[int, list[int]], totals: list[int]) -> None:
         assert totals == [at], (totals, at)
         assert prices == {name: [one] if (one := price(name, at)) is not None else [] for name in prices}, (at, prices)
-        self.counts["peeks answered"] += 1
+        self.count("peeks answered")
+
+    def count(self, what: str, number: int = 1) -> None:
+        with self.counting:
+            self.counts[what] += number
 
     def tail(self, seed: int) -> None:
         """Follow one table to its end, and begin again at the last upper now and then."""
@@ -165,7 +187,7 @@ class KilledInstances:
                     assert batch is not None and batch.lower == upper, (batch, upper)
                     upper = batch.upper
                     changes.update({(row.name, row.price, at, diff): 1 for row, at, diff in batch.changes})
-                    self.counts["batches"] += 1
+                    self.count("batches")
         assert changes == self.changes(table), changes - self.changes(table)
 
     def changes(self, table: str) -> Counter[Any]:
@@ -184,7 +206,8 @@ class KilledInstances:
             if self.lives["controller"] == now:
                 assert now != life or upper.dominates(before), (before, upper)
                 before, life = upper, now
-                self.counts["frontiers seen"] += 1
+                self.count("frontiers seen")
+            self.ended.wait(0.01)
 
     # -- all of it ----------------------------------------------------------------------------------------------
 
@@ -203,6 +226,7 @@ class KilledInstances:
                 self.kill()
             answered = self.counts["peeks answered"] + 20
             self._until(lambda: self.counts["peeks answered"] >= answered)
+            self.go_on()
             self.cancel(cancelled)
             self.ended.set()
             for _ in range(5):
@@ -219,6 +243,10 @@ class KilledInstances:
                 raise error
             status = InstanceClient(self.place).status()
             assert (status["upper"], status["peeks"], status["tails"]) == ([], 0, 0)
+            for name in PROCESSES:
+                stated = read_events(self.folder / f"{name}.events")
+                # One that is killed right after its start has stated nothing.
+                assert 0 < len({one["pid"] for one in stated if one["event"] == "start"}) <= 1 + self.lives[name]
         return self.counts
 
     def cancel(self, number: int) -> None:

@@ -21,7 +21,6 @@ import argparse
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 from cdcv2.cli.console import remark
 from cdcv2.cli.logs import add_log_arguments, open_logs
@@ -29,7 +28,6 @@ from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.words import declare
 from cdcv2.cli.stop_signals import stop_signals
 from cdcv2.completeness import through_text
-from cdcv2.core.antichain import Antichain
 from cdcv2.errors import UsageError
 from cdcv2.events import JobEvents, JobProgress
 from cdcv2.exits import Exit
@@ -77,11 +75,11 @@ def run(args: argparse.Namespace) -> Exit:
             with closing(InstanceReplica(open_logs(args), _remark)) as replica:
                 place.listen()
                 remark(f"cdcv2 instance: a replica at {args.instance}")
-                replica.serve(place, in_each_turn(args.events, lambda: JobProgress(plain(replica.upper)), stopping))
+                replica.serve(place, in_each_turn(args.events, replica.progress, stopping))
             return Exit.DONE
         keys = index_keys(args.index)
         with closing(LoneInstance(open_logs(args), keys, history=args.history)) as instance:
-            stopping = in_each_turn(args.events, lambda: JobProgress(plain(instance.upper)), stopping)
+            stopping = in_each_turn(args.events, instance.progress, stopping)
             instance.read(stopping)
             place.listen()
             remark(f"cdcv2 instance: {', '.join(keys)} at {args.instance}, {through_text(instance.upper)}")
@@ -98,11 +96,6 @@ def in_each_turn(
         return stopping()
 
     return requested
-
-
-def plain(upper: Antichain | None) -> list[Any] | None:
-    """A frontier as events have it."""
-    return None if upper is None else upper.to_plain()
 
 
 def _remark(text: str) -> None:

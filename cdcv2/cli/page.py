@@ -1,4 +1,4 @@
-"""Print the address of the page that cdcv2 up serves, with the token, for a browser.
+"""Print the address of the page that cdcv2 up serves, with its token.
 
 The page shows what cdcv2 status shows, what each table waits for, and a
 picture of the pipeline; it renews itself. cdcv2 up serves it with --listen.

@@ -17,13 +17,12 @@ import argparse
 from pathlib import Path
 
 from cdcv2.cli.console import remark
-from cdcv2.cli.instance import in_each_turn, index_keys, plain
+from cdcv2.cli.instance import in_each_turn, index_keys
 from cdcv2.cli.logs import add_log_arguments, open_logs
 from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.words import declare
 from cdcv2.cli.stop_signals import stop_signals
 from cdcv2.errors import UsageError
-from cdcv2.events import JobProgress, JobWait
 from cdcv2.exits import Exit
 from cdcv2.instances.run.controller import ReplicaController
 from cdcv2.instances.run.index_catalogue import IndexCatalogue
@@ -65,13 +64,8 @@ def run(args: argparse.Namespace) -> Exit:
             controller = ReplicaController(logs, keys, places, catalogue, _remark, history=args.history)
             place.listen()
             remark(f"cdcv2 replicas: {', '.join(keys)} at {args.instance}, of {', '.join(args.of)}")
-            controller.serve(place, in_each_turn(args.events, lambda: _progress(controller), stopping))
+            controller.serve(place, in_each_turn(args.events, controller.progress, stopping))
     return Exit.DONE
-
-
-def _progress(controller: ReplicaController) -> JobProgress:
-    waits = [JobWait("replica", f"{place} does not respond") for place in controller.lacking]
-    return JobProgress(plain(controller.upper), waits=waits)
 
 
 def _remark(text: str) -> None:

@@ -97,6 +97,18 @@ class InstanceFront:
         """Everything not beyond it is finished in the furthest replica."""
         return self._replicas.upper(self._index.id)
 
+    @property
+    def committed_at(self) -> float | None:
+        """When what is finished was committed. The same frontier is looked up once."""
+        if self._committed[0] != self.upper:
+            self._committed = (self.upper, self._terms.committed_at(self.upper))
+        return self._committed[1]
+
+    @property
+    def waiting(self) -> dict[str, int]:
+        """How many peeks and tails live."""
+        return dict(zip(("peeks", "tails"), self._replicas.waiting, strict=True))
+
     # -- replicas -----------------------------------------------------------------------------------------------
 
     def connect(self, replica: str) -> FrontOutput:
@@ -291,7 +303,7 @@ class InstanceFront:
         return _last(
             client, rows=answer.rows, types={table: self._terms.types[table] for table in answer.rows},
             time=None if there.time == MAX_TIME else there.time, upper=self.upper.to_plain(),
-            committed_at=self._committed_at(),
+            committed_at=self.committed_at,
         )
 
     def _batch(self, answer: TailResponse) -> FrontOutput:
@@ -300,7 +312,7 @@ class InstanceFront:
             return FrontOutput()
         self._clients[client].after = answer.upper
         batch = {"lower": answer.lower.to_plain(), "upper": answer.upper.to_plain(), "changes": answer.changes}
-        out = FrontOutput(lines=[(client, json.dumps({"batch": batch, "committed_at": self._committed_at()}))])
+        out = FrontOutput(lines=[(client, json.dumps({"batch": batch, "committed_at": self.committed_at}))])
         if not answer.upper:
             self._forget(client)
             out.over.append(client)
@@ -315,18 +327,11 @@ class InstanceFront:
             return _last(client, ended=answer.reason)
         return _last(client, refused=answer.reason)
 
-    def _committed_at(self) -> float | None:
-        """When what is finished was committed. The same frontier is looked up once."""
-        if self._committed[0] != self.upper:
-            self._committed = (self.upper, self._terms.committed_at(self.upper))
-        return self._committed[1]
-
     def _status(self) -> dict[str, Any]:
-        peeks, tails = self._replicas.waiting
         return {
             "upper": self.upper.to_plain(), "since": self._replicas.allowed(self._index.id).to_plain(),
-            "tables": self._keys, "replicas": self._replicas.connected, "committed_at": self._committed_at(),
-            "peeks": peeks, "tails": tails,
+            "tables": self._keys, "replicas": self._replicas.connected, "committed_at": self.committed_at,
+            **self.waiting,
         }  # fmt: skip
 
     def _forget(self, client: int) -> _Client:

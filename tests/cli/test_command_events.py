@@ -23,6 +23,7 @@ from tests.logs.polling import until
 
 WORKS_FOR_LONG = {
     "capture", "replay", "verify", "materialize", "compare", "compact-remap", "orphans", "repair", "rewrite",
+    "instance", "replicas",
 }  # fmt: skip
 LAKE = """
 materialization: prices

@@ -14,7 +14,7 @@ import cdcv2
 from cdcv2.cli.main import main
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import RefusedError, UnavailableError, UsageError
-from cdcv2.instances.requests import PeekRequest, StatusRequest, TailRequest
+from cdcv2.instances.requests import PeekRequest, TailRequest
 from cdcv2.instances.run import client_server
 from cdcv2.instances.run.alone import LoneInstance
 from cdcv2.instances.run.client import InstanceClient
@@ -111,7 +111,7 @@ def test_a_silent_client_is_let_go_and_one_too_many_is_sent_away(
 def test_a_connection_has_one_request(market: Market) -> None:
     stream = asked(market.place, TailRequest("t", "prices").to_line())
     assert stream.recv(1)
-    stream.sendall(StatusRequest().to_line())
+    stream.sendall(TailRequest("u", "prices").to_line())
     while stream.recv(1 << 16):
         pass
     garbled = asked(market.place, b"x" * 1_000_001)

@@ -54,6 +54,9 @@ def controller(market: Market, *names: str, history: float | None = None, keys: 
     with IndexCatalogue(market.place.with_name("state")) as catalogue:
         places = [market.place.with_name(name) for name in names]
         made = ReplicaController(market.logs(), keys or KEYS, places, catalogue, lines.append, history=history)
+        progress = made.progress()
+        assert [wait.place["replica"] for wait in progress.waits] == [*map(str, places)]
+        assert (progress.frontier, progress.counts) == ([0], {"peeks": 0, "tails": 0})
         with serving(made, market.place):
             yield lines
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 
 from cdcv2.core.antichain import Antichain
+from cdcv2.events import JobProgress, JobWait
 from cdcv2.instances.commands import Command, CreateIndex
 from cdcv2.instances.front import FrontTerms, InstanceFront
 from cdcv2.instances.kept_times import KeptTimes
@@ -45,6 +46,10 @@ class LoneInstance:
         """Everything not beyond it is finished here."""
         return self._follower.source.instance.upper(_INDEX)
 
+    def progress(self) -> JobProgress:
+        """How far it is, for its events."""
+        return progress_of(self._front)
+
     def read(self, stopping: Callable[[], bool]) -> None:
         """Take in what the logs hold now, so that the first answer is not older than one of before a restart.
 
@@ -74,6 +79,11 @@ class LoneInstance:
     def _obey(self, replica: str, command: Command) -> None:
         for answer in self._follower.source.instance.receive(command):
             self._clients.perform(self._front.receive(replica, answer))
+
+
+def progress_of(front: InstanceFront, waits: Sequence[JobWait] = ()) -> JobProgress:
+    """How far what is behind a front is, for its events."""
+    return JobProgress(front.upper.to_plain(), front.committed_at, waits, counts=front.waiting)
 
 
 def terms_of(logs: Sequence[NamedLog], history: float | None) -> FrontTerms:

@@ -10,10 +10,11 @@ from pathlib import Path
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.json_text import parse_json
 from cdcv2.errors import ConversationError, MalformedError
+from cdcv2.events import JobProgress, JobWait
 from cdcv2.instances.commands import ANSWERS, Command
 from cdcv2.instances.front import InstanceFront
 from cdcv2.instances.replicas import ReplicaSet
-from cdcv2.instances.run.alone import terms_of
+from cdcv2.instances.run.alone import progress_of, terms_of
 from cdcv2.instances.run.client_server import ClientServer
 from cdcv2.instances.run.forms import indexed_table
 from cdcv2.instances.run.index_catalogue import IndexCatalogue
@@ -44,7 +45,6 @@ class ReplicaController:
     ) -> None:
         self._catalogue, self._report = catalogue, report
         index = catalogue.index_of(tuple(indexed_table(logs, name, key) for name, key in keys.items()))
-        self._index = index.id
         self._replicas = ReplicaSet(str(catalogue.epoch), [index])
         self._front = InstanceFront(self._replicas, index, terms_of(logs, history))
         self._loop = LineLoop()
@@ -56,16 +56,6 @@ class ReplicaController:
         self._reported: set[str] = set()
         self._tried = 0.0
 
-    @property
-    def upper(self) -> Antichain:
-        """Everything not beyond it is finished in a replica."""
-        return self._replicas.upper(self._index)
-
-    @property
-    def lacking(self) -> list[str]:
-        """The replicas that do not respond."""
-        return sorted(set(map(str, self._places)) - self._responding)
-
     def serve(self, place: InstancePlace, stopping: Callable[[], bool]) -> None:
         """Answer clients at a place that listens, until it is to stop. Raises FencedError, OutputError."""
         self._clients.open(place.listening)
@@ -74,6 +64,12 @@ class ReplicaController:
                 self._connect()
                 self._clients.keep_up()
                 self._loop.turn(_TURN)
+
+    def progress(self) -> JobProgress:
+        """How far the furthest replica is, for its events, and which ones do not respond."""
+        away = [str(place) for place in self._places if str(place) not in self._responding]
+        waits = [JobWait("replica", f"the replica {name} does not respond", {"replica": name}) for name in away]
+        return progress_of(self._front, waits)
 
     def _keep(self) -> None:
         """Before commands are sent: what they come to.

@@ -10,6 +10,7 @@ from functools import reduce
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import Cdcv2Error, ConversationError, MalformedError, UsageError
+from cdcv2.events import JobProgress, JobWait
 from cdcv2.instances.commands import COMMANDS, Answer, CreateIndex, InitializationComplete
 from cdcv2.instances.run.follower import LogFollower
 from cdcv2.instances.run.line_loop import LineConnection, LineLoop
@@ -34,12 +35,13 @@ class InstanceReplica:
         self._loop = LineLoop()
         self._session: LineConnection | None = None
 
-    @property
-    def upper(self) -> Antichain | None:
-        """Everything not beyond it is finished in all of its indexes; None: it has none."""
+    def progress(self) -> JobProgress:
+        """How far all of its indexes are, for its events, and whether it waits for its controller."""
         instance = self._source.instance
         uppers = [instance.upper(name) for name in instance.indexes]
-        return reduce(Antichain.meet, uppers) if uppers else None
+        away = self._session is None or not self._session.is_open
+        waits = [JobWait("controller", "no controller is connected: start cdcv2 replicas")] if away else []
+        return JobProgress(reduce(Antichain.meet, uppers).to_plain() if uppers else None, waits=waits)
 
     def serve(self, place: InstancePlace, stopping: Callable[[], bool]) -> None:
         """Follow the logs and obey, at a place that listens, until it is to stop."""
