@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, Union
 
 from cdcv2.capture.contradictions import Contradiction, two_rows
 from cdcv2.capture.numbers import Numbers
-from cdcv2.capture.open_records import EndRecord, HaltRecord, Held, RestartRecord, RowRecord
+from cdcv2.capture.open_records import EndRecord, HaltRecord, OpenRecord, RestartRecord, RowRecord
 from cdcv2.errors import SourceStop
 
 #: What is held of an open transaction beside its rows.
@@ -35,7 +35,7 @@ class BoundTransaction:
         self.numbers: dict[str, Numbers] = {}
         self.seen: dict[str, int] = {}
         #: What this step added: all but rows, and the number of rows, which are the last ones in ``rows``.
-        self.fresh: list[Held] = []
+        self.fresh: list[OpenRecord] = []
         self.fresh_rows = 0
         self._fresh_orders: set[Any] | None = None
 
@@ -80,17 +80,17 @@ class BoundTransaction:
         highest = self.numbers[table].highest if table in self.numbers else 0
         return self.seen[table], max(self.seen[table], highest)
 
-    def content(self) -> Iterator[Held]:
+    def content(self) -> Iterator[OpenRecord]:
         """What is held of it."""
         yield from self.rows.values()
         yield from self.beside
 
-    def added(self) -> Iterator[Held]:
+    def added(self) -> Iterator[OpenRecord]:
         """What this step added."""
         yield from islice(self.rows.values(), len(self.rows) - self.fresh_rows, None)
         yield from self.fresh
 
-    def before(self) -> Iterator[Held]:
+    def before(self) -> Iterator[OpenRecord]:
         """What was held before this step."""
         yield from islice(self.rows.values(), len(self.rows) - self.fresh_rows)
         yield from (held for held in self.beside if held not in self.fresh)

@@ -17,8 +17,8 @@ from cdcv2.capture.bound_transaction import Beside, BoundTransaction, stop_of
 from cdcv2.capture.contradictions import LOST, NEW_SOURCE, Commit, Contradiction, uncounted_row, unknown_row
 from cdcv2.capture.coverage import UncoveredTables
 from cdcv2.capture.open_records import (
-    SNAPSHOT, DoubtRecord, EndRecord, HaltRecord, Held, Passing, ReleaseRecord, RestartRecord, RowRecord, SourceRecord,
-    StartRecord, ThroughRecord, Tx, UnendedRecord,
+    SNAPSHOT, DoubtRecord, EndRecord, HaltRecord, OpenRecord, ReleaseRecord, RestartRecord, RowRecord, SourceRecord,
+    StartRecord, ThroughRecord, TransientRecord, Tx, UnendedRecord,
 )
 from cdcv2.capture.released_ends import ReleasedEnds
 from cdcv2.capture.row_counts import RowCounts, TableEffect
@@ -36,7 +36,7 @@ class StepChanges:
     """What one step changes: in the open-records log (TEMP), and in each table. ``time`` is that of the step."""
 
     time: int = 0
-    temp: list[tuple[Held, int]] = field(default_factory=list)
+    temp: list[tuple[OpenRecord, int]] = field(default_factory=list)
     output: dict[str, ChangeBatch[Any]] = field(default_factory=dict)
     #: The transactions that the step releases.
     given: list[Tx] = field(default_factory=list)
@@ -120,7 +120,7 @@ class BoundTransactions:
         """How many records are held of transactions. Cost: constant."""
         return self._records + len(self._done)
 
-    def content(self) -> Iterator[Held]:
+    def content(self) -> Iterator[OpenRecord]:
         """All that TEMP holds."""
         if self._reported:
             yield self._begun
@@ -130,7 +130,7 @@ class BoundTransactions:
         for opened in self._open.values():
             yield from opened.content()
 
-    def restore(self, content: Iterable[Held], recalled: ReleasedEnds[Tx] | None = None) -> None:
+    def restore(self, content: Iterable[OpenRecord], recalled: ReleasedEnds[Tx] | None = None) -> None:
         """Take over what another run held; ``recalled`` is what was read again of the transaction topic.
 
         Without ``recalled``, any later record of a released transaction stops the capture. Raises ForeignStateError if
@@ -177,7 +177,7 @@ class BoundTransactions:
 
     # -- one step
 
-    def advance(self, records: Iterable[SourceRecord | Passing], time: int = 0) -> StepChanges:
+    def advance(self, records: Iterable[SourceRecord | TransientRecord], time: int = 0) -> StepChanges:
         """Take all records of one ``time``. Cost: O(log open) each, and what is released.
 
         Raises SourceStop if they cannot all be right; the object must not be used after that.
@@ -483,6 +483,6 @@ def _position(row: RowRecord) -> object:
     return Position(*row.order) if isinstance(row.order, tuple) else row.order
 
 
-def _ends_in_order(record: Held) -> tuple[bool, int, str]:
+def _ends_in_order(record: OpenRecord) -> tuple[bool, int, str]:
     """Ends first, by their commits; everything else as it is."""
     return (False, record.commit, str(record)) if isinstance(record, (EndRecord, ReleaseRecord)) else (True, 0, "")

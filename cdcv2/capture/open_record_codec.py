@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from cdcv2.capture.open_records import (
-    EndRecord, HaltRecord, Held, ReleaseRecord, RestartRecord, RowRecord, StartRecord, ThroughRecord,
+    EndRecord, HaltRecord, OpenRecord, ReleaseRecord, RestartRecord, RowRecord, StartRecord, ThroughRecord,
 )
 from cdcv2.errors import DecodeError, MalformedError
 from cdcv2.rows import row_type
@@ -79,11 +79,11 @@ class OpenRecordCodec:
     def __init__(self, tables: Mapping[str, DataCodec], partial: Mapping[str, DataCodec] | None = None) -> None:
         self._tables, self._partial = dict(tables), dict(partial or {})
 
-    def row(self, held: Held) -> row_type.Row:
+    def row(self, held: OpenRecord) -> row_type.Row:
         """The row. Raises MalformedError for data of a table that has no row type, or that do not fit it."""
         return TEMP.row({**_NOTHING, **_ENCODE[type(held)](self, held)})
 
-    def held(self, row: row_type.Row) -> Held:
+    def held(self, row: row_type.Row) -> OpenRecord:
         """The record of a row. Raises DecodeError for a row that no capture writes."""
         decode = _DECODE.get(row.kind)
         if decode is None:
@@ -168,7 +168,7 @@ _ENCODE: dict[type, Callable[[OpenRecordCodec, Any], dict[str, Any]]] = {
     RestartRecord: OpenRecordCodec._of_restart, ThroughRecord: OpenRecordCodec._of_through,
     StartRecord: OpenRecordCodec._of_start,
 }  # fmt: skip
-_DECODE: dict[str, Callable[[OpenRecordCodec, row_type.Row], Held]] = {
+_DECODE: dict[str, Callable[[OpenRecordCodec, row_type.Row], OpenRecord]] = {
     "row": OpenRecordCodec._to_row, "halt": OpenRecordCodec._to_halt, "end": OpenRecordCodec._to_end,
     "done": OpenRecordCodec._to_done,
     "restart": OpenRecordCodec._to_restart, "through": OpenRecordCodec._to_through, "begun": OpenRecordCodec._to_start,

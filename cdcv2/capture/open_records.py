@@ -167,6 +167,8 @@ class StartRecord:
 #: What a source of transactions reports.
 SourceRecord: TypeAlias = Union[RowRecord, HaltRecord, EndRecord, RestartRecord]
 #: What is judged at its time, and is never in TEMP.
-Passing: TypeAlias = Union[DoubtRecord, UnendedRecord]
+TransientRecord: TypeAlias = Union[DoubtRecord, UnendedRecord]
 #: What TEMP holds, each once.
-Held: TypeAlias = Union[RowRecord, HaltRecord, EndRecord, RestartRecord, ReleaseRecord, ThroughRecord, StartRecord]
+OpenRecord: TypeAlias = Union[
+    RowRecord, HaltRecord, EndRecord, RestartRecord, ReleaseRecord, ThroughRecord, StartRecord
+]

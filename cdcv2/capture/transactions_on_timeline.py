@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from cdcv2.capture.bound_transactions import BoundTransactions
-from cdcv2.capture.open_records import Held, Passing, RowRecord, SourceRecord, StartRecord, Tx
+from cdcv2.capture.open_records import OpenRecord, RowRecord, SourceRecord, StartRecord, TransientRecord, Tx
 from cdcv2.capture.released_ends import ReleasedEnds
 from cdcv2.capture.row_counts import RowCounts
 from cdcv2.capture.table_content import State
@@ -109,7 +109,7 @@ class Transactions:
         self._whole = BoundTransactions(begun, state, uncovered=uncovered, partial=partial, had=had, counted=counted)
         self._whole.restore(_content(temp, self._frontier), recalled)
         # What came at times that are not finished: each record once.
-        self._pending: OpenTimes[dict[SourceRecord | Passing, None]] = OpenTimes(total=True)
+        self._pending: OpenTimes[dict[SourceRecord | TransientRecord, None]] = OpenTimes(total=True)
         self._stop: SourceStop | None = None
         self._look_for_halt()
 
@@ -152,7 +152,7 @@ class Transactions:
         """How many records are held: those of TEMP, and those at times that are not finished."""
         return self._whole.held + sum(len(self._pending[time]) for time in self._pending)
 
-    def temp(self) -> set[Held]:
+    def temp(self) -> set[OpenRecord]:
         """What TEMP holds at the last time that is finished. Cost: all of it."""
         return set(self._whole.content())
 
@@ -183,7 +183,7 @@ class Transactions:
         self._look_for_halt()
         return summary._replace(frontier=self._frontier)
 
-    def _arrived(self, record: SourceRecord | Passing, time: int, diff: int) -> None:
+    def _arrived(self, record: SourceRecord | TransientRecord, time: int, diff: int) -> None:
         if diff < 1:
             raise MalformedError(f"{record!r} was taken back at {time}: sources of transactions only add")
         if self._frontier.less_equal(time):
@@ -193,7 +193,9 @@ class Transactions:
         elif self._since.less_equal(time):
             raise MalformedError(f"{record!r} came at {time}, and all before {self._frontier} was stated to be there")
 
-    def _finish(self, time: int, records: Iterable[SourceRecord | Passing], summary: TransactionSummary) -> bool:
+    def _finish(
+        self, time: int, records: Iterable[SourceRecord | TransientRecord], summary: TransactionSummary
+    ) -> bool:
         """Go on by one time; whether that was possible."""
         try:
             changed = self._whole.advance(records, time)
@@ -249,9 +251,9 @@ def resume(remap: Remap, uppers: Iterable[Antichain]) -> ResumePoint:
     return ResumePoint(frontier, remap.source_frontier_at(frontier))
 
 
-def _content(temp: Iterable[Update], frontier: Antichain) -> list[Held]:
+def _content(temp: Iterable[Update], frontier: Antichain) -> list[OpenRecord]:
     """What TEMP holds just before ``frontier``."""
-    sums: ChangeBatch[Held] = ChangeBatch(
+    sums: ChangeBatch[OpenRecord] = ChangeBatch(
         (held, diff) for held, time, diff in temp if not frontier.less_equal(time)
     )
     odd = next((pair for pair in sums if pair[1] != 1), None)

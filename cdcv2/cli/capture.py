@@ -50,7 +50,6 @@ from cdcv2.capture.memory import missing_logs
 from cdcv2.capture.release import WaitReason
 from cdcv2.capture.run.commit_times import Capture
 from cdcv2.capture.run.folder_lock import FolderInUse
-from cdcv2.capture.run.log_types import in_directories, kept_types
 from cdcv2.capture.run.loop import run as run_capture
 from cdcv2.capture.run.manifest import write_manifest
 from cdcv2.capture.run.memory_file import MEMORY_FILE, MemoryFile
@@ -76,6 +75,7 @@ from cdcv2.exits import Exit
 from cdcv2.logs.capture_manifest import CAPTURE_FILE, log_set_in
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.jsonlines import plain_frontier
+from cdcv2.logs.log_json import in_directories, kept_types
 from cdcv2.logs.timeline_of_logs import describe_log_set
 from cdcv2.logs.release_times import ReleaseTimes
 from cdcv2.protocol.log import Place

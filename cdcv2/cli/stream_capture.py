@@ -9,7 +9,6 @@ from functools import partial
 
 from cdcv2.capture.memory import missing_logs
 from cdcv2.capture.run.folder_lock import FolderInUse
-from cdcv2.capture.run.log_types import in_directories, kept_types
 from cdcv2.capture.run.manifest import write_stream_manifest
 from cdcv2.capture.run.memory_file import MEMORY_FILE, MemoryFile
 from cdcv2.capture.run.stream_tables import StreamTables, demand_topics, run
@@ -31,6 +30,7 @@ from cdcv2.exits import Exit
 from cdcv2.logs.capture_manifest import log_set_in
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.jsonlines import plain_frontier
+from cdcv2.logs.log_json import in_directories, kept_types
 from cdcv2.logs.timeline_of_logs import describe_log_set
 
 #: After so many records of a partition what is complete is written, if nothing else is asked for.

@@ -70,11 +70,6 @@ class MessageCodec:
         """The message schema, as published and as a registry takes it."""
         return message_schema(self.row_type, self.times, NAMESPACE)
 
-    @property
-    def plain_schema(self) -> list[Any]:
-        """The same without the namespace, as some producers write it; the bytes are the same."""
-        return message_schema(self.row_type, self.times, "")
-
     def encode(self, message: Message) -> bytes:
         """The bytes of a message. Rows may be given as anything that :meth:`RowType.row` takes.
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import fnmatch
 import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,6 +24,8 @@ from cdcv2.core.json_text import parse_json
 from cdcv2.core.own_json import reading, with_digest, without_digest
 from cdcv2.errors import MissingLogError, OutputError, RefusedError, UnavailableError
 from cdcv2.logs.description import LogDescription
+from cdcv2.protocol.log import LogAddress
+from cdcv2.rows.altered_columns import altered_text
 from cdcv2.rows.row_type import RowType
 from cdcv2.rows.times import Times, check_times
 from cdcv2.store.file_system import in_words, is_there, names_in
@@ -141,3 +143,15 @@ def _plain(path: Path) -> dict[str, Any]:
             f"{VERSION}: read it with the program that wrote it, or a newer one"
         )
     return without_digest(plain, file, "restore it")
+
+
+def kept_types(logs: Iterable[tuple[Path, RowType]]) -> list[str]:
+    """A line for each directory log, given with its row schema, that keeps another. Raises what reading it raises."""
+    found = [altered_text(folder, read(folder).row_type, given) for folder, given in logs]
+    return [text for text in found if text is not None]
+
+
+def in_directories(logs: LogAddress, rows: Mapping[str, RowType]) -> list[tuple[Path, RowType]]:
+    """The directory logs at an address, by their names, with their row schemas; topics keep none."""
+    places = [(logs.of(name), row_type) for name, row_type in sorted(rows.items())]
+    return [(Path(place.name), row_type) for place, row_type in places if not place.is_topic]

@@ -7,7 +7,7 @@ from typing import Union
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Time
-from cdcv2.errors import IncompleteError, UsageError
+from cdcv2.errors import UsageError
 from cdcv2.protocol.log import Entry
 from cdcv2.protocol.messages import Batch, GarbledMessage, Message
 from cdcv2.protocol.missing import MissingUpdates
@@ -75,11 +75,3 @@ class Iter(Iterator[Batch]):
     def missing(self) -> MissingUpdates:
         """What lacks below the join of the stated uppers; falsy iff nothing that was stated is missing."""
         return self.reader.missing()
-
-    def check_complete(self, *, closed: bool = False) -> None:
-        """Raise IncompleteError if anything stated is missing; with ``closed``, also if the history goes on."""
-        missing = self.missing()
-        if missing:
-            raise IncompleteError(missing)
-        if closed and not self.closed:
-            raise IncompleteError(f"the history is not finished: it goes on from {self.frontier}")

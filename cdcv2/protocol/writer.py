@@ -158,7 +158,10 @@ class Writer:
         self.commit()
 
     def stage(self, frontier: Union[Iterable[Time], Antichain]) -> None:
-        """The first half of :meth:`advance`: the updates are durable when it returns, and nothing is stated."""
+        """The first half of :meth:`advance`: the updates are durable when it returns, and nothing is stated.
+
+        Raises as :meth:`advance` does.
+        """
         if not self.known:
             raise LogFinishedError(f"the history of log {self.log.name} is complete: nothing can be added to it")
         bound = frontier if isinstance(frontier, Antichain) else Antichain(frontier)
@@ -188,7 +191,10 @@ class Writer:
         self._staged = stated, upper
 
     def commit(self) -> None:
-        """The second half of :meth:`advance`: the staged updates are stated, durably, when it returns."""
+        """The second half of :meth:`advance`: the staged updates are stated, durably, when it returns.
+
+        Raises UsageError unless :meth:`stage` came before, and what the log raises.
+        """
         if self._staged is None:
             raise UsageError("commit() needs a stage() before it")
         stated, upper = self._staged

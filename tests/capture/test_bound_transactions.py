@@ -10,7 +10,7 @@ import pytest
 from cdcv2.capture.bound_transactions import BoundTransactions, StepChanges
 from cdcv2.capture.contradictions import LOST, NEW_SOURCE, uncounted_row, unknown_row
 from cdcv2.capture.open_records import (
-    SNAPSHOT, DoubtRecord, EndRecord, HaltRecord, Held, ReleaseRecord, RestartRecord, RowRecord, StartRecord,
+    SNAPSHOT, DoubtRecord, EndRecord, HaltRecord, OpenRecord, ReleaseRecord, RestartRecord, RowRecord, StartRecord,
     ThroughRecord, Tx, UnendedRecord,
 )
 from cdcv2.capture.released_ends import ReleasedEnds
@@ -528,6 +528,6 @@ def test_what_is_held_is_found_again_by_the_next_run() -> None:
     whole = opened(AS_COMPLETE)
     whole.advance([row(2, 1, 10), end(1, a=1), end(2, a=1)])
     again = resumed(whole, ends(), AS_COMPLETE)
-    held: list[Held] = [StartRecord(AS_COMPLETE, ("a", "b"), False), ReleaseRecord(2, 20), end(1, a=1)]
+    held: list[OpenRecord] = [StartRecord(AS_COMPLETE, ("a", "b"), False), ReleaseRecord(2, 20), end(1, a=1)]
     assert held == [*again.content()] and again.has_released and 2 == again.held
     assert ([1], 20) == (again.advance([row(1, 1, 0)]).given, again.through)

@@ -111,7 +111,7 @@ def test_on_a_timeline_it_is_asked_for_each_transaction() -> None:
     assert [(T, [(row(0), -1), (row(0, "new"), 1)]), (U, [(row(9), 1)])] == list(contents.take(7, records))
 
 
-class Held:
+class OpenRecord:
     """What is held of open transactions and snapshots."""
 
     def __init__(self, changes: dict[tuple[int, str], list[tuple[int, PartialChange]]]) -> None:
@@ -130,7 +130,7 @@ def test_by_commit_times_it_follows_releases() -> None:
     """Snapshot, transactions and resnapshot, each at its time; a partial table is left alone."""
     contents = Contents({T: content(), U: Content(U, ROWS)})
     assert [] == contents.updates(T)
-    held = cast(OpenRows, Held({(7, T): [(1, insert(5))], (8, T): [(1, insert(6))], (8, U): [(1, insert(7))]}))
+    held = cast(OpenRows, OpenRecord({(7, T): [(1, insert(5))], (8, T): [(1, insert(6))], (8, U): [(1, insert(7))]}))
     commits = CommitTransactions([T, U])
     release = Release(10, (Commit(7, 20), Commit(8, 30)), 90, again=90)
     assert release == contents.follow_release(release, held, commits)
@@ -149,7 +149,7 @@ def test_by_commit_times_it_follows_releases() -> None:
 def test_a_transaction_whose_change_cannot_be_known_halts() -> None:
     """What is released then ends before it; perhaps a row was lost with a slot."""
     contents = Contents({T: content()})
-    held = cast(OpenRows, Held({(7, T): [(1, PartialChange("d", key(5), None, None))]}))
+    held = cast(OpenRows, OpenRecord({(7, T): [(1, PartialChange("d", key(5), None, None))]}))
     commits = CommitTransactions([T], snapshot="none")
     commits.end(7, 20, {T: 1})
     commits.rows_seen(7, T, 1)

@@ -10,7 +10,7 @@ import pytest
 from cdcv2.capture import open_record_codec
 from cdcv2.capture.open_record_codec import TEMP, OpenRecordCodec
 from cdcv2.capture.open_records import (
-    SNAPSHOT, EndRecord, HaltRecord, Held, ReleaseRecord, RestartRecord, RowRecord, StartRecord, ThroughRecord,
+    SNAPSHOT, EndRecord, HaltRecord, OpenRecord, ReleaseRecord, RestartRecord, RowRecord, StartRecord, ThroughRecord,
 )
 from cdcv2.capture.table_content import UNRESOLVED
 from cdcv2.errors import DecodeError, MalformedError
@@ -50,7 +50,7 @@ class Words:
 
 
 CODEC = OpenRecordCodec({"a": Words("row"), "b": Words("other")}, {"a": Words("part")})
-ROWS: dict[str, tuple[Held, dict[str, Any]]] = {
+ROWS: dict[str, tuple[OpenRecord, dict[str, Any]]] = {
     "a row with its number": (
         RowRecord("a", 7, 3, 70, (("old", -1), ("new", 1)), 2),
         {"kind": "row", "transaction": "7", "table": "a", "place": '{"order":3,"number":2}', "after": 70,
@@ -104,7 +104,7 @@ ROWS: dict[str, tuple[Held, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("held, columns", ROWS.values(), ids=ROWS)
-def test_each_record_is_one_row(held: Held, columns: dict[str, Any]) -> None:
+def test_each_record_is_one_row(held: OpenRecord, columns: dict[str, Any]) -> None:
     """With the columns of its kind and no others; and the row is the record."""
     row = TEMP.row(NOTHING | columns)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from cdcv2.capture.open_record_codec import TEMP, OpenRecordCodec
 from cdcv2.capture.open_records import (
-    SNAPSHOT, EndRecord, HaltRecord, Held, ReleaseRecord, RowRecord, StartRecord, ThroughRecord,
+    SNAPSHOT, EndRecord, HaltRecord, OpenRecord, ReleaseRecord, RowRecord, StartRecord, ThroughRecord,
 )
 from cdcv2.capture.table_content import UNRESOLVED
 from cdcv2.errors import DecodeError, MalformedError
@@ -31,7 +31,7 @@ CHANGES = st.one_of(
     st.tuples(st.tuples(st.sampled_from("cudt").map(lambda op: TOLDS.row([op])), st.just(UNRESOLVED))),
 )
 COUNTS = st.dictionaries(st.text(min_size=1), st.integers(0, 9), max_size=3)
-HELD: st.SearchStrategy[Held] = st.one_of(
+HELD: st.SearchStrategy[OpenRecord] = st.one_of(
     st.builds(RowRecord, st.just("things"), TXS, ORDERS, st.none() | LONGS, CHANGES),
     st.builds(HaltRecord, TXS, st.none() | LONGS, st.text(), st.text()),
     st.builds(EndRecord.of, TXS, LONGS, COUNTS),
@@ -43,7 +43,7 @@ HELD: st.SearchStrategy[Held] = st.one_of(
 
 
 @given(HELD, HELD)
-def test_what_is_held_comes_back(one: Held, other: Held) -> None:
+def test_what_is_held_comes_back(one: OpenRecord, other: OpenRecord) -> None:
     """Through its bytes, too; equal things are equal rows, different ones are not."""
     row = KEPT.row(one)
 

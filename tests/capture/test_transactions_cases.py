@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cdcv2.capture.open_records import (
-    SNAPSHOT, EndRecord, HaltRecord, Held, ReleaseRecord, RowRecord, SourceRecord, StartRecord, ThroughRecord, Tx,
+    SNAPSHOT, EndRecord, HaltRecord, OpenRecord, ReleaseRecord, RowRecord, SourceRecord, StartRecord, ThroughRecord, Tx,
 )
 from cdcv2.capture.table_content import UNRESOLVED, UnknownChange
 from cdcv2.capture.transactions_on_timeline import Transactions
@@ -34,7 +34,7 @@ def operator(**more: Any) -> Transactions:
     return Transactions(["b", "a"], **more)
 
 
-def step(transactions: Transactions, time: int, *said: SourceRecord) -> tuple[list[Any], set[tuple[Held, int]]]:
+def step(transactions: Transactions, time: int, *said: SourceRecord) -> tuple[list[Any], set[tuple[OpenRecord, int]]]:
     """What all tables get at a time, and what TEMP does, when these records come at it and no more."""
     summary = transactions.updates([(one, time, 1) for one in said], Antichain([time + 1]))
     assert {time} >= {at for updates in (*summary.output.values(), summary.temp) for _, at, _ in updates}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cdcv2.servers.processes import poll_until
-from cdcv2.servers.standalone import Standalone
+from tests.servers.standalone import Standalone
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.xdist_group("jobs")]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cdcv2.servers.standalone import Standalone
+from tests.servers.standalone import Standalone
 from tests.spark.replaying import ROWS, messages, put, truth, updates
 from tests.spark.submitting import left, submit
 

@@ -27,8 +27,7 @@ from cdcv2.capture.facts import (
 from cdcv2.capture.memory import CaptureMemory, declares_same, plain_memory, read_memory, same_topics
 from cdcv2.capture.open_rows import OpenRows
 from cdcv2.capture.release import ASSUMED, Release, WaitReason
-from cdcv2.capture.run.old_connector import OldConnector
-from cdcv2.capture.run.source_check import raise_stop
+from cdcv2.capture.run.source_check import OldConnector, raise_stop
 from cdcv2.capture.run.memory_file import MemoryStore
 from cdcv2.capture.run.table_writers import CoveredTableLogs, TableWriters
 from cdcv2.capture.run.transaction_topic import TransactionTopic

@@ -19,14 +19,14 @@ from cdcv2.capture.connector import FROM_STATE, DatabaseConnector
 from cdcv2.capture.facts import Notification, PartialChangeFact, Record, RowFact, SnapshotRow
 from cdcv2.capture.open_record_codec import OpenRecordCodec
 from cdcv2.capture.open_records import (
-    SNAPSHOT, BeginRecord, DoubtRecord, EndRecord, HaltRecord, Held, Passing, ReleaseRecord, RestartRecord, RowRecord,
-    SourceRecord, StartRecord, ThroughRecord, Tx, UnendedRecord,
+    SNAPSHOT, BeginRecord, DoubtRecord, EndRecord, HaltRecord, OpenRecord, ReleaseRecord, RestartRecord, RowRecord,
+    SourceRecord, StartRecord, ThroughRecord, TransientRecord, Tx, UnendedRecord,
 )
 from cdcv2.capture.partial_changes import PartialChangeCodec
 from cdcv2.capture.released_ends import ReleasedEnds
 from cdcv2.capture.row_counts import RowCounts
-from cdcv2.capture.run.old_connector import OldConnector
 from cdcv2.capture.run.output_frontier import output_known
+from cdcv2.capture.run.source_check import OldConnector
 from cdcv2.capture.run.table_writers import CoveredTableLogs, Tables
 from cdcv2.capture.run.transaction_topic import TransactionTopic
 from cdcv2.capture.snapshot.timeline_end import snapshot_end, snapshot_halt
@@ -104,7 +104,7 @@ class Database:
         # What TEMP's log has of restarts beyond where it goes on, with the times; only where a transaction is in doubt.
         self._ahead: frozenset[tuple[RestartRecord, int]] = frozenset()
         # Time -> what came at it.
-        self._reported: dict[int, list[SourceRecord | Passing]] = {}
+        self._reported: dict[int, list[SourceRecord | TransientRecord]] = {}
         self._notified: dict[int, list[Notification]] = {}
 
     def _operator(
@@ -194,7 +194,7 @@ class Database:
         if kept is not None:
             self._kept = SourceStop(*kept, frontier, lasting=True)
             return {}
-        sums: ChangeBatch[Held] = ChangeBatch(self._written(frontier))
+        sums: ChangeBatch[OpenRecord] = ChangeBatch(self._written(frontier))
         # At the time before, at which all of it is there.
         at = check_int(frontier.elements[0]) - 1 if frontier else 0
         recalled = self._recalled([one for one, _ in sums], before, ranges)
@@ -216,7 +216,7 @@ class Database:
         topic = self._recipe.notification_topic
         return {place: (0, end) for place, end in before.items() if place[0] == topic}
 
-    def _recalled(self, held: Collection[Held], before: Mapping[Place, int], ranges: Ranges) -> ReleasedEnds[Tx]:
+    def _recalled(self, held: Collection[OpenRecord], before: Mapping[Place, int], ranges: Ranges) -> ReleasedEnds[Tx]:
         """What stands before in the transaction topic of what is given out."""
         at = before.get((self._recipe.transaction_topic, 0), 0)
         through = next((one for one in held if isinstance(one, ThroughRecord)), None)
@@ -228,7 +228,7 @@ class Database:
         found = TransactionTopic(ranges, self._recipe).before(at, through.commit if given and through else None)
         return cast(ReleasedEnds[Tx], found)
 
-    def _written(self, frontier: Antichain) -> Iterator[tuple[Held, int]]:
+    def _written(self, frontier: Antichain) -> Iterator[tuple[OpenRecord, int]]:
         """The changes of TEMP at times before the frontier, in order."""
         for batch in Iter(self._log.read()):
             before = ((row, diff) for row, time, diff in batch.updates if not frontier.less_equal(time))
@@ -322,7 +322,7 @@ class Database:
                 yield found, time, 1
 
     def _end(
-        self, records: Iterable[SourceRecord | Passing], notified: Iterable[Notification]
+        self, records: Iterable[SourceRecord | TransientRecord], notified: Iterable[Notification]
     ) -> EndRecord | HaltRecord | None:
         """The End of the snapshot, if it is known, or why there is none."""
         known = [one for one in records if not isinstance(one, (DoubtRecord, UnendedRecord))]
@@ -344,7 +344,7 @@ class Database:
             self._empty = self._snapshot.assumed_empty
         return end
 
-    def _see(self, held: Iterable[Held]) -> None:
+    def _see(self, held: Iterable[OpenRecord]) -> None:
         """What is known of rows, while it is not known which tables are covered."""
         for row in () if self._ended else [one for one in held if isinstance(one, RowRecord)]:
             self._snapshot.table_known(row.table)

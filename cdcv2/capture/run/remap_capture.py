@@ -17,7 +17,6 @@ from cdcv2.capture.connector import DatabaseConnector
 from cdcv2.capture.open_record_codec import TEMP
 from cdcv2.capture.run.empty_directory import clear_empty
 from cdcv2.capture.run.folder_lock import FolderInUse
-from cdcv2.capture.run.log_types import in_directories, kept_types
 from cdcv2.capture.run.omitted_tables import CaptureLogs, bring_up, check_left_out
 from cdcv2.capture.run.on_remap import SharedCapture
 from cdcv2.capture.run.recipe_check import DatabaseLogs, check_first, check_fresh, check_there
@@ -29,6 +28,7 @@ from cdcv2.capture.topics_check import check_meet
 from cdcv2.errors import MissingLogError
 from cdcv2.logs.capture_manifest import CAPTURE_FILE, log_set_in
 from cdcv2.logs.description import LogDescription
+from cdcv2.logs.log_json import in_directories, kept_types
 from cdcv2.logs.timeline_of_logs import describe_log_set
 from cdcv2.protocol.log import Log
 from cdcv2.rows.row_type import RowType

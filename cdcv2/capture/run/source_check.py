@@ -1,13 +1,19 @@
-"""When a capture by commit times raises a stop: one that lasts is kept in the logs, so it must be of their topics."""
+"""What a capture finds about its source: a stop, and a connector that is too old.
+
+A stop that lasts is kept in the logs, so it must be of their topics.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
 
 from cdcv2.capture.engine import CaptureEngine
 from cdcv2.errors import SourceStop
 from cdcv2.logs.stops import put_stop
 from cdcv2.protocol.log import Log
+
+LOGGER = logging.getLogger(__name__)
 
 
 def raise_stop(engine: CaptureEngine, logs: Iterable[Log], save: Callable[[], object]) -> None:
@@ -32,3 +38,18 @@ def is_for_good(stop: SourceStop, logs: Iterable[Log], *, sure: bool) -> bool:
         return False
     put_stop(logs, stop)
     return True
+
+
+class OldConnector:
+    """Warns once, with the text ``warning``, of a connector that renumbers rows when it is restarted inside their
+    transaction.
+    """
+
+    def __init__(self, warning: str) -> None:
+        self._warning, self._warned = warning, False
+
+    def seen(self, old: bool) -> None:
+        """A record came; ``old``: of such a connector."""
+        if old and not self._warned:
+            self._warned = True
+            LOGGER.warning("%s", self._warning)

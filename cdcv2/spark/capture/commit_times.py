@@ -30,8 +30,7 @@ from cdcv2.capture.engine import CaptureEngine
 from cdcv2.capture.memory import CaptureMemory, tails_of
 from cdcv2.capture.release import Release, WaitReason
 from cdcv2.capture.run.commit_times import coverage_of
-from cdcv2.capture.run.old_connector import OldConnector
-from cdcv2.capture.run.source_check import raise_stop
+from cdcv2.capture.run.source_check import OldConnector, raise_stop
 from cdcv2.capture.updates_then_statements import write_release
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import UsageError

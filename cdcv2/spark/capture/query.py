@@ -19,13 +19,13 @@ from cdcv2.capture.connector import DatabaseConnector
 from cdcv2.capture.memory import CaptureMemory, declares_same, plain_memory, read_memory, same_topics
 from cdcv2.capture.release import ASSUMED, Release, WaitReason
 from cdcv2.capture.released_ends import ReleasedEnds
-from cdcv2.capture.run.log_types import kept_types
 from cdcv2.capture.run.transaction_topic import TransactionTopic
 from cdcv2.capture.run.waits import capture_waits, stated_frontier
 from cdcv2.core.antichain import Antichain
 from cdcv2.events import JobProgress
 from cdcv2.logs.coverage import TableCoverage
 from cdcv2.logs.description import LogDescription
+from cdcv2.logs.log_json import kept_types
 from cdcv2.protocol.log import Place
 from cdcv2.spark.capture.classify import snapshots
 from cdcv2.spark.capture.memory_folder import MemoryFolder

@@ -18,7 +18,6 @@ from typing import NamedTuple, Protocol
 from pyspark.sql import DataFrame, SparkSession
 
 from cdcv2.capture.run.folder_lock import FolderInUse
-from cdcv2.capture.run.log_types import kept_types
 from cdcv2.capture.run.manifest import write_stream_manifest
 from cdcv2.capture.run.request import together
 from cdcv2.capture.run.stream_tables import StreamTopic, check_span, demand_topics
@@ -30,6 +29,7 @@ from cdcv2.errors import MissingLogError, UsageError
 from cdcv2.events import JobProgress
 from cdcv2.exits import Exit
 from cdcv2.logs.capture_manifest import log_set_in
+from cdcv2.logs.log_json import kept_types
 from cdcv2.logs.timeline_of_logs import describe_log_set
 from cdcv2.protocol.log import Place
 from cdcv2.spark.capture.report import CaptureReport

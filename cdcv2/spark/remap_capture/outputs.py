@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from cdcv2.capture.connector import DatabaseConnector
 from cdcv2.capture.facts import Notification, Record
 from cdcv2.capture.open_record_codec import OpenRecordCodec
-from cdcv2.capture.open_records import SNAPSHOT, Held, RowRecord
+from cdcv2.capture.open_records import SNAPSHOT, OpenRecord, RowRecord
 from cdcv2.capture.run import on_remap
 from cdcv2.capture.run.database import Database
 from cdcv2.capture.run.plain_tables import PlainOutput
@@ -157,7 +157,7 @@ class RowDigests:
         self._bytes[made] = data
         return made
 
-    def count(self, held: Held, diff: int) -> None:
+    def count(self, held: OpenRecord, diff: int) -> None:
         """A record comes into TEMP, or goes; what no record has is forgotten."""
         for one, _ in held.changes if isinstance(held, RowRecord) else ():
             number = self._held.get(one, 0) + diff
@@ -215,7 +215,7 @@ class BoundDatabase(Database):
                 self.receive(RowRecord(tables[table], tx, number, after, changes, of_table, renumbered), time)
         take_facts(self, share)
 
-    def _written(self, frontier: Antichain) -> Iterator[tuple[Held, int]]:
+    def _written(self, frontier: Antichain) -> Iterator[tuple[OpenRecord, int]]:
         for held, diff in super()._written(frontier):
             self._marks.count(held, diff)
             yield held, diff
