@@ -3,12 +3,15 @@
 A client commits rows at a steady rate, each with the next number; the truth is the age of the first commit whose number
 the target lacks. Between two measurements of it the status is made, as ``cdcv2 status --watch`` does. A look is off by
 the seconds between its number and the nearest value that the truth had in the meantime. The size is the seconds for
-which a case is watched: while the source is idle (but for checkpoints and commits of a table that is not captured),
-under load, with a stopped connector, with one that runs and cannot write to Kafka, with a locked table in the target,
-with a reader that is suspended, and with the source away, where the number is the age of the last commit in the target.
-The baseline is the truth under load. A look that states "exact" where the truth was another counts as a lie.
-Expected: off by less than 2 seconds in every look. Answer: ``results/status_truth.csv``, from ``python -m benchmarks
-status_truth``.
+which a case is watched: while the source is idle (but for checkpoints and commits of a table that is not captured), the
+same with a connector whose heartbeats commit, every second and every 10, under load, with a stopped connector, with one
+that runs and cannot write to Kafka, with a locked table in the target, with a reader that is suspended, and with the
+source away, where the number is the age of the last commit in the target. The baseline is the truth under load. A look
+that states "exact" where the truth was another counts as a lie.
+
+Expected: off by less than 2 seconds in every look. On an idle source only with heartbeats that commit every second;
+else the number is "at most", and off by what passes between two of them, or since the last commit. Answer:
+``results/status_truth.csv``, from ``python -m benchmarks status_truth``.
 """
 
 from __future__ import annotations
@@ -22,7 +25,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from benchmarks.harness import Case, Question
-from benchmarks.pipeline_world import PipelineWorld
+from benchmarks.pipeline_world import NAME, PipelineWorld
+from cdcv2.connectors.debezium.config import IDLE_SETTINGS
 from cdcv2.control.pipeline_status import PipelineStatus, status_of
 
 #: Commits a second, and seconds between two looks.
@@ -99,6 +103,23 @@ def idle(stage: Stage) -> Figures:
             session.execute("CHECKPOINT")
 
     return stage.watch(every=elsewhere)
+
+
+def idle_with_heartbeats(stage: Stage, seconds: int) -> Figures:
+    """The same, where the connector commits a message of its own now and then."""
+    world = stage.world
+    more = {**IDLE_SETTINGS, "heartbeat.interval.ms": str(1000 * seconds)}
+    world.client.alter(NAME, {**world.config, **more})
+    world.demand(lambda: world.runs() and world.slot_is_read(), "the connector runs")
+    # The first of them comes when the connector has read something.
+    world.commit(1)
+    world.demand_caught_up()
+    time.sleep(2 * seconds + 5)
+    try:
+        return idle(stage)
+    finally:
+        world.client.alter(NAME, world.config)
+        world.demand(lambda: world.runs() and world.slot_is_read(), "the connector runs")
 
 
 def load(stage: Stage) -> Figures:
@@ -193,7 +214,10 @@ QUESTION: Question[Any] = Question(
     baseline=Case("a reader of source and target, under load", reader, reset=Stage.settle),
     cases=[
         Case(f"cdcv2 status, {name}", run, reset=Stage.settle) for name, run in (
-            ("an idle source", idle), ("under load", load), ("a stopped connector", stopped_connector),
+            ("an idle source", idle),
+            ("an idle source, heartbeats every second", lambda stage: idle_with_heartbeats(stage, 1)),
+            ("an idle source, heartbeats every 10 seconds", lambda stage: idle_with_heartbeats(stage, 10)),
+            ("under load", load), ("a stopped connector", stopped_connector),
             ("a connector that cannot write", writes_nothing),
             ("one commit that cannot be written", written_nothing_more), ("a locked table", locked_table),
             ("a suspended reader", suspended_reader), ("the source away", server_away),

@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from cdcv2.capture.connector import DatabaseConnector
+from cdcv2.connectors.debezium.config import IDLE_SETTINGS
 from cdcv2.control.findings import Finding, Health, judged
 from cdcv2.logs.kafka_topics import Topic
 
 #: The oldest Debezium that numbers rows after a restart as before.
 OLDEST = (3, 7, 0)
+_IDLE = "docs/operations/set-up-a-source.md#when-tables-are-idle"
 _JSON = "org.apache.kafka.connect.json.JsonConverter"
 #: Setting -> what it has to be; what a connector without it has is in :data:`_DEFAULTS`.
 _DEMANDED = {
@@ -41,6 +43,7 @@ def connector_findings(
         if own is not None:
             found = config.get(name, "debezium" if name == "slot.name" else "dbz_publication")
             yield judged(part, found == own, f"{name}={found}", f"the pipeline file has {own}: write {found} there")
+    yield from _positions(part, config)
     mode = config.get("publication.autocreate.mode", "all_tables")
     yield judged(part, mode in ("disabled", "filtered"), f"publication.autocreate.mode={mode}",
                  "set it to disabled, and make the publication", otherwise=Health.WARNING)  # fmt: skip
@@ -50,6 +53,17 @@ def connector_findings(
         sent = config.get("notification.sink.topic.name") if config.get("notification.enabled.channels") else None
         yield judged(part, topic is None or sent == topic, f"its notifications go to {sent}",
                      f"set notification.enabled.channels=sink and notification.sink.topic.name={topic}")  # fmt: skip
+
+
+def _positions(part: str, config: Mapping[str, Any]) -> Iterator[Finding]:
+    """What is found of how the connector confirms WAL to its server."""
+    flush = config.get("lsn.flush.mode") or ("manual" if config.get("flush.lsn.source") == "false" else "connector")
+    why = "the server keeps all WAL" if flush == "manual" else "Debezium 3.7 fails at a restart, as it lacks WAL then"
+    yield judged(part, flush == "connector", f"lsn.flush.mode={flush}", f"leave it out of the connector: {why}")
+    idle = "; ".join(f"{name}={value}" for name, value in IDLE_SETTINGS.items())
+    beats = config.get("heartbeat.interval.ms", "0") != "0" and bool(config.get("heartbeat.action.query"))
+    found = "its heartbeats commit" if beats else "its heartbeats commit nothing: in idle tables no frontier moves"
+    yield judged(part, beats, found, f"set {idle} in the connector: {_IDLE}", otherwise=Health.WARNING)
 
 
 def state_findings(part: str, status: Mapping[str, Any]) -> Iterator[Finding]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from cdcv2.connectors.debezium.config import JSON_CONVERTERS, debezium_config, slot_name
+from cdcv2.connectors.debezium.config import IDLE_SETTINGS, JSON_CONVERTERS, debezium_config, slot_name
 from cdcv2.connectors.debezium.postgres_catalogue import (
     full_identity, generated_columns, primary_key, row_type_from_postgres, tables_like,
 )
@@ -104,7 +104,7 @@ class FirstPipeline:
         return debezium_config(
             self.name, [table.name for table in self.tables], host=self.database.host, port=self.database.port,
             database=self.database.name, user=self.database.user, replication=self.replication,
-            publication="disabled", more={**JSON_CONVERTERS, **more},
+            publication="disabled", more={**JSON_CONVERTERS, **IDLE_SETTINGS, **more},
         )
 
     def _pipeline(self) -> str:

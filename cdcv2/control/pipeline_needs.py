@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cdcv2.cli.options.remap_capture import capture_request, written_places
-from cdcv2.connectors.debezium.config import slot_name
+from cdcv2.connectors.debezium.config import heartbeat_topic, slot_name
 from cdcv2.capture.connector import DatabaseConnector
 from cdcv2.control.entries import CatalogueEntry, Kind
 from cdcv2.control.intents import DesiredState, matching
@@ -183,8 +183,8 @@ class _SourceNeeds:
         single = {recipe.transaction_topic for recipe in recipes}
         single |= {recipe.notification_topic for recipe in recipes if recipe.notification_topic is not None}
         if config.get("heartbeat.interval.ms", "0") != "0" and recipes:
-            heartbeat = config.get("topic.heartbeat.prefix", "__debezium-heartbeat")
-            single.add(f"{heartbeat}.{self._source.prefix}")
+            named = {"start": config["topic.heartbeat.prefix"]} if "topic.heartbeat.prefix" in config else {}
+            single.add(heartbeat_topic(self._source.prefix, **named))
         partitions = _partitions(config, connector)
         replicas = config.get("topic.creation.default.replication.factor", "-1")
         for name in sorted(single | {topic for recipe in recipes for topic in recipe.topics()}):

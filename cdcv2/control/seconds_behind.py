@@ -19,11 +19,11 @@ The distance in WAL is no measure: it also grows by checkpoints, by vacuum, and 
 topic has all commits where one of these holds:
 
 - the source's WAL ends where the last END is;
-- the source's last transaction is that of the last END (``track_commit_timestamp = on``);
 - the connector runs, and has confirmed all WAL that there was: it confirms only what Kafka has acknowledged.
 
 That the server has sent all its WAL to a connector that runs proves nothing: it may be unable to write to Kafka, and is
-``RUNNING`` while it tries again.
+``RUNNING`` while it tries again. Nor does it that the last END is of the transaction that the server names as its last
+(``track_commit_timestamp = on``): of two that commit at the same time the server may name the one that is first in WAL.
 
 Where the topic may lack commits, all of them are younger than its last END, than the moment at which nothing was
 missing as an earlier look knows, and not older than the first commit behind the last END that the server names.
@@ -196,7 +196,6 @@ def ends_before(source: SourceSight, captured: int | None) -> bool:
 
 
 _AT_END = "the source has committed nothing since"
-_LAST_TX = "the source's last transaction is in"
 _CONFIRMED = "the connector has confirmed all that is committed"
 
 
@@ -216,8 +215,6 @@ def _all_in_topic(
     through = copy.frontier[0] - 1 if copy.of_commits and copy.frontier and isinstance(copy.frontier[0], int) else 0
     if source.position <= max(through, 0 if last is None else last.lsn):
         return _AT_END
-    if last is not None and source.last_tx == last.tx:
-        return _LAST_TX
     slot = source.slot
     if slot is None or not slot.active or slot.confirmed is None or slot.confirmed < source.position:
         return None

@@ -118,7 +118,7 @@ def _doubted(
         if source is None or ends is None or database is None or None not in ends.beyond.values():
             continue
         slot, last = database.slot, ends.last
-        ended = last is not None and (database.position <= last.lsn or database.last_tx == last.tx)
+        ended = last is not None and database.position <= last.lsn
         if slot is not None and slot.active and not ended:
             found[capture.name] = source
     return found

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cdcv2.connectors.debezium.config import JSON_CONVERTERS, debezium_config
+from cdcv2.connectors.debezium.config import IDLE_SETTINGS, JSON_CONVERTERS, debezium_config
 from cdcv2.connectors.debezium.recipe import Recipe
 from cdcv2.control.connector_findings import (
     connector_findings, state_findings, topic_findings, topics_findings, version_finding,
@@ -26,8 +26,9 @@ pytest.importorskip("yaml")
 
 RECIPE = Recipe("shop", {"public.orders": PRICES}, notification_topic="shop.notifications")
 CONFIG = debezium_config(
-    "shop", ["public.orders"], host="db", port=1, database="d", user="u", publication="disabled", more=JSON_CONVERTERS
-)
+    "shop", ["public.orders"], host="db", port=1, database="d", user="u", publication="disabled",
+    more={**JSON_CONVERTERS, **IDLE_SETTINGS},
+)  # fmt: skip
 
 
 def bad(findings: Iterable[Finding]) -> list[tuple[str, str]]:
@@ -58,6 +59,10 @@ def test_the_connector_that_we_make_is_all_right() -> None:
     ("publication.name", "other", "wrong", "publication.name=other"),
     ("publication.autocreate.mode", None, "warning", "publication.autocreate.mode=all_tables"),
     ("topic.prefix", "shopp", "wrong", "topic.prefix=shopp"),
+    ("lsn.flush.mode", "connector_and_driver", "wrong", "lsn.flush.mode=connector_and_driver"),
+    ("flush.lsn.source", "false", "wrong", "lsn.flush.mode=manual"),
+    ("heartbeat.action.query", None, "warning", "its heartbeats commit nothing"),
+    ("heartbeat.interval.ms", "0", "warning", "its heartbeats commit nothing"),
     ("notification.sink.topic.name", "n", "wrong", "its notifications go to n"),
     ("notification.enabled.channels", None, "wrong", "its notifications go to None"),
 ])  # fmt: skip

@@ -28,6 +28,13 @@ JSON_CONVERTERS = {
     "value.converter": "org.apache.kafka.connect.json.JsonConverter",
     "value.converter.schemas.enable": "false",
 }
+#: For a database whose tables are idle while others write to it: the connector commits a message of its own now and
+#: then. Its END moves frontiers, and the slot keeps no WAL of others. The message itself goes to no topic.
+IDLE_SETTINGS = {
+    "heartbeat.interval.ms": "10000",
+    "heartbeat.action.query": "SELECT pg_logical_emit_message(true, 'cdcv2', 'heartbeat')",
+    "message.prefix.exclude.list": "cdcv2",
+}
 #: What Connect puts a value in the place of: ``${PROVIDER:KEY}`` or ``${PROVIDER:PATH:KEY}``.
 _REFERENCE = re.compile(r"\$\{[^${}:]+:[^${}]+\}")
 
@@ -70,7 +77,7 @@ def debezium_config(
     if replication < 1 and replication != -1:
         raise UsageError(f"the replication factor {replication} is none: give 1 or more, or -1 for the cluster's own")
     slot = slot_name(prefix)
-    ones = [f"{prefix}.transaction", f"{prefix}.notifications", f"__debezium-heartbeat.{prefix}"]
+    ones = [f"{prefix}.transaction", f"{prefix}.notifications", heartbeat_topic(prefix)]
     return {
         "name": prefix,
         "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
@@ -114,6 +121,15 @@ def debezium_config(
         "topic.creation.default.retention.ms": "-1",
         **(more or {}),
     }
+
+
+def heartbeat_topic(prefix: str, start: str = "__debezium-heartbeat") -> str:
+    """The topic of a connector's heartbeats; ``start``: its ``topic.heartbeat.prefix``.
+
+    >>> heartbeat_topic("shop")
+    '__debezium-heartbeat.shop'
+    """
+    return f"{start}.{prefix}"
 
 
 def slot_name(prefix: str) -> str:
