@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 from contextlib import closing
 
+from cdcv2.logs.kafka_topics import spans_of
 from cdcv2.protocol.log import Place
 from cdcv2.store.kafka_client import Client
 
@@ -35,3 +36,20 @@ def written_at(client: Client, offsets: Mapping[Place, int]) -> dict[Place, floa
                 if kind not in (None, kafka.TIMESTAMP_NOT_AVAILABLE):
                     found[place] = moment / 1000
     return found
+
+
+def last_written_at(client: Client, topic: str) -> float | None:
+    """When the newest record of a topic was written, in seconds since 1970; None: it has none, or is not there.
+
+    Raises UnavailableError.
+    """
+    _, parts = spans_of(client, [topic]).get(topic, ("", {}))
+    newest = client.questions.OffsetSpec.max_timestamp()
+    asked = {client.kafka.TopicPartition(topic, part): newest for part in parts}
+    if not asked:
+        return None
+    answers = client.request(f"the newest records of {topic}", lambda: [
+        future.result(client.patience)
+        for future in client.admin.list_offsets(asked, request_timeout=client.patience).values()
+    ])  # fmt: skip
+    return max((one.timestamp / 1000 for one in answers if one.timestamp >= 0), default=None)

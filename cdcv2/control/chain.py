@@ -77,6 +77,7 @@ class ChainSight(NamedTuple):
 
     ``file``: the pipeline file, for commands. ``blocked``: who holds a lock that the target's session waits for.
     ``captured``: the LSN through which the logs were complete before the database was looked at, if times are LSNs.
+    ``beat_at``: when the connector wrote its last heartbeat; None: none is known.
     """
 
     file: str
@@ -94,6 +95,7 @@ class ChainSight(NamedTuple):
     blocked: str | None = None
     connector_name: str = ""
     captured: int | None = None
+    beat_at: float | None = None
 
 
 def links(seen: ChainSight) -> list[Link]:
@@ -186,7 +188,7 @@ def _connector(seen: ChainSight) -> Link:
         return Link("connector", name, "not there", None, f"Connect has no connector {name}", {}, remedy)
     measure = f"{connector.state}; tasks: {', '.join(connector.tasks) or 'none'}"
     if connector.runs:
-        return Link("connector", name, measure)
+        return _running(seen, Link("connector", name, measure))
     states = {connector.state, *connector.tasks}
     if "FAILED" in states:
         return Link("connector", name, measure, None, f"it has failed: {connector.reason or 'see the log of Connect'}",
@@ -196,6 +198,24 @@ def _connector(seen: ChainSight) -> Link:
                     f"curl -X PUT {_at(seen)}/resume")  # fmt: skip
     fault = f"it is {connector.state.lower()}" if connector.tasks else "it has no task"
     return Link("connector", name, measure, None, fault, {}, f"curl -X POST '{_at(seen)}/restart?includeTasks=true'")
+
+
+def _running(seen: ChainSight, link: Link) -> Link:
+    """One that runs. It may be unable to write: its producer tries again for long, and Connect reports nothing."""
+    ends, database = seen.topics.value, seen.database.value
+    if seen.beat_at is None or not isinstance(ends, TopicEnds) or not isinstance(database, SourceSight):
+        return link
+    last = ends.last.written_at if ends.last is not None else None
+    moved = max(seen.beat_at, last or 0.0)
+    silent = seen.now - moved
+    # While it takes a snapshot, or looks for its place in WAL, it may write no heartbeat.
+    reads = database.slot is not None and database.slot.active
+    if not reads or silent <= SILENT:
+        return link._replace(moved_at=moved)
+    fault = f"it runs, and for {silent:.0f} s nothing of it has arrived in Kafka, not even a heartbeat"
+    restart = f"curl -X POST '{_at(seen)}/restart?includeTasks=true'"
+    remedy = f"see Connect's log, and whether it reaches Kafka; then {restart}"
+    return link._replace(moved_at=moved, fault=fault, remedy=remedy)
 
 
 def _at(seen: ChainSight) -> str:

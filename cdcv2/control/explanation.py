@@ -6,6 +6,9 @@ import time
 from contextlib import closing
 from typing import NamedTuple
 
+from cdcv2.cli.options.capture import from_kafka
+from cdcv2.connectors.debezium.config import heartbeat_topic
+from cdcv2.connectors.kafka_moments import last_written_at
 from cdcv2.control.chain import ChainSight, Link, LogSight, StageSight, first_fault, links
 from cdcv2.control.job_folder import JobFolder
 from cdcv2.control.log_tail import log_end
@@ -15,6 +18,7 @@ from cdcv2.control.pipeline_status import PipelineStatus, TableRow, bound_logs, 
 from cdcv2.control.questions import NOT_ASKED, ask_all
 from cdcv2.control.sights import SourceView, slot_of
 from cdcv2.errors import UnavailableError, UsageError
+from cdcv2.store.kafka_client import Client
 from cdcv2.store.postgres_session import connect
 from cdcv2.suggestions import meant
 
@@ -117,7 +121,7 @@ def _way(
         seen = seen._replace(
             topics=status.sight.topics.get(capture.name, NOT_ASKED), capture=_stage(pipeline, status, capture.name),
             log=LogSight(capture.into.text(), frontier, end.moved_at, stop, end.error),
-            captured=captured_through(capture, frontier),
+            captured=captured_through(capture, frontier), beat_at=_beat(pipeline, capture),
         )
     if view is not None:
         seen = seen._replace(
@@ -132,6 +136,21 @@ def _way(
 def _stage(pipeline: Pipeline, status: PipelineStatus, name: str) -> StageSight | None:
     row = status.job(name)
     return None if row is None else StageSight(row, JobFolder(folder_of(pipeline) / name).moved_at())
+
+
+def _beat(pipeline: Pipeline, capture: CaptureFields) -> float | None:
+    """When the connector of a capture wrote its last heartbeat, as far as Kafka states that."""
+    source = capture.source
+    if source is None or source.connector is None or not from_kafka(capture.arguments):
+        return None
+    bootstrap, config = pipeline.kafka
+    topic = heartbeat_topic(source.prefix)
+
+    def question() -> float | None:
+        return last_written_at(Client(bootstrap, config, patience=_PATIENCE), topic)
+
+    answer: float | None = ask_all({"beat": question}, _PATIENCE)["beat"].value
+    return answer
 
 
 def _blocked(view: ViewFields) -> str | None:

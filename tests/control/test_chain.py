@@ -74,6 +74,9 @@ FAULTS: dict[str, tuple[ChainSight, str, str, str]] = {
     "it has no task": (WELL._replace(connector=connector(tasks=())), "connector", "no task", "restart"),
     "it was removed": (
         WELL._replace(connector=connector(state=MISSING, tasks=())), "connector", "no connector", "curl -X PUT"),
+    "it runs, and cannot write": (
+        WELL._replace(beat_at=NOW - 61, topics=Reply(ENDS._replace(last=EndSight(757, 500, 900.0, 8, NOW - 70)))),
+        "connector", "it runs, and for 61 s nothing of it has arrived in Kafka", "restart?includeTasks=true"),
     "Connect is away": (WELL._replace(connector=AWAY), "connector", "does not answer", "start Kafka Connect"),
     "no connector, and the file names none": (
         WELL._replace(connector=NOT_ASKED, url=None, database=source(SLOT._replace(active=False))), "connector",
@@ -174,3 +177,15 @@ def test_when_a_job_moved_last_is_in_its_events(tmp_path: Path) -> None:
     folder.events.write_text("".join(f"{json.dumps(event)}\n" for event in events), "utf-8")
 
     assert folder.moved_at() == 2
+
+
+@pytest.mark.parametrize("changes", [
+    {"beat_at": NOW - 60}, {"beat_at": NOW - 900, "topics": Reply(ENDS)}, {"beat_at": None},
+    {"beat_at": NOW - 900, "database": Reply(SourceSight(NOW, 900, SLOT._replace(active=False)))},
+])  # fmt: skip
+def test_a_connector_that_writes_or_may_not_write_yet_is_no_fault(changes: dict[str, Any]) -> None:
+    """It wrote a heartbeat or an END a moment ago; or its heartbeats are not known; or it does not read yet."""
+    seen = WELL._replace(topics=Reply(ENDS._replace(last=EndSight(757, 500, 900.0, 8, NOW - 900))))._replace(**changes)
+    (found,) = [link for link in links(seen) if link.kind == "connector"]
+
+    assert found.fault is None

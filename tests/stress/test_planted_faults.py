@@ -72,6 +72,14 @@ def failed_task(world: PipelineWorld) -> Iterator[None]:
 
 
 @contextmanager
+def writes_nothing(world: PipelineWorld) -> Iterator[None]:
+    """It runs, and its producer tries again and again."""
+    world.gate.shut()
+    yield
+    world.gate.open()
+
+
+@contextmanager
 def no_connect(world: PipelineWorld) -> Iterator[None]:
     world.connect.stop()
     yield
@@ -150,6 +158,7 @@ FAULTS: list[tuple[str, str, Callable[[PipelineWorld], Any]]] = [
     ("a stopped connector", "connector", stopped),
     ("a removed connector", "connector", removed),
     ("a failed task", "connector", failed_task),
+    ("a connector that cannot write", "connector", writes_nothing),
     ("Connect away", "connector", no_connect),
     ("Kafka away", "topic", no_kafka),
     ("the source away", "server", no_source),
@@ -165,7 +174,7 @@ FAULTS: list[tuple[str, str, Callable[[PipelineWorld], Any]]] = [
 
 
 def test_every_planted_fault_is_named_at_its_link(world: PipelineWorld) -> None:
-    """Fifteen faults, with a row committed in each, and a moment between two of them in which nothing stands still."""
+    """Sixteen faults, with a row committed in each, and a moment between two of them in which nothing stands still."""
     named: dict[str, float] = {}
     for name, kind, plant in FAULTS:
         assert poll_until(lambda: way(world).fault is None, PATIENCE), (name, "before", way(world).fault)
