@@ -189,7 +189,10 @@ class JobFolder:
             self._signal(pid, signal.SIGKILL, group=_session(pid) == pid)
 
     def _signal(self, pid: int, number: signal.Signals, *, group: bool = False) -> None:
-        """Send a signal to a process that holds a lock, and to no other that has its number by now."""
+        """Send a signal to a process that holds a lock, and to no other that has its number by now.
+
+        Raises OutputError where the system does not let this user do so.
+        """
         with suppress(ProcessLookupError):
             process = os.pidfd_open(pid)
             try:
@@ -198,6 +201,11 @@ class JobFolder:
                     if group:
                         os.killpg(pid, number)
                     signal.pidfd_send_signal(process, number)
+            except PermissionError:
+                raise OutputError(
+                    f"{self.path.name}: this user may not end the process {pid}, which belongs to it: end it as the "
+                    "user that it runs as"
+                ) from None
             finally:
                 os.close(process)
 

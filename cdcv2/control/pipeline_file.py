@@ -442,7 +442,10 @@ def _demand_apart(captures: Mapping[str, CaptureFields]) -> None:
     """By commit times each capture has a folder to itself; on a remap several may write the same logs."""
     taken: dict[str, CaptureFields] = {}
     for name, capture in captures.items():
-        first = taken.setdefault(str(capture.arguments.into), capture)
+        into = capture.arguments.into
+        # A link leads to the same folder.
+        place = str(into) if into.is_topic else str(Path(into.name).resolve())
+        first = taken.setdefault(place, capture)
         remap = capture.arguments.remap
         if first is not capture and (remap is None or first.arguments.remap != remap):
             capture.into.fail(

@@ -151,10 +151,14 @@ class Supervisor:
                 folder.start(plan.argv, status.run, plan.digest, environment, plan.parts)
         except OutputError as damage:
             return _failed(JobReport(name, act, status, sight, damage), folder, plan)
-        if act is JobAct.STOP:
-            folder.stop()
-        elif act is JobAct.KILL:
-            folder.kill()
+        try:
+            if act is JobAct.STOP:
+                folder.stop()
+            elif act is JobAct.KILL:
+                folder.kill()
+        except OutputError as refused:
+            shown = status._replace(state=JobState.HELD, reason=str(refused), remedy=None)
+            return JobReport(name, JobAct.NOTHING, shown, sight, refused)
         return JobReport(name, act, status, sight)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from cdcv2.control.job_folder import LONG, JobFolder
-from cdcv2.control.supervision import JobEnd
+from cdcv2.control.supervision import JobAct, JobEnd, JobState
+from cdcv2.control.supervisor import Supervisor
 from cdcv2.errors import MalformedError, OutputError
 from cdcv2.failpoints import PlacedCrash, placed
 from cdcv2.retries import Retry
@@ -283,3 +285,19 @@ def test_a_run_of_another_shape_is_damage(job: JobFolder, changed: bytes) -> Non
 
     with pytest.raises(MalformedError, match=r"run\.json .*(Restore it|restore it|Use that one), or remove it"):
         job.sight()
+
+
+def test_a_process_that_may_not_be_ended_is_named(job: JobFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where it has another user: that job alone is shown, with who must end it."""
+
+    def refuse(process: int, number: int) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    job.start(argv(job), 1, "c")
+    with monkeypatch.context() as changed:
+        changed.setattr(signal, "pidfd_send_signal", refuse)
+        with pytest.raises(OutputError, match=r"job: this user may not end the process \d+, which belongs to it"):
+            job.stop()
+        (report,) = Supervisor(job.path.parent).turn([])
+    assert (JobAct.NOTHING, JobState.HELD) == (report.act, report.status.state)
+    assert "end it as the user that it runs as" in str(report.damage)

@@ -267,3 +267,13 @@ def test_a_view_reads_topics_with_the_row_types_of_the_pipeline(
     assert [("cdc.public.orders", "localhost:9092")] == [(topic, bootstrap) for topic, _, bootstrap in opened]
     assert str(tmp_path / "timeline") == str(read(tmp_path, text).captures["all"].arguments.remap)
     assert os.path.isabs(str(read(tmp_path, SHOP).captures["all"].arguments.into))
+
+
+def test_two_captures_of_one_folder_are_refused_also_by_a_link(tmp_path: Path) -> None:
+    """Each would write over the other's files."""
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "linked").symlink_to(tmp_path / "logs")
+    second = SHOP.replace("before: from-state", "into: logs\n  other:\n    into: linked")
+
+    with pytest.raises(UsageError, match=r"the captures all \(line 16\) and other write the same logs"):
+        read(tmp_path, second)
