@@ -10,8 +10,8 @@ kafka:NAME.{table}. What was captured before is not written again. So you may
 run it again after a crash, and over topics that have grown. Two captures with
 the same arguments may run at once, and write the same logs.
 
-Before-images. An update or a delete needs the old row. By default it must be
-in the records: the tables need REPLICA IDENTITY FULL. With --before
+Before-images. An update or a delete needs the row before it. By default that
+must be in the records: the tables need REPLICA IDENTITY FULL. With --before
 from-state the capture looks it up in what the logs hold, by the key of the
 table. REPLICA IDENTITY DEFAULT is then enough, large values that did not
 change are filled in, and a TRUNCATE takes every row away. All rows are then

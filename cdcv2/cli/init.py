@@ -42,7 +42,7 @@ from cdcv2.store.file_system import text_of
 
 EXAMPLES = (
     ("cdcv2 init --source env --output shop", "all tables of the schema public"),
-    ("cdcv2 init --source env --owned --target 'host=copy dbname=copy user=copy' --output shop",
+    ("cdcv2 init --source env --owned --target 'host=copy port=5432 dbname=copy user=copy' --output shop",
      "for cdcv2 up, which makes the connector; its password for the copy is COPY_PASSWORD"),
     ("cdcv2 init --source shop.dsn --tables 'public.order*,audit.log' --bootstrap kafka:9092 --output shop",
      "some tables; a connection string in a file"),

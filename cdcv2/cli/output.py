@@ -1,7 +1,7 @@
 """Show what a job of a pipeline printed: its last lines.
 
-The job is a capture or a view that cdcv2 up keeps running. Its lines are kept
-in the state folder of the pipeline, through its restarts: 16 MB, and 16 MB
+The job is a capture, a view, a timer or a process of an instance. Its lines are
+kept in the state folder of the pipeline, through its restarts: 16 MB, and 16 MB
 before them. This command only reads them. It needs no server, and no cdcv2 up
 that runs.
 

@@ -12,7 +12,7 @@ A line for each table, of its log and of each target:
                   (docs/operations/monitoring.md)
   complete        through which time
 
-A line for each capture and view of the file:
+A line for each job: a capture, a view, a timer, a process of an instance:
 
   state           running; waiting: for its next start; held: for a person;
                   stopping; finished: its logs are closed; idle: never started

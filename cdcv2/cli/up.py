@@ -1,8 +1,9 @@
-"""Keep the captures and views of a pipeline file running, each as a process.
+"""Keep the captures, views and instances of a pipeline file running.
 
-The file is that of cdcv2 run; cdcv2 init writes one. Each capture and each
-view becomes a job of its own. A job that is killed is started again. One that
-ends reports whether a retry helps (docs/operations/keep-running.md):
+The file is that of cdcv2 run; cdcv2 init writes one. Each capture, view
+and timer becomes a job, a process of its own; an instance becomes several. A
+job that is killed is started again. One that ends reports whether a retry
+helps (docs/operations/keep-running.md):
 
   now      it is started again soon. After five such ends in a row without
            progress it is held.
@@ -14,8 +15,8 @@ A held job starts again when its part of the file changes, or with --start-held.
 
 What the file states as owned: yes (a connector, its slot and publication,
 topics of logs, tables of a target) is made before the jobs that need it, and
-removed when no capture or view of the file needs it any more. A job whose needs
-are not there yet waits, and its line names them
+removed, with its data, when no capture or view of the file needs it any more. A
+job whose needs are not there yet waits, and its line names them
 (docs/operations/external-state.md).
 
 This command ends at SIGTERM or Ctrl-C. The jobs go on without it, and the next
@@ -25,7 +26,8 @@ cdcv2 down ends the jobs, cdcv2 status shows them. One process at a time keeps
 the jobs of a pipeline; a second one fails and names that process.
 
 With --listen an HTTP API shows programs how the jobs stand, and starts held
-ones (docs/operations/api.md).
+ones (docs/operations/api.md); and a page shows it in a browser (cdcv2 page).
+Both need the extra control.
 """
 
 from __future__ import annotations

@@ -106,7 +106,8 @@ def test_the_steps_of_the_readme_end_with_ten_tables_that_are_right(tmp_path: Pa
         own = {
             "KAFKA:9092": kafka.bootstrap, "http://CONNECT:8083": connect.url, "PGHOST=db": f"PGHOST={server.host}",
             "PGPORT=5432": f"PGPORT={server.port}", "PGPASSWORD=...": "PGPASSWORD=of-cdc",
-            "COPY_PASSWORD=...": "COPY_PASSWORD=of-copy", "host=COPY": f"host={server.host} port={server.port}",
+            "COPY_PASSWORD=...": "COPY_PASSWORD=of-copy",
+            "host=COPY port=5432": f"host={server.host} port={server.port}",
         }
         script = "set -e\nbegin=$(date +%s%N)\n"
         for number, step in enumerate(steps, 1):
