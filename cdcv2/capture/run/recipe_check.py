@@ -70,6 +70,10 @@ class _LogContents:
         _check_timeline(self._binder, log)
         return log
 
+    def plain(self, table: str, opened: Callable[[], Log]) -> None:
+        """The log of a plain table."""
+        self.known.append((table, _known(self.writer(opened))))
+
     def database(self, logs: DatabaseLogs) -> None:
         """All logs of one."""
         found = {table: self._log(opened) for table, opened in logs.tables.items()}
@@ -90,7 +94,8 @@ def check_there(
     """
     with ExitStack() as opened:
         there = _LogContents(binder, opened)
-        there.known += [(table, _known(there.writer(log))) for table, log in logs]
+        for table, log in logs:
+            there.plain(table, log)
         for database in databases:
             there.database(database)
     # The logs were read after the remap, and others write them: only now the remap has all that they have.
