@@ -49,7 +49,8 @@ NEAR = {
     "cdcv2.views.reductions.": (
         "tests/views/test_combine", "tests/views/test_view_tables", "tests/materialize/test_source_columns"),
     "cdcv2.views.source_columns.": ("tests/views/test_source_columns",),
-    "cdcv2.materialize.targets.process.values.": ("tests/materialize/targets/test_process_values",),
+    **{f"cdcv2.materialize.targets.process.{name}.": (f"tests/materialize/targets/test_process_{name}",) for name in (
+        "spec", "values")},
     "cdcv2.materialize.intake.": ("tests/materialize/test_intake",),
     "cdcv2.materialize.protocol.deltas.": ("tests/materialize/test_subscriber",),
     "cdcv2.materialize.protocol.messages.": ("tests/materialize/protocol/test_messages",),
