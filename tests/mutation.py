@@ -49,6 +49,8 @@ NEAR = {
     "cdcv2.views.reductions.": (
         "tests/views/test_combine", "tests/views/test_view_tables", "tests/materialize/test_source_columns"),
     "cdcv2.views.source_columns.": ("tests/views/test_source_columns",),
+    **{f"cdcv2.materialize.targets.{name}.": ("tests/materialize/targets/test_manifests",) for name in (
+        "delta.manifest", "lake.manifest", "manifests")},
     **{f"cdcv2.materialize.targets.process.{name}.": (f"tests/materialize/targets/test_process_{name}",) for name in (
         "spec", "values")},
     "cdcv2.materialize.intake.": ("tests/materialize/test_intake",),

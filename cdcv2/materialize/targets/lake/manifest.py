@@ -126,7 +126,7 @@ class LakeFolder(Manifests[LakeManifest]):
 
     def _load(self, number: int) -> LakeManifest:
         plain = self._numbered.read(number)
-        if "format" not in plain and "builds_on" in plain:
+        if "builds_on" in plain:
             with reading(self.path):
                 plain = _of_replay(plain, number)
         found = LakeManifest.from_plain(plain, self.path)
