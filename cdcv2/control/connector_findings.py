@@ -36,9 +36,10 @@ def connector_findings(
             yield Finding(part, f"{name} is the worker's", Health.WARNING, f"set {name}={demanded} in the connector")
         else:
             yield judged(part, found == demanded, f"{name}={found}", f"set {name}={demanded} in the connector")
-    yield judged(part, not config.get("transforms"), "it has no transforms", "start another connector, without them")
+    yield judged(part, not config.get("transforms"), "it has no transforms", "start another connector, without them",
+                 lacking=f"it has transforms: {config.get('transforms')}")  # fmt: skip
     yield judged(part, config.get("snapshot.mode", "initial") != "always", "its snapshot is taken once",
-                 "set snapshot.mode=initial in the connector")  # fmt: skip
+                 "set snapshot.mode=initial in the connector", lacking="it takes a snapshot at each start")  # fmt: skip
     for name, own in (("slot.name", slot), ("publication.name", publication)):
         if own is not None:
             found = config.get(name, "debezium" if name == "slot.name" else "dbz_publication")
@@ -51,7 +52,8 @@ def connector_findings(
         prefix, topic = config.get("topic.prefix"), recipe.notification_topic
         yield judged(part, prefix == recipe.prefix, f"topic.prefix={prefix}", f"prefix: {prefix} in the pipeline file")
         sent = config.get("notification.sink.topic.name") if config.get("notification.enabled.channels") else None
-        yield judged(part, topic is None or sent == topic, f"its notifications go to {sent}",
+        yield judged(part, topic is None or sent == topic,
+                     "it sends no notifications" if sent is None else f"its notifications go to {sent}",
                      f"set notification.enabled.channels=sink and notification.sink.topic.name={topic}")  # fmt: skip
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import closing
+from typing import Any
 
 from cdcv2.capture.connector import FROM_STATE, DatabaseConnector
 from cdcv2.control.connector_findings import connector_findings, state_findings, topics_findings, version_finding
 from cdcv2.control.disks import disks_of
 from cdcv2.control.findings import Finding, Health, guarded, judged
+from cdcv2.control.entries import Kind
 from cdcv2.control.pipeline_check import check_view_of, recipes_of, row_types
-from cdcv2.control.pipeline_file import CaptureFields, Pipeline, SourceFields, ViewFields
+from cdcv2.control.pipeline_external import external_needs
+from cdcv2.control.pipeline_file import CaptureFields, ConnectorFields, Pipeline, SourceFields, ViewFields
 from cdcv2.control.source_findings import source_findings
 from cdcv2.logs.kafka_topics import describe
 from cdcv2.rows.row_type import RowType
@@ -68,7 +71,8 @@ def _target(part: str, conninfo: str) -> Iterator[Finding]:
     version, database, schema, user, may = row or (0, "", "", "", False)
     yield judged(part, version >= 150000, f"its target is PostgreSQL {version // 10000}", "15 or later is needed")
     yield judged(part, bool(may), f"{user} may make tables in {database}",
-                 f"GRANT CREATE ON SCHEMA {schema or 'public'} TO {user};")  # fmt: skip
+                 f"GRANT CREATE ON SCHEMA {schema or 'public'} TO {user};",
+                 lacking=f"{user} may not make tables in {database}")  # fmt: skip
 
 
 def _source(pipeline: Pipeline, source: SourceFields) -> Iterator[Finding]:
@@ -96,22 +100,32 @@ def _connector(
         yield Finding(part, "the file does not name it", Health.NOT_CHECKED,
                       'connector: {name: ..., url: "http://CONNECT:8083"}')  # fmt: skip
         return
+    made = _made_config(pipeline, connector) if connector.owned else None
     worker = ConnectClient(connector.url, patience=_PATIENCE)
     yield version_finding(part, worker.plugins())
+    recipe = next((one for found in recipes.values() for one in found if one.prefix == source.prefix), None)
     config = worker.config(connector.name)
-    if config is None and connector.owned:
+    if config is None and made is not None:
         yield Finding(part, f"Connect has no connector {connector.name} yet: cdcv2 up makes it")
+        yield from connector_findings(
+            part, made, recipe, slot=source.slot.name, publication=source.publication.name
+        )
         return
     if config is None:
         yield Finding(part, f"Connect has no connector {connector.name}", Health.WRONG,
                       f"curl -X PUT -H 'Content-Type: application/json' -d @connector.json "
                       f"{worker.url}/connectors/{connector.name}/config")  # fmt: skip
         return
-    recipe = next((one for found in recipes.values() for one in found if one.prefix == source.prefix), None)
     yield from connector_findings(
         part, config, recipe, slot=source.slot.name, publication=source.publication.name
     )
     yield from state_findings(part, worker.status(connector.name) or {})
+
+
+def _made_config(pipeline: Pipeline, connector: ConnectorFields) -> Mapping[str, Any]:
+    """The settings with which cdcv2 up makes a connector of ours. Raises UsageError where it would refuse the file."""
+    stated = external_needs(pipeline).needs.stated
+    return next(one.settings for one in stated if (one.kind, one.name) == (Kind.CONNECTOR, connector.name))
 
 
 def _topics(pipeline: Pipeline, capture: CaptureFields, recipes: list[DatabaseConnector]) -> Iterator[Finding]:

@@ -59,7 +59,7 @@ class ExternalWork:
             more = f"; and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else ""
             return "; ".join(waiting_text(entry) for entry in missing[:_SHOWN]) + more
         unused = [one for one in self.entries if one.state is EntryState.MADE and job in one.users]
-        return "what it needs is there, and is recorded in a moment" if unused else None
+        return "what it needs, which is there and is recorded in a moment" if unused else None
 
     def is_done(self) -> bool:
         """Whether nothing is left to be made or removed, and every job may start."""

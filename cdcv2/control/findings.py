@@ -32,13 +32,19 @@ class Finding:
         return {"part": self.part, "health": self.health.value, "text": self.text, "remedy": self.remedy}
 
 
-def judged(part: str, good: bool, text: str, remedy: str, *, otherwise: Health = Health.WRONG) -> Finding:
+def judged(
+    part: str, good: bool, text: str, remedy: str, *, lacking: str | None = None, otherwise: Health = Health.WRONG
+) -> Finding:
     """The finding that something is as it has to be, or else is not, with its remedy.
+
+    ``text`` states what is found; where it is true of the good alone, ``lacking`` states the other.
 
     >>> judged("server", False, "wal_level is replica", "ALTER SYSTEM ...").health.value
     'wrong'
+    >>> judged("connector", False, "it has no transforms", "...", lacking="it has transforms").text
+    'it has transforms'
     """
-    return Finding(part, text) if good else Finding(part, text, otherwise, remedy)
+    return Finding(part, text) if good else Finding(part, text if lacking is None else lacking, otherwise, remedy)
 
 
 def guarded(part: str, findings: Iterable[Finding]) -> Iterator[Finding]:

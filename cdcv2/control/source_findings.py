@@ -19,7 +19,7 @@ _SETTINGS = """
            (SELECT count(*) FROM pg_catalog.pg_stat_replication), current_setting('server_version_num')::int,
            current_setting('max_slot_wal_keep_size', true), extract(epoch FROM clock_timestamp())::float8
 """
-_ROLE = "SELECT rolreplication OR rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user"
+_ROLE = "SELECT quote_ident(rolname), rolreplication OR rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user"
 _SELECT = "SELECT has_table_privilege(current_user, quote_ident(%s) || '.' || quote_ident(%s), 'SELECT')"
 _SLOT = """
     SELECT plugin, database, wal_status, active FROM pg_catalog.pg_replication_slots WHERE slot_name = %s
@@ -51,11 +51,12 @@ def source_findings(
     off = max(before - row[7], row[7] - time.time(), 0.0)
     yield judged(part, off <= _SECONDS, f"its clock differs by {off:.1f} s", "let both machines use NTP",
                  otherwise=Health.WARNING)  # fmt: skip
-    yield judged(part, bool(_rows_of(connection, _ROLE)[0][0]), "the role of conninfo may replicate",
-                 "ALTER ROLE CURRENT_USER REPLICATION; or, if the connector has another role, look at that one",
-                 otherwise=Health.WARNING)  # fmt: skip
+    role, replicates = _rows_of(connection, _ROLE)[0]
+    yield judged(part, bool(replicates), f"the role {role} may replicate",
+                 f"ALTER ROLE {role} REPLICATION; or, if the connector has another role, look at that one",
+                 lacking=f"the role {role} may not replicate", otherwise=Health.WARNING)  # fmt: skip
     for table, row_type in tables.items():
-        yield from _table(part, connection, table, row_type, from_state=from_state)
+        yield from _table(part, connection, table, row_type, role=role, from_state=from_state)
     yield from _publication(part, source, connection, tables)
     yield from _slot_found(part, source, connection)
 
@@ -78,7 +79,7 @@ def server_findings(part: str, row: Any, *, has_slot: bool) -> Iterator[Finding]
 
 
 def _table(
-    part: str, connection: Any, table: str, row_type: RowType, *, from_state: bool
+    part: str, connection: Any, table: str, row_type: RowType, *, role: str, from_state: bool
 ) -> Iterator[Finding]:
     schema, _, name = table.partition(".")
     try:
@@ -93,10 +94,11 @@ def _table(
         remedy += ", or before: from-state in the capture"
     yield judged(part, full or (from_state and bool(key)), f"{table}: before-images by {how}", remedy)
     yield judged(part, now == row_type, f"{table}: its row type is that of rows/",
-                 f"the table has changed since (docs/operations/columns.md): cdcv2 rows --source env --table {table}")
+                 f"the table has changed since (docs/operations/columns.md): cdcv2 rows --source env --table {table}",
+                 lacking=f"{table}: its row type is not that of rows/")  # fmt: skip
     may = _rows_of(connection, _SELECT, schema, name)[0][0]
-    yield judged(part, bool(may), f"{table}: may be read", f"GRANT SELECT ON {table} TO CURRENT_USER;",
-                 otherwise=Health.WARNING)  # fmt: skip
+    yield judged(part, bool(may), f"{table}: may be read", f"GRANT SELECT ON {table} TO {role};",
+                 lacking=f"{table}: {role} may not read it", otherwise=Health.WARNING)  # fmt: skip
 
 
 def _publication(
@@ -108,10 +110,11 @@ def _publication(
         yield Finding(part, f"the publication {name} is not there yet: cdcv2 up makes it")
         database, user, may, *quoted = _rows_of(connection, _MAY_PUBLISH)[0]
         yield judged(part, may, f"{user} may make publications in {database}",
-                     f"GRANT CREATE ON DATABASE {quoted[0]} TO {quoted[1]};")  # fmt: skip
+                     f"GRANT CREATE ON DATABASE {quoted[0]} TO {quoted[1]};",
+                     lacking=f"{user} may not make publications in {database}")  # fmt: skip
         others = [str(owner) for (owner,) in _rows_of(connection, _OWNERS, list(tables))]
-        yield judged(part, not others, f"{user} may publish the tables of {', '.join(others) or user}",
-                     f"GRANT {', '.join(others)} TO {quoted[1]};")  # fmt: skip
+        yield judged(part, not others, f"{user} may publish the tables", f"GRANT {', '.join(others)} TO {quoted[1]};",
+                     lacking=f"{user} may not publish the tables of {', '.join(others)}")  # fmt: skip
         return
     if not rows:
         yield Finding(part, f"there is no publication {name}", Health.WRONG,
@@ -122,7 +125,8 @@ def _publication(
     yield judged(part, not lacking, f"the publication {name} has {len(tables) - len(lacking)} of {len(tables)} tables",
                  f"ALTER PUBLICATION {name} ADD TABLE {', '.join(lacking)};")  # fmt: skip
     yield judged(part, all(rows[0][1:]), f"the publication {name} has inserts, updates and deletes",
-                 f"ALTER PUBLICATION {name} SET (publish = 'insert, update, delete, truncate');")  # fmt: skip
+                 f"ALTER PUBLICATION {name} SET (publish = 'insert, update, delete, truncate');",
+                 lacking=f"the publication {name} lacks inserts, updates or deletes")  # fmt: skip
 
 
 def _slot(source: SourceFields) -> str:

@@ -53,8 +53,8 @@ def test_the_connector_that_we_make_is_all_right() -> None:
     ("value.converter", "io.confluent.connect.avro.AvroConverter", "wrong", "value.converter=io.confluent"),
     ("key.converter", None, "warning", "key.converter is the worker's"),
     ("decimal.handling.mode", None, "wrong", "decimal.handling.mode=precise"),
-    ("transforms", "unwrap", "wrong", "it has no transforms"),
-    ("snapshot.mode", "always", "wrong", "its snapshot is taken once"),
+    ("transforms", "unwrap", "wrong", "it has transforms: unwrap"),
+    ("snapshot.mode", "always", "wrong", "it takes a snapshot at each start"),
     ("slot.name", None, "wrong", "slot.name=debezium"),
     ("publication.name", "other", "wrong", "publication.name=other"),
     ("publication.autocreate.mode", None, "warning", "publication.autocreate.mode=all_tables"),
@@ -64,7 +64,7 @@ def test_the_connector_that_we_make_is_all_right() -> None:
     ("heartbeat.action.query", None, "warning", "its heartbeats commit nothing"),
     ("heartbeat.interval.ms", "0", "warning", "its heartbeats commit nothing"),
     ("notification.sink.topic.name", "n", "wrong", "its notifications go to n"),
-    ("notification.enabled.channels", None, "wrong", "its notifications go to None"),
+    ("notification.enabled.channels", None, "wrong", "it sends no notifications"),
 ])  # fmt: skip
 def test_a_wrong_setting_of_a_connector_is_found(name: str, value: str | None, health: str, text: str) -> None:
     """Also one that is left out, whose default is another."""
@@ -178,7 +178,7 @@ def test_a_connector_is_examined_where_connect_has_it(
 
     ((text, remedy),) = of_connector(missing.out)
     assert ("Connect has no connector shop", True) == (text, remedy.endswith(f" {worker.url}/connectors/shop/config"))
-    assert ["its snapshot is taken once", "it has 0 tasks"] == [text for text, _ in of_connector(found.out)]
+    assert ["it takes a snapshot at each start", "it has 0 tasks"] == [text for text, _ in of_connector(found.out)]
 
 
 def test_a_connector_of_ours_that_is_not_there_yet_is_no_step(
@@ -190,10 +190,22 @@ def test_a_connector_of_ours_that_is_not_there_yet_is_no_step(
     with fake_connect() as worker:
         text = PIPELINE.format(conninfo="host=127.0.0.1 port=1", url=worker.url)
         path.write_text(text.replace(f'"{worker.url}"', f'"{worker.url}", owned: yes, config: c.json'), "utf-8")
-        findings = json.loads(run("doctor", path, "--json").out)["findings"]
+        (tmp_path / "rows").mkdir()
+        (tmp_path / "rows" / "public.orders.avsc").write_text(json.dumps(PRICES.schema), "utf-8")
 
-    assert [("ok", "Connect has no connector shop yet: cdcv2 up makes it")] == [
-        (one["health"], one["text"]) for one in findings if one["part"] == "connector of shop"][1:]
+        def found(**changes: str) -> list[tuple[str, str]]:
+            settings = {**CONFIG, "publication.autocreate.mode": "disabled", **changes}
+            (tmp_path / "c.json").write_text(json.dumps({"name": "shop", "config": settings}), "utf-8")
+            findings = json.loads(run("doctor", path, "--json").out)["findings"]
+            every = [(one["health"], one["text"]) for one in findings if one["part"] == "connector of shop"]
+            return [one for one in every if one[0] != "ok" or "Connect has" in one[1]]
+
+        right, wrong = found(), found(**{"skipped.operations": "t"})
+        refused = [found(**{"connector.class": "io.other.Connector"}), found(**{"topic.prefix": "other"})]
+
+    assert [("ok", "Connect has no connector shop yet: cdcv2 up makes it")] == right
+    assert [*right, ("wrong", "skipped.operations=t")] == wrong
+    assert [("wrong", True)] * 2 == [(one[0][0], "shop.yaml, line 7: " in one[0][1]) for one in refused], refused
 
 
 def of_source(shown: str) -> list[dict[str, str]]:
@@ -205,6 +217,7 @@ def test_a_server_is_looked_at_and_mended_by_the_remedies(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch  # noqa: F811
 ) -> None:
     """Each statement that is printed takes its finding away; a part that does not answer hides no other."""
+    rights = ("GRANT", "ALTER ROLE")
     # There is no Kafka and no Connect, and nothing more is learnt by waiting longer for them.
     monkeypatch.setattr("cdcv2.control.examination._PATIENCE", 1.0)
     with Postgres() as server, server.connect(autocommit=True) as session:
@@ -223,24 +236,30 @@ def test_a_server_is_looked_at_and_mended_by_the_remedies(
                 session.execute(one["remedy"].partition(";")[0].encode())
         after = of_source(run("doctor", path, "--json").out)
         shown = run("doctor", path)
-        session.execute("CREATE ROLE \"C\" LOGIN REPLICATION PASSWORD 'x'; GRANT SELECT ON orders TO \"C\"")
+        session.execute("CREATE ROLE \"C\" LOGIN PASSWORD 'x'")
         ours = PIPELINE.replace("    connector:", "    publication: {{name: own, owned: yes}}\n    connector:")
         path.write_text(ours.format(conninfo=f"{conninfo} user=C password=x", url="http://127.0.0.1:1"), "utf-8")
         asked = of_source(run("doctor", path, "--json").out)
         for one in asked:
-            if one["remedy"].startswith("GRANT"):
-                session.execute(one["remedy"].encode())
+            if one["remedy"].startswith(rights):
+                session.execute(one["remedy"].partition(";")[0].encode())
         allowed = of_source(run("doctor", path, "--json").out)
 
     def wrong(findings: list[dict[str, str]]) -> list[str]:
         return [one["text"] for one in findings if one["health"] == "wrong"]
 
+    def lacking(findings: list[dict[str, str]]) -> list[str]:
+        return [one["text"] for one in findings if one["health"] != "ok" and one["remedy"].startswith(rights)]
+
     assert 4 == before.code
     assert ["public.orders: before-images by the key id", "there is no publication shop"] == wrong(found)
     assert [] == wrong(after)
     # Of a publication of ours only the rights of its role are looked at, until it is there.
-    assert ["C may make publications in bank", "C may publish the tables of cdcv2"] == wrong(asked)
-    assert [] == wrong(allowed)
+    assert [
+        'the role "C" may not replicate', 'public.orders: "C" may not read it', "C may not make publications in bank",
+        "C may not publish the tables of cdcv2",
+    ] == lacking(asked)
+    assert [] == wrong(allowed) == lacking(allowed)
     assert "the publication own is not there yet: cdcv2 up makes it" in [one["text"] for one in allowed]
     assert "does not answer" in shown.out and "Kafka Connect at" in shown.out and "may make tables" in shown.out
     assert password not in before.out + before.err + shown.out + shown.err

@@ -108,7 +108,7 @@ class PostgresKind(ABC):
             text = f"no connection to {entry.address} is declared any more: declare it until {entry.shown} is removed"
             return NoAnswer(Reason.UNREACHABLE, text)
         try:
-            session = connect(conninfo, origin=f"that of {entry.address}")
+            session = connect(conninfo, origin=f"the connection string of {entry.address}")
         except Cdcv2Error as error:
             return NoAnswer(Reason.UNREACHABLE, str(error))
         import psycopg
