@@ -24,6 +24,7 @@ from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.log_names import named_after
 from cdcv2.logs.opening import NamedLog, directory_logs
 from cdcv2.rows.row_type import RowType
+from cdcv2.timeline.gauges import lsn_text
 from tests.children import CDCV2, started
 from tests.serving import served
 
@@ -69,6 +70,16 @@ def test_an_answer_is_what_as_of_states(logs: Path, place: Path) -> None:
             assert Counter(answer[table]) == wanted
             assert answer[table].to_arrow().num_rows == sum(wanted.values())
             assert answer[table].to_arrow().schema == truth[table].to_arrow().schema
+
+
+def test_an_answer_has_what_was_committed_and_states_how_old_that_is(logs: Path, place: Path) -> None:
+    """By the LSN that a client has of its commit; how old is known from the log."""
+    client, last = cdcv2.connect(place), cdcv2.open(str(logs)).frontier.integer
+    assert last is not None
+    answer = client.peek({"public.orders": 1}, after=lsn_text(last - 9))
+    assert answer.at == last - 1 and answer.age is not None and answer.age > 0
+    with pytest.raises(IncompleteError, match=f"not everything up to {last} is finished .*a source that is idle"):
+        client.peek({"public.orders": 1}, after=lsn_text(last), timeout=0)
 
 
 def test_a_question_that_cannot_be_answered_states_why(place: Path, tmp_path: Path) -> None:

@@ -234,7 +234,7 @@ def test_what_is_allowed_is_kept_before_it_is_sent(market: Market, monkeypatch: 
         # The first two are those of its start.
         with pytest.raises(failpoints.PlacedCrash), failpoints.placed(BEFORE_WRITE, 3):
             with controller(market, "one.sock", history=0.001):
-                while BEFORE_WRITE in failpoints._placed:
+                while BEFORE_WRITE in failpoints._placed and market.at < 2000:
                     market.reprice(market.at + 1)
                     time.sleep(0.001)
     made.close()
