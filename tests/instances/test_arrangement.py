@@ -117,3 +117,16 @@ def test_compaction_is_paid_for_by_what_comes(keeps: bool, monkeypatch: pytest.M
         assert there <= len(held) <= 1.5 * there + 1
     assert work <= 5 * number
     assert not held._recent["orders"]
+
+
+def test_a_key_is_summed_up_when_half_as_many_changes_again_have_come() -> None:
+    """And not before: a sum is paid for by what came."""
+    held = Arrangement({"orders": TableForm(lambda row: 0, lambda key: 0, list)})
+    held.apply({"orders": [((row,), 0, 1) for row in range(5)]}, Antichain([1]))
+    lengths = []
+    for time, change in enumerate((((0,), -1), ((1,), -1), ((2,), -1), ((3,), 1), ((4,), -1)), 1):
+        held.apply({"orders": [(change[0], time, change[1])]}, Antichain([time + 1]))
+        held.compact(time)
+        lengths.append(len(held))
+    # 5 rows, and of 8 changes two rows are left; the second of which is there twice, and then 2 changes are few again.
+    assert (0, [6, 7, 2, 2, 1]) == (Arrangement({}).since, lengths)

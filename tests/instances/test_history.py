@@ -76,6 +76,28 @@ def test_a_history_takes_no_more_memory_than_twice_what_lives() -> None:
     assert history.reduce() == [CreateInstance("a"), index_of()]
 
 
+def test_a_history_is_reduced_when_it_is_twice_as_long_as_after_the_last_time() -> None:
+    """And not before, so that each command is looked at twice."""
+    lives = [CreateInstance("a"), index_of(), *(Peek(str(number), "main", {}, 9) for number in range(4))]
+    history, lengths = CommandHistory(lives), []
+    for number in range(16):
+        history.push(CancelPeek(f"x{number}"))
+        lengths.append(len(history))
+    # Up to eight, and then up to twice the six that live.
+    assert [7, 8, 6, *range(7, 13), 6, *range(7, 13)] == lengths
+
+
+def test_what_was_not_sent_is_not_in_the_reduced_history() -> None:
+    """Neither a beginning nor an end; an end is the end."""
+    peek = Peek("p", "main", {}, 3)
+    assert [] == reduce_history([]) == reduce_history([CancelPeek("p"), CancelPeek("p")])
+    assert [index_of(), peek] == reduce_history([index_of(), peek])
+    assert [CreateInstance("a"), index_of(), peek, InitializationComplete()] == reduce_history(
+        [CreateInstance("a"), index_of(), InitializationComplete(), peek]
+    )
+    assert [CreateInstance("b")] == reduce_history([CreateInstance("a"), InitializationComplete(), CreateInstance("b")])
+
+
 _ORDER = [CreateInstance, CreateIndex, Peek, Tail, AllowCompaction, InitializationComplete]
 
 
