@@ -16,7 +16,7 @@ Where it is kept is another question: :mod:`cdcv2.capture.run.memory_file` has i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NotRequired, Protocol, TypedDict, TypeVar
 
@@ -331,6 +331,23 @@ def declares_same(memory: CaptureMemory, again: tuple[int, ...]) -> bool:
         )
     spoilt = commits.get("spoilt") or []
     return declared == list(again) or (bool(spoilt) and spoilt[2:] != [True])
+
+
+def resumable(
+    memory: CaptureMemory, again: tuple[int, ...], remark: Callable[[str], object] = lambda text: None
+) -> CaptureMemory:
+    """What a capture with these resnapshots declared may resume with: the memory, or of it only which topics they were.
+
+    The second where others were declared: the topics are read from their start then, and must still be those that were
+    captured. ``remark`` gets that in words. Raises what :func:`declares_same` raises.
+
+    >>> resumable(CaptureMemory(), (90,))
+    CaptureMemory(commits=None, positions={}, topics={}, logs={})
+    """
+    if memory.commits is None or declares_same(memory, again):
+        return memory
+    remark("the topics are read from their start, as other snapshots are declared than before")
+    return CaptureMemory(topics=memory.topics)
 
 
 def check_memory(plain: Mapping[str, Any], tables: tuple[str, ...], snapshot: str, known: int) -> None:

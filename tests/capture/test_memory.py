@@ -11,7 +11,7 @@ import pytest
 from cdcv2.capture.commit_transactions import CommitTransactions
 from cdcv2.capture.memory import (
     CaptureMemory, LogTail, StreamMemory, check_memory, check_not_ahead, declares_same, has_released, plain_memory,
-    read_memory, same_topics, tails_of,
+    read_memory, resumable, same_topics, tails_of,
 )
 from cdcv2.capture.stream_counts import StreamCounts
 from cdcv2.errors import ForeignStateError, RefusedError
@@ -139,6 +139,19 @@ def test_it_goes_with_the_resnapshots_that_it_was_kept_with(
 ) -> None:
     """Others may stand before its positions; a stop that no resnapshot explains counts with all of them."""
     assert same is declares_same(memory, again)
+
+
+@pytest.mark.parametrize("memory, again, remains, remarks", [
+    (CaptureMemory(), (), CaptureMemory(), 0), (CaptureMemory(), (90,), CaptureMemory(), 0), (kept(), (), kept(), 0),
+    (kept(90), (90,), kept(90), 0), (kept(), (190,), CaptureMemory(topics=kept().topics), 1),
+])
+def test_where_others_are_declared_only_the_topics_are_remembered(
+    memory: CaptureMemory, again: tuple[int, ...], remains: CaptureMemory, remarks: int
+) -> None:
+    """So that those that are read from their start are still the ones that were captured; an empty one is no reason."""
+    reported: list[str] = []
+    assert remains == resumable(memory, again, reported.append)
+    assert remarks * ["the topics are read from their start, as other snapshots are declared than before"] == reported
 
 
 @pytest.mark.parametrize("through, again, kept_ones", [(200, (), "90,120"), (120, (90,), "90,120"), (119, (), "90")])

@@ -24,7 +24,7 @@ from cdcv2.capture.engine import CaptureEngine
 from cdcv2.capture.facts import (
     Begin, End, Fact, IgnoredRecord, Notification, PartialChangeFact, Record, RowFact, SnapshotRow, Truncate, UnfitRow,
 )
-from cdcv2.capture.memory import CaptureMemory, declares_same, plain_memory, read_memory, same_topics
+from cdcv2.capture.memory import CaptureMemory, plain_memory, read_memory, resumable, same_topics
 from cdcv2.capture.open_rows import OpenRows
 from cdcv2.capture.release import ASSUMED, Release, WaitReason
 from cdcv2.capture.run.source_check import OldConnector, raise_stop
@@ -125,10 +125,7 @@ class Capture:
     def _restored(self) -> CaptureMemory:
         plain = self._memory.load() if self._memory is not None else None
         memory = read_memory(CaptureMemory, plain, self._recipe.identity)
-        if plain is not None and not declares_same(memory, self._recipe.resnapshots):
-            LOGGER.info("the topics are read from their start, as other snapshots are declared than before")
-            return CaptureMemory(topics=memory.topics)
-        return memory
+        return resumable(memory, self._recipe.resnapshots, LOGGER.info)
 
     def reads(self, topics: Mapping[str, str]) -> None:
         """Take the identities of topics, which a recreated topic would not have; the state keeps them.

@@ -9,6 +9,7 @@ import shutil
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -16,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from cdcv2.capture.connector import DatabaseConnector
-from cdcv2.capture.memory import CaptureMemory, declares_same, plain_memory, read_memory, same_topics
+from cdcv2.capture.memory import CaptureMemory, plain_memory, read_memory, resumable, same_topics
 from cdcv2.capture.release import ASSUMED, Release, WaitReason
 from cdcv2.capture.released_ends import ReleasedEnds
 from cdcv2.capture.run.transaction_topic import TransactionTopic
@@ -81,11 +82,8 @@ class CaptureQuery(ABC):
         self._spark = spark
         self._report = report or CaptureReport()
         self._memory, self._own_identity = MemoryFolder(state / "memory"), _identity(recipe, topics, specs)
-        plain = self._memory.load()
-        self._remembered = read_memory(CaptureMemory, plain, self._own_identity, self._memory.place)
-        if plain is not None and not declares_same(self._remembered, recipe.resnapshots):
-            # Its positions may be behind rows of newly declared resnapshots: read the topics from their start.
-            self._remembered = CaptureMemory()
+        kept = read_memory(CaptureMemory, self._memory.load(), self._own_identity, self._memory.place)
+        self._remembered = resumable(kept, recipe.resnapshots, partial(self._report.write, "declared"))
         self.start = dict(self._remembered.positions)
         # Asked before anything is written: a source that does not answer leaves nothing behind.
         self._identities = same_topics(topics.check(spark, self.start), self._remembered.topics)
@@ -175,7 +173,7 @@ class CaptureQuery(ABC):
     def _report_start(self, specs: Mapping[str, LogSpec]) -> None:
         through = None if self.frontier is None else check_int(self.frontier.elements[0]) - 1
         where = "nothing is stated yet" if through is None else f"all through {through} is in the logs"
-        memory = "the start of the topics, as it has no memory" if self._remembered.commits is None else "its memory"
+        memory = "the start of the topics" if self._remembered.commits is None else "its memory"
         self._report.write("start", f"{len(specs)} tables; {where}; goes on from {memory}", tables=sorted(specs),
                            through=through, remembered=self._remembered.commits is not None)
         for table, spec in sorted(specs.items()):
