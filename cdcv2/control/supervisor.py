@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
@@ -101,12 +101,15 @@ class Supervisor:
 
         ``waits``: job -> what has to be there before it starts, in words; None: nothing. A job whose files are damaged
         is shown as held, and left alone, until they are mended; one whose program is not there, or whose files cannot
-        be written, is tried again in the next turn. Raises UsageError for two jobs of one name.
+        be written, is tried again in the next turn. One whose command is new waits until the jobs that should not run
+        any more have ended: it may be one of them under another name. Raises UsageError for two jobs of one name.
         """
         planned = _by_name(plans)
-        names = sorted({*planned, *self.names()})
-        reports = [self._turn(name, planned.get(name), environment, waits(name)) for name in names]
-        return [report for report in reports if report is not None]
+        reports = {name: self._turn(name, None, environment, None) for name in self.names() if name not in planned}
+        ending = [name for name, report in reports.items() if report.sight.alive and report.damage is None]
+        for name, plan in planned.items():
+            reports[name] = self._turn(name, plan, environment, waits(name), ending)
+        return [reports[name] for name in sorted(reports)]
 
     def names(self) -> list[str]:
         """The jobs that have a folder."""
@@ -131,8 +134,9 @@ class Supervisor:
         return status.state is JobState.HELD
 
     def _turn(
-        self, name: str, plan: JobPlan | None, environment: Mapping[str, str] | None, waits: str | None
-    ) -> JobReport | None:
+        self, name: str, plan: JobPlan | None, environment: Mapping[str, str] | None, waits: str | None,
+        ending: Sequence[str] = (),
+    ) -> JobReport:
         folder = JobFolder(self._folder / name)
         seen = _seen(name, folder)
         if seen.damage is not None:
@@ -141,6 +145,8 @@ class Supervisor:
                 return seen._replace(act=JobAct.STOP)
             return seen
         sight, before = seen.sight, seen.status
+        if waits is None and ending and plan is not None and sight.command != plan.digest:
+            waits = f"{ending[0]} to end: the file does not have it any more"
         act, status = decide(None if plan is None else plan.waiting(waits), before, sight, self._clock())
         try:
             if status != before:

@@ -81,6 +81,30 @@ def test_a_killed_job_runs_again_and_one_that_left_the_file_ends(jobs: Path) -> 
     assert not JobFolder(jobs / "b").alive()
 
 
+def test_a_job_under_a_new_name_starts_when_the_old_one_has_ended(jobs: Path) -> None:
+    """Both write the same. One that goes on as it was is started again at once, whatever ends."""
+    supervisor, before = Supervisor(jobs, clock=Clock()), [plan(jobs, "old"), plan(jobs, "same")]
+    supervisor.turn(before)
+    for name in ("old", "same"):
+        wait(jobs, name, lambda job: job.sight().progress == "[7]")
+    supervisor.turn(before)
+    pid = JobFolder(jobs / "old")._holders()[0]
+    os.kill(pid, signal.SIGSTOP)
+    JobFolder(jobs / "same").kill()
+    wait(jobs, "same", lambda job: not job.alive())
+    wanted = [plan(jobs, "new"), plan(jobs, "same")]
+    for _ in range(4):
+        reports = {report.name: report for report in supervisor.turn(wanted)}
+        assert "old to end: the file does not have it any more" == reports["new"].status.waits
+    wait(jobs, "same", lambda job: starts(jobs, "same") == 2)
+    assert not JobFolder(jobs / "new").alive()
+
+    os.kill(pid, signal.SIGCONT)
+    wait(jobs, "old", lambda job: not job.alive())
+    supervisor.turn(wanted)
+    wait(jobs, "new", lambda job: job.sight().progress == "[7]")
+
+
 @pytest.mark.parametrize(("end", "state", "began"), [
     ({"exit": 4, "retry": "never", "reason": "fenced"}, JobState.HELD, 1),
     ({"exit": 4, "retry": "now", "reason": "no answer"}, JobState.HELD, DEATHS),
