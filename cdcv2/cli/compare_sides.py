@@ -167,7 +167,10 @@ def _demand_still(source: SourceSnapshot, read: LogHistory, at: int | None) -> N
 
 
 def with_target(source: SourceSnapshot, plan: MaterializationPlan, wanted: SourceRequest) -> ComparisonResult:
-    """Each table with the target's, if that is not a reduction: no log shows what is on its way."""
+    """Each table with the target's, if that is not a reduction: no log shows what is on its way.
+
+    Raises UsageError for a table that is one, and for --at.
+    """
     reduced = [binding.target for binding in plan.bindings if binding.reduce]
     if reduced:
         raise UsageError(f"{reduced[0]} is a reduction: only the log states what it should be; leave --without-log out")

@@ -157,7 +157,10 @@ class SourceComparison:
 
 
 def compare_log(source: SourceSnapshot, table: TextTable, read: LogHistory, name: str) -> SourceComparison:
-    """A table with its log."""
+    """A table with its log.
+
+    Raises MalformedError for a log in which a row comes to less than none.
+    """
     rows = list(read.rows[name])
     for row, count in rows:
         if count < 0:

@@ -72,7 +72,10 @@ def demand_free(target: LogAddress) -> None:
 
 
 def copy_manifest(folder: Path, to: LogAddress) -> None:
-    """Give the copies the note of the capture, before there is any: what lacks after a crash is then known to lack."""
+    """Give the copies the note of the capture, before there is any: what lacks after a crash is then known to lack.
+
+    Raises OutputError where it cannot be written, UsageError for a folder with logs of another capture.
+    """
     note, into = manifest_of(folder), Path(to.name)
     if to.is_template:
         if into.name != TEMPLATE or TEMPLATE in str(into.parent):

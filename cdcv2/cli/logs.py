@@ -70,7 +70,10 @@ def open_logs(args: argparse.Namespace, *, as_one: bool = True) -> list[NamedLog
 
 
 def open_one(args: argparse.Namespace, table: str | None = None) -> list[NamedLog]:
-    """The log of one table, or its copies; ``table`` chooses it where the arguments name logs of several."""
+    """The log of one table, or its copies; ``table`` chooses it where the arguments name logs of several.
+
+    Raises UsageError where nothing chooses one of several, MissingLogError for a table that has none.
+    """
     named = open_logs(args, as_one=False)
     tables = sorted({log.table for log in named})
     if table is None and len(tables) > 1:

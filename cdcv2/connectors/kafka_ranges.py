@@ -32,7 +32,10 @@ class KafkaRanges:
         self._consumer: Any = None
 
     def look(self) -> TopicExtents:
-        """How far the topics are now; see :class:`~cdcv2.capture.topics.Ranges`."""
+        """How far the topics are now; see :class:`~cdcv2.capture.topics.Ranges`.
+
+        Raises UnsafeTopicError for a topic with several partitions whose records need an order, and what Kafka raises.
+        """
         found = spans_of(self._client, self._topics)
         for topic, (_, spans) in found.items():
             if topic in self._single and len(spans) > 1:

@@ -133,7 +133,10 @@ class _TransactionDeltas:
         return self.stated == len(self.changes)
 
     def state(self, upper: Antichain, deltas: int) -> bool:
-        """How many there are; whether that was known."""
+        """How many there are; whether that was known.
+
+        Raises ContradictionError unless it is what was stated before, and no fewer than are there.
+        """
         before = self.stated
         if before not in (None, deltas):
             raise ContradictionError("count", upper, before, deltas)
@@ -143,7 +146,10 @@ class _TransactionDeltas:
         return before is not None
 
     def add(self, upper: Antichain, key: Key, change: tuple[Values, bool]) -> bool:
-        """One more; whether it was there."""
+        """One more; whether it was there.
+
+        Raises ContradictionError for another one of its key, and for more than were stated.
+        """
         before = self.changes.get(key)
         if before is None:
             if self.stated == len(self.changes):

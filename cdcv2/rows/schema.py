@@ -75,7 +75,10 @@ class Shape:
 
     @property
     def item(self) -> Shape:
-        """``inner``, for the kinds that have one."""
+        """``inner``, for the kinds that have one.
+
+        Raises MalformedError for the others.
+        """
         if self.inner is None:
             raise MalformedError(f"a {self.kind} has no inner type")
         return self.inner
@@ -137,7 +140,10 @@ class _Parser:
         self._taken: set[str] = {ROW_NAME}
 
     def read(self, schema: object, space: str, place: str, depth: int) -> Shape:
-        """The shape of any allowed type; ``space`` is the enclosing namespace, ``place`` is for the error."""
+        """The shape of any allowed type; ``space`` is the enclosing namespace, ``place`` is for the error.
+
+        Raises MalformedError for what is no Avro type, and for types that lie too deep in one another.
+        """
         if depth > _DEEPEST:
             raise MalformedError(f"{place}: types lie more than {_DEEPEST} deep in one another")
         if isinstance(schema, str):

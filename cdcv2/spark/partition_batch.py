@@ -44,7 +44,10 @@ def statements(codec: RowCodec, one: PartitionBatch) -> list[tuple[Progress, Pos
 
 
 def wrong(codec: RowCodec, raw: DataFrame, found: Row | None) -> DecodeError:
-    """The error about the message from which ``found`` (with its position) was made."""
+    """The error about the message from which ``found`` (with its position) was made.
+
+    Raises LookupError where the message is missing.
+    """
     if found is None:
         raise LookupError("the message that cannot be decoded is missing")
     position = Position(*(found[name] for name in POSITION))

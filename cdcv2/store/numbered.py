@@ -82,7 +82,10 @@ class NumberedFiles:
         self._begun = False
 
     def numbers(self) -> list[int]:
-        """The numbers that are there, ascending."""
+        """The numbers that are there, ascending.
+
+        Raises OutputError where the folder cannot be read.
+        """
         try:
             names = os.listdir(self.folder)
         except FileNotFoundError:

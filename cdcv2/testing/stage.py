@@ -242,7 +242,10 @@ class Stage:
                     raise ConformanceError(f"in the end {table} should have\n{rows}\nand has\n{shown[table]}")
 
     def demand_cut(self, least: int = 0) -> int:
-        """What a reader sees is a consistent cut: of the ``least`` upper or a later one. Its number is returned."""
+        """What a reader sees is a consistent cut: of the ``least`` upper or a later one. Its number is returned.
+
+        Raises ConformanceError unless it is.
+        """
         shown = self.workload.shown(self.subject.view())
         begun = [None if not upper else upper[0] for upper in ([0], *self.workload.uppers)]
         for number, upper in list(enumerate(begun))[least:]:

@@ -65,7 +65,10 @@ def logs_picture(
 
 
 def picture_of(found: CoveredLogs) -> LogsPicture:
-    """The same of logs that are open."""
+    """The same of logs that are open.
+
+    Raises UsageError for logs whose times are no whole numbers.
+    """
     for named in found.logs:
         if named.times != "int":
             raise UsageError(f"the times of {named.table} are no whole numbers: there is no picture of them")

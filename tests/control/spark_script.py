@@ -17,6 +17,9 @@ import threading
 import time
 from pathlib import Path
 
+#: Seconds after which a driver ends by itself, if its test did not end it.
+LONGEST = 300.0
+
 
 def submit(words: list[str]) -> int:
     """Start the driver, and end as it does."""
@@ -40,8 +43,10 @@ def drive(path: str) -> None:
 
         write(event="start")
         write(event="progress", frontier=[7])
-        while not ended.is_set() and (os.getppid() == parent or not Path(path).with_name("let-go").exists()):
-            time.sleep(0.02)
+        until = time.monotonic() + LONGEST
+        while os.getppid() == parent or not Path(path).with_name("let-go").exists():
+            if ended.wait(0.02) or time.monotonic() > until:
+                break
         gone = os.getppid() != parent
         write(event="end", exit=4 if gone else 0, retry="now" if gone else None, frontier=[7])
 

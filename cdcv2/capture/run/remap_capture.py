@@ -122,7 +122,8 @@ class _RemapCapture:
     def remap(self, look: TopicExtents) -> RemapLog:
         """The remap, which is made if it is not there; not for topics that are not or do not fit: it would stay.
 
-        One that others made, and that has nothing yet, counts as one that is not there.
+        One that others made, and that has nothing yet, counts as one that is not there. Raises MissingLogError for a
+        remap or a topic that is not there.
         """
         missing = sorted(self._run.request.needed - look.topics)
         there: RemapLog | None = None

@@ -76,7 +76,10 @@ class DumpedStreams:
         self._folder, self._topics, self._files = folder, topics, files
 
     def demand(self, spark: SparkSession) -> None:
-        """A topic without a line is none. Cost: reads files up to the first line of each topic."""
+        """A topic without a line is none. Cost: reads files up to the first line of each topic.
+
+        Raises MissingLogError unless folder and topics are there.
+        """
         nameable(spark, self._folder)
         if not self._folder.is_dir():
             raise MissingLogError(f"there is no directory {self._folder} with dumped topics")

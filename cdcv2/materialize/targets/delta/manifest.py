@@ -79,7 +79,10 @@ class DeltaManifest(TargetManifest):
         return [] if self.applying is None else [(self.applying.range, self.applying.upper)]
 
     def done(self, marks: Mapping[str, TableVersion]) -> DeltaManifest:
-        """After the transaction that was being applied: the tables that it has changed are at these marks."""
+        """After the transaction that was being applied: the tables that it has changed are at these marks.
+
+        Raises RefusedError unless one was being applied.
+        """
         if self.applying is None:
             raise RefusedError("no transaction is being applied")
         applied = {**self.applied, self.applying.range: self.applying.upper}

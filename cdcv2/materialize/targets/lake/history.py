@@ -105,7 +105,11 @@ class TableHistory:
         return sorted({*lowers, *ends, MAX_TIME + 1})
 
     def read(self, at: Frontier) -> Any:
-        """The rows at a time, each once, and how often it is there: a pyarrow.Table."""
+        """The rows at a time, each once, and how often it is there: a pyarrow.Table.
+
+        Raises UsageError for a table with a column that is called as the count is, MalformedError for a row that comes
+        to less than none.
+        """
         if at is None:
             self.demand_some()
         through, row_type = self.through(at), self.row_type

@@ -182,7 +182,10 @@ class LakeFolder(Manifests[LakeManifest]):
         return {self._path(table, name) for table, name in self._named(*self._numbered.numbers())}
 
     def demand_files(self) -> None:
-        """See :class:`Manifests`. Nothing that a table lacks would ever be written again. Cost: one stat per file."""
+        """See :class:`Manifests`. Nothing that a table lacks would ever be written again. Cost: one stat per file.
+
+        Raises RefusedError unless each file that the last manifest names is there.
+        """
         number, manifest = self.last()
         names = () if manifest is None else [(table, one) for table, parts in manifest.parts.items() for one in parts]
         lost = [self.file(table, part) for table, part in names if not self.file(table, part).exists()]

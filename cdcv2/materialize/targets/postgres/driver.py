@@ -290,7 +290,10 @@ class PostgresDriver(DistributedDriver, RepairableDriver):
         return PostgresWorker(self._connect, [table.table for table in self._tables], self._staging.names)
 
     def took(self, number: int, receipt: Any) -> None:
-        """See :class:`DistributedDriver`."""
+        """See :class:`DistributedDriver`.
+
+        Raises RefusedError unless executors were given a worker in this transaction.
+        """
         if self._staging is None:
             raise RefusedError("no executor has been given a hand in this transaction")
         attempt, rows = receipt
