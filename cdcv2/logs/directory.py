@@ -52,6 +52,8 @@ AFTER_LINK = failpoints.declare(
     "files.after-link", "a file is in the log, perhaps not durably; its temporary name is there"
 )
 
+#: Seconds after which a reader that follows looks for files that were removed.
+_LISTING = 1.0
 _NAME = re.compile(r"([0-9]{20})\.avro\Z")
 
 
@@ -213,12 +215,16 @@ class DirectoryLog:
         return {0: self._end()}
 
     def _read(self, at: int, end: int, follow: bool) -> Iterator[Entry | None]:
+        listed = time.monotonic()
         while True:
             for number in range(at, end):
                 yield from self._messages(number)
             if not follow:
                 return
-            at, end = end, self._end_beyond(end)
+            at = end
+            # Numbers have no gaps, so one look shows whether there is more. What was removed, the whole list shows.
+            if is_there(self.path / _file_name(end)) or time.monotonic() >= listed + _LISTING:
+                end, listed = self._end_beyond(end), time.monotonic()
             if at == end:
                 yield None
                 time.sleep(self.idle_wait)

@@ -257,6 +257,25 @@ def test_a_followed_log_goes_on(path: Path) -> None:
     assert Entry(Position(str(path), 0, 1), SECOND) == next_of(followed)
 
 
+def test_a_followed_log_is_not_listed_as_long_as_nothing_comes(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look is cheap however many files there are; what was removed is found by the list, which is made seldom."""
+    log = written(path, [FIRST])
+    followed = DirectoryLog(path, idle_wait=0).read(follow=True)
+    next(followed)
+    listed = []
+    monkeypatch.setattr(DirectoryLog, "_end_beyond", lambda self, start: listed.append(start) or 1)
+    monkeypatch.setattr("cdcv2.logs.directory._LISTING", 1000.0)
+    assert [next(followed) for _ in range(20)] == [None] * 20 and listed == []
+    monkeypatch.undo()
+    log.send(SECOND)
+    log.flush()
+    assert next_of(followed).message == SECOND
+    (path / f"{0:020d}.avro").unlink()
+    monkeypatch.setattr("cdcv2.logs.directory._LISTING", 0.0)
+    with pytest.raises(UnsafeTopicError, match=f"has no file {0:020d}.avro"):
+        next(followed)
+
+
 def damaged(path: Path, content: bytes) -> Iterator[Any]:
     """What is read of a log whose second file has this content."""
     log = written(path, [FIRST], [SECOND], [FIRST])

@@ -9,12 +9,13 @@ from typing import Protocol, runtime_checkable
 
 from cdcv2.instances.commands import Answer
 from cdcv2.instances.run.feed import IndexSource
+from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.opening import NamedLog
 
 #: Seconds between two looks at logs that have nothing new.
 _PAUSE = 0.02
 #: At most one part in so many of the time is looked while nothing is new.
-_SHARE = 4
+_SHARE = 10
 #: Seconds after which others get their turn, while much is new.
 _TURN = 0.02
 
@@ -30,8 +31,9 @@ class LogFollower:
     """The instance over some logs, and how it is given what is finished in them."""
 
     def __init__(self, logs: Sequence[NamedLog]) -> None:
+        self._logs = logs
         for named in logs:
-            if isinstance(named.log, PatientLog):
+            if isinstance(named.log, DirectoryLog):
                 named.log.idle_wait = 0.0
         self.source = IndexSource(logs, follow=True)
         #: Whether more may be there now.
@@ -39,6 +41,12 @@ class LogFollower:
         self._next = 0.0
         # One log may have nothing, while another one has.
         self._enough = 2 * len(logs)
+
+    def hurry(self) -> None:
+        """From now on, no log is waited for; before, a topic is, as what it has comes only after a moment."""
+        for named in self._logs:
+            if isinstance(named.log, PatientLog):
+                named.log.idle_wait = 0.0
 
     def look(self) -> list[Answer]:
         """Take in what is finished now; where it is much, a part of it. Returns the responses.
