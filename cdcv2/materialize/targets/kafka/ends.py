@@ -101,7 +101,7 @@ def _records(client: Client, places: Mapping[str, _Place]) -> Iterator[Any]:
     """What is in the topics, each partition from where it is to be read to where it ended."""
     unread = {
         (place.topic, part): end
-        for place in places.values() for part, end in place.end.items() if place.begin.get(part, 0) < end
+        for place in places.values() for part, end in place.end.items() if place.begin[part] < end
     }  # fmt: skip
     if not unread:
         return
@@ -113,10 +113,11 @@ def _records(client: Client, places: Mapping[str, _Place]) -> Iterator[Any]:
             records = client.received(consumer, 1000, timeout=0.1)
             for record in records:
                 active, part = time.monotonic(), (record.topic(), record.partition())
-                error = record.error()
-                if error is None and record.offset() < unread.get(part, 0):
-                    yield record
-                    if record.offset() + 1 >= unread[part]:
+                error, end = record.error(), unread.get(part)
+                if error is None and end is not None:
+                    if record.offset() < end:
+                        yield record
+                    if record.offset() + 1 >= end:
                         del unread[part]
                 elif error is not None and error.code() == kafka.KafkaError._PARTITION_EOF:
                     unread.pop(part, None)
