@@ -21,11 +21,13 @@ from cdcv2.cli.console import ResultOutput
 from cdcv2.cli.display import json_line
 from cdcv2.cli.options.words import declare
 from cdcv2.control.age import age
-from cdcv2.control.catalogue import read_catalogue
+from cdcv2.control.catalogue import DATABASE, read_catalogue
 from cdcv2.control.entries import CatalogueEntry, EntryState
 from cdcv2.control.external_view import awaited, external_of
 from cdcv2.control.pipeline_file import read_pipeline
+from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
+from cdcv2.store.file_system import is_there
 from cdcv2.store.numbered import path_to_read
 
 EXAMPLES = (
@@ -49,7 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> Exit:
     """List the entries."""
     path = path_to_read(args.place)
-    folder = path if path.is_dir() else read_pipeline(args.place).state
+    folder = path if path.is_dir() else _state_of(args.place)
     with read_catalogue(Path(folder)) as catalogue:
         entries = catalogue.entries()
     shown = [entry for entry in entries if args.all or entry.state is not EntryState.GONE]
@@ -61,6 +63,14 @@ def run(args: argparse.Namespace) -> Exit:
                 for line in lines_of(entry, entries, time()):
                     output.line(line)
     return Exit.MISSING if any(entry.debt or entry.state is EntryState.LOST for entry in shown) else Exit.DONE
+
+
+def _state_of(file: str) -> Path:
+    """The state folder of a pipeline file. Raises UsageError where no cdcv2 up has made one yet."""
+    state = read_pipeline(file).state
+    if not is_there(state / DATABASE):
+        raise UsageError(f"{state} holds no catalogue: no cdcv2 up was started with {file} yet")
+    return state
 
 
 def lines_of(entry: CatalogueEntry, entries: list[CatalogueEntry], now: float) -> list[str]:

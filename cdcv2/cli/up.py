@@ -180,6 +180,9 @@ def show_entries(command: str, entries: Iterable[CatalogueEntry], shown: dict[st
     """Print a line for each piece of external state about which there is something new."""
     for entry in entries:
         text = f"{entry.shown}: {entry.state}" + (f"; {entry.debt.reason}: {entry.debt.text}" if entry.debt else "")
+        if not (entry.owned or entry.is_live):
+            # Its last states are of the entry alone.
+            text = f"{entry.shown}: not looked at any more; it is not ours, and stays"
         before = shown.get(entry.nonce)
         shown[entry.nonce] = text
         if before != text and (before is not None or is_unsettled(entry)):

@@ -8,6 +8,7 @@ from typing import Any
 
 from cdcv2.control.pipeline_file import ViewFields
 from cdcv2.core.antichain import Antichain
+from cdcv2.errors import RefusedError
 from cdcv2.materialize import FileRecoveryLog, RecoveryLog, SqliteRecoveryLog
 from cdcv2.materialize.protocol.fence import Holding
 from cdcv2.materialize.protocol.messages import Checkpoint
@@ -21,9 +22,24 @@ _PATIENCE = 3.0
 
 
 def checkpoint_of(view: ViewFields) -> list[Any] | None:
-    """Up to where its target has it, as plain JSON; None: it has not begun. Raises what asking raises."""
-    frontiers = [Checkpoint.from_plain(one.value["checkpoint"]).frontier for one in _held(view)]
-    return reduce(Antichain.meet, frontiers).to_plain() if frontiers else None
+    """Up to where its target has it, as plain JSON; None: it has not begun. Raises what asking raises.
+
+    Raises RefusedError for the checkpoint of another view of the same name, which keeps other tables there.
+    """
+    kept = [Checkpoint.from_plain(one.value["checkpoint"]) for one in _held(view)]
+    for one in kept:
+        _demand_own(view, one)
+    return reduce(Antichain.meet, [one.frontier for one in kept]).to_plain() if kept else None
+
+
+def _demand_own(view: ViewFields, kept: Checkpoint) -> None:
+    bound = [dict(one.entries()).get("target") for one in view.fields["bindings"].items()]
+    targets = [one.text() for one in bound if one is not None]
+    if kept.views and targets and not {*targets} & {*kept.views}:
+        raise RefusedError(
+            f"the target has {', '.join(sorted(kept.views))} of a view {view.name!r}, and none of its tables here "
+            f"({', '.join(targets)}): it is another view of that name; give this one a name of its own"
+        )
 
 
 def _held(view: ViewFields) -> list[Holding]:

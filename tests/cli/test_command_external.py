@@ -76,7 +76,7 @@ def test_a_pipelines_file_names_the_folder(run: Run, tmp_path: Path) -> None:
     (tmp_path / "rows" / "public.orders.avsc").write_text(ROW, "utf-8")
     said = run("external", str(file))
     assert 2 == said.code
-    assert "shop.state holds no catalogue" in said.err
+    assert f"shop.state holds no catalogue: no cdcv2 up was started with {file} yet" in said.err
     made(tmp_path / "shop.state", SLOT)
 
     assert 0 == run("external", str(file)).code

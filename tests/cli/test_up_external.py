@@ -11,6 +11,7 @@ import pytest
 
 from cdcv2.cli.down import remove_all
 from cdcv2.cli.main import main
+from cdcv2.cli.up import show_entries
 from cdcv2.control.entries import CatalogueEntry, EntryState, Kind
 from cdcv2.control.reconcile import Reconciliation
 from cdcv2.exits import Exit
@@ -157,3 +158,18 @@ def test_a_file_that_cannot_be_judged_removes_nothing(run: Run, file: Path, tmp_
     assert (Exit.USAGE, ["in use"]) == (refused.code, states(run, file)), refused.err
     assert "none.json" in refused.err
     assert (tmp_path / "there" / "logs").exists()
+
+
+def test_what_is_not_ours_is_not_shown_as_removed(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its entry ends, and it stays: the states of the entry would be read as those of the thing."""
+    shown = dict[str, str]()
+    for state in (EntryState.IN_USE, EntryState.UNWANTED, EntryState.GONE):
+        for owned in (True, False):
+            entry = CatalogueEntry(f"6f{owned}", Kind.SLOT, f"of {owned}", "db", {}, owned, ("shop",), state=state)
+            show_entries("down", [entry], shown)
+    lines = capsys.readouterr().err.splitlines()
+
+    assert ["unwanted", "gone"] == [line.rpartition(": ")[2] for line in lines if "of True" in line]
+    assert ["not looked at any more; it is not ours, and stays"] == [
+        line.rpartition(": ")[2] for line in lines if "of False" in line
+    ]

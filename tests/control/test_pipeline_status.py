@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from cdcv2.cli.main import main
 from cdcv2.cli.status import lines
-from cdcv2.control import pipeline_status, sights
+from cdcv2.control import pipeline_status, sights, view_checkpoint
 from cdcv2.control.log_tail import stated_frontier
 from cdcv2.control.metrics.model import samples_of
 from cdcv2.control.pipeline_file import Pipeline, read_pipeline
@@ -19,8 +20,10 @@ from cdcv2.control.pipeline_status import PipelineStatus, TableRow, status_of
 from cdcv2.control.questions import Reply, ask_all
 from cdcv2.control.seconds_behind import OTHER_SERVER, ConnectorSight, EndSight, SlotSight, SourceSight
 from cdcv2.control.sights import PipelineSight, SourceView, TopicEnds
-from cdcv2.errors import UnavailableError
+from cdcv2.core.antichain import Antichain
+from cdcv2.errors import RefusedError, UnavailableError
 from cdcv2.logs.directory import DirectoryLog
+from cdcv2.materialize.protocol.messages import Checkpoint
 from cdcv2.protocol.log import LogAddress
 from cdcv2.protocol.writer import Writer
 from cdcv2.rows.row_type import RowType
@@ -356,3 +359,16 @@ def test_the_topic_is_asked_again_behind_what_the_connector_has_confirmed(
 
     assert behind(status_of(shop))[0] == expected
     assert asked == ["topic", "the slot shop about 700", "topic"]
+
+
+def test_the_checkpoint_of_another_view_of_that_name_is_not_taken_for_its_own(
+    shop: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two pipelines have a view copy in one target: the tables of this one are not there, however far the other is."""
+    view = shop.view("copy")
+    kept = Checkpoint(Antichain([9]), views={"others": "mark"})
+    monkeypatch.setattr(view_checkpoint, "_held", lambda _: [SimpleNamespace(value={"checkpoint": kept.to_plain()})])
+    with pytest.raises(RefusedError, match="has others of a view 'copy', and none of its tables here"):
+        view_checkpoint.checkpoint_of(view)
+    kept = Checkpoint(Antichain([9]), views={"others": "mark", "orders": "mark"})
+    assert [9] == view_checkpoint.checkpoint_of(view)

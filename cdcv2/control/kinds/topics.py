@@ -85,10 +85,10 @@ def _found(client: Client, entry: CatalogueEntry) -> ExternalObject:
         settings[_REPLICATION] = entry.settings[_REPLICATION]
     if _PARTITIONS in entry.settings:
         settings[_PARTITIONS] = len(topic.spans)
-    return ExternalObject(
-        identity, empty=not any(high for _, high in topic.spans.values()), settings=settings,
-        place=f"{len(topic.spans)} partitions with {sum(high - low for low, high in topic.spans.values())} records",
-    )  # fmt: skip
+    empty = not any(high for _, high in topic.spans.values())
+    # How many records there are changes all the time, and what is shown is shown when it is new.
+    place = f"{len(topic.spans)} partitions {'without' if empty else 'with'} records"
+    return ExternalObject(identity, empty=empty, settings=settings, place=place)
 
 
 def _configure(client: Client, entry: CatalogueEntry) -> None:
