@@ -40,7 +40,7 @@ NEAR = {
     "cdcv2.protocol.": tuple(f"tests/protocol/test_{name}" for name in (
         "histories", "integer", "iter", "ledger", "log", "mar", "me", "mi", "open", "quarantine", "rules", "state")),
     **{f"cdcv2.instances.{name}.": (f"tests/instances/test_{name}",) for name in (
-        "arrangement", "history", "kept_times", "reconcile", "stages")},
+        "arrangement", "history", "instance", "kept_times", "reconcile", "replicas", "stages")},
     "cdcv2.timeline.": ("tests/timeline/",),
     "cdcv2.views.arrow_columns.": ("tests/views/test_arrow_columns",),
     "cdcv2.views.changes.": ("tests/views/test_changes",),

@@ -53,7 +53,6 @@ class ReplicaSet:
     """
 
     def __init__(self, nonce: str, indexes: Iterable[CreateIndex] = ()) -> None:
-        self._nonce = nonce
         self._history = CommandHistory([CreateInstance(nonce)])
         # All replicas as the one that clients see: what it responds, they are given.
         self._own = Session()

@@ -67,7 +67,7 @@ RULES: Mapping[type[Any], tuple[str, ...]] = {
         "must name a tail that exists", "must begin where the one before ended",
         "must not be empty of times",
     ),
-    DroppedAt: ("must name a tail that exists", "must be where the last batch ended"),
+    DroppedAt: ("must name a tail that exists, of an index that was dropped", "must be where the last batch ended"),
 }
 
 
@@ -94,6 +94,7 @@ class Session:
         self._peeks: set[str] = set()
         self._canceled: set[str] = set()
         self._tails: dict[str, Antichain] = {}
+        self._index_of: dict[str, str] = {}
         self._confirmed: dict[str, Antichain] = {}
         # What was dropped: messages about it may be on their way.
         self._dropped: dict[str, None] = {}
@@ -134,7 +135,7 @@ class Session:
         self._dropped[name] = None
         if len(self._dropped) > _DROPPED:
             del self._dropped[next(iter(self._dropped))]
-        for kept in (self._since, self._upper, self.indexes, self._tails, self._confirmed):
+        for kept in (self._since, self._upper, self.indexes, self._tails, self._index_of, self._confirmed):
             kept.pop(name, None)
 
     def _peek(self, command: Peek) -> None:
@@ -162,6 +163,7 @@ class Session:
         needs = f"needs the time {command.hold}, before what was allowed, {since}"
         _demand(since.less_equal(command.hold), command, needs)
         self._tails[command.uuid] = self._confirmed[command.uuid] = command.after
+        self._index_of[command.uuid] = command.id
 
     def _index(self, command: Peek | Tail) -> CreateIndex:
         _demand(command.id in self.indexes, command, f"names the index {command.id!r}, which is not known")
@@ -197,6 +199,8 @@ class Session:
         if answer.uuid in self._dropped:
             return
         _demand(answer.uuid in self._tails, answer, f"names the tail {answer.uuid!r}, which is not known")
+        index = self._index_of[answer.uuid]
+        _demand(index not in self.indexes, answer, f"ends a tail of the index {index!r}, which was not dropped")
         at = self._tails[answer.uuid]
         _demand(answer.frontier == at, answer, f"is at {answer.frontier}, and the last batch ended at {at}")
         self._drop(answer.uuid)

@@ -76,7 +76,9 @@ INSTANCE: list[tuple[list[Any], str]] = [
      f"TailResponse that has a change that is not in [{at(0)}, {at(4)})"),
     ([*BEGIN, replace(TAIL, after=at(5)), TailResponse("t", at(5), at(7), (RowChange([1], 5, 1), RowChange([], 4, 1)))],
      f"has a change that is not in [{at(5)}, {at(7)})"),
-    ([*BEGIN, TAIL, DroppedAt("t", at(4), "")], f"that is at {at(4)}, and the last batch ended at {at(0)}"),
+    ([*BEGIN, TAIL, AllowCompaction("main", Antichain()), DroppedAt("t", at(4), "")],
+     f"that is at {at(4)}, and the last batch ended at {at(0)}"),
+    ([*BEGIN, TAIL, DroppedAt("t", at(0), "")], "DroppedAt that ends a tail of the index 'main', which was not"),
     ([*BEGIN, DroppedAt("t", at(0), "")], "DroppedAt that names the tail 't', which is not known"),
 ]
 
@@ -111,11 +113,12 @@ def test_a_whole_conversation_breaks_no_rule() -> None:
         TailResponse("t", at(4), at(5), (RowChange([1], 4, 1),)), TailResponse("u", at(6), at(7)),
         AllowCompaction("t", at(5)), AllowCompaction("t", at(5)), AllowCompaction("main", at(5)),
         AllowCompaction("main", at(5)), Peek("q", "main", {"items": (), "orders": ((1,),)}, 5),
-        Tail("v", "main", "items", at(6)), DroppedAt("t", at(5), ""), TailResponse("t", at(9), at(8)),
-        TailResponse("u", at(7), Antichain()), DroppedAt("u", Antichain(), ""), Frontiers("main", Antichain()),
+        Tail("v", "main", "items", at(6)), TailResponse("u", at(7), Antichain()), Frontiers("main", Antichain()),
+        AllowCompaction("main", Antichain()), DroppedAt("t", at(5), ""), TailResponse("t", at(9), at(8)),
+        DroppedAt("u", Antichain(), ""),
     ]:  # fmt: skip
         session.record(message)
-    assert SessionStage.COMPUTATION is session.stage and ["main"] == [*session.indexes]
+    assert SessionStage.COMPUTATION is session.stage and {} == session.indexes
 
 
 def test_an_answer_about_what_was_dropped_long_ago_ends_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
