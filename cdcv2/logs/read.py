@@ -25,6 +25,7 @@ from cdcv2.logs.opening import (
     CoveredLogs, NamedLog, OpenTopic, check_timeline, demand_whole, open_logs, some_covered,
 )
 from cdcv2.logs.quarantine import Evidence, Quarantine
+from cdcv2.logs.read_on import read_on
 from cdcv2.protocol.log import Entry, LogAddress
 from cdcv2.protocol.messages import GarbledMessage
 from cdcv2.protocol.missing import MissingUpdates
@@ -83,6 +84,7 @@ class LogReader:
         marks: what :meth:`marks` gave when all up to ``start`` was read, or nothing of it; with any mapping, resume
             marks are kept.
         follow: do not end where the logs end; :meth:`cuts` gives None where nothing is there now.
+        catch_up: with ``follow``, state by :attr:`caught_up` when all that the logs held at first was given out.
         whole: read every log to its end. Otherwise the reading ends with the logs that hold the others back.
         keep_all: as of the Resolver. ``content``: False gives cuts without updates, and holds none.
         observer: what is called while the logs are read.
@@ -97,8 +99,8 @@ class LogReader:
 
     def __init__(
         self, found: CoveredLogs, *, start: Iterable[Time] = (0,), begins: Iterable[Time] | None = None,
-        on_error: str = "raise", marks: Mapping[str, Any] | None = None, follow: bool = False, whole: bool = True,
-        keep_all: bool = False, content: bool = True, observer: Observer = NullObserver(),
+        on_error: str = "raise", marks: Mapping[str, Any] | None = None, follow: bool = False, catch_up: bool = False,
+        whole: bool = True, keep_all: bool = False, content: bool = True, observer: Observer = NullObserver(),
         quarantine: Quarantine | None = None,
     ) -> None:
         self.found, self.logs = found, found.logs
@@ -119,6 +121,9 @@ class LogReader:
         ]
         # The numbers of the logs that were read to their ends.
         self._ended = set[int]()
+        # Where that is asked for, the numbers of those that were read to where they ended at first.
+        self._reached = set[int]()
+        self._catch_up = catch_up
         # How far the parts were when it was last asked which hold the others back, and these.
         self._frontiers: list[Antichain] = []
         self._behind = set[str]()
@@ -189,6 +194,8 @@ class LogReader:
         try:
             if self._bookmarks:
                 yield from self._bookmarks[number].read(follow=self._follow)
+            elif self._catch_up:
+                yield from read_on(named.log, lambda: self._reached.add(number))
             else:
                 yield from named.log.read(follow=self._follow)
         except UnsafeTopicError as error:
@@ -235,6 +242,18 @@ class LogReader:
     def closed(self) -> bool:
         """Whether the history of every log is complete, and all of it was given out."""
         return not self.frontier
+
+    @property
+    def caught_up(self) -> bool:
+        """With ``catch_up``: whether all was given out that was finished in what the logs held when they were opened.
+
+        So it is as soon as one that holds the others back was read to where it ended then, with all of its copies.
+        """
+        read = {
+            part: all(number in self._reached for number, named in enumerate(self.logs) if named.table == part)
+            for part in self._slowest()
+        }
+        return self.closed or any(read.values())
 
     def missing(self) -> dict[str, MissingUpdates]:
         """Table -> what lacks there, for tables of which something that is stated is missing in what was read."""

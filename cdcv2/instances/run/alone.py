@@ -55,13 +55,12 @@ class LoneInstance:
 
         Raises what reading the logs raises.
         """
-        while self._follower.more and not stopping():
+        while not self._follower.caught_up and not stopping():
             self._look()
 
     def serve(self, place: InstancePlace, stopping: Callable[[], bool]) -> None:
         """Follow the logs, and answer clients at a place that listens, until it is to stop. Raises as :meth:`read`."""
         self._clients.open(place.listening)
-        self._follower.hurry()
         with closing(self._loop):
             while not stopping():
                 if not self._follower.wait():

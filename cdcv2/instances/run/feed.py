@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from cdcv2.core.antichain import Antichain
@@ -54,14 +54,20 @@ class IndexSource:
         self._readers = {name: one for name, one in self._readers.items() if name in self.instance.indexes}
         return answers, moved
 
+    @property
+    def caught_up(self) -> bool:
+        """Whether each index has all that was finished in its logs when it began to read them. For logs that go on."""
+        readers = [self._readers.get(name) for name in self.instance.indexes]
+        return all(reader is not None and reader.reading.caught_up for reader in readers)
+
     def _reader(self, name: str, command: CreateIndex) -> _IndexReader:
         reader = self._readers.get(name)
         if reader is None or reader.upper != self.instance.upper(name):
             # There is none, or the index was made again since it was read.
-            reader = self._readers[name] = _IndexReader(self._cuts(command))
+            reader = self._readers[name] = _IndexReader(self._reading(command))
         return reader
 
-    def _cuts(self, command: CreateIndex) -> Callable[[], Iterator[Cut | None]]:
+    def _reading(self, command: CreateIndex) -> LogReader:
         names = {table.name for table in command.tables}
         for table in command.tables:
             there = self.table(table.name, table.key)
@@ -70,8 +76,8 @@ class IndexSource:
                     f"the index {command.id} is of the log {table.log} of {table.name}, and {there.log} is here: give "
                     "the instance its logs, or create the index of these"
                 )
-        reading = LogReader(some_covered([one for one in self._logs if one.table in names]), follow=self._follow)
-        return reading.cuts
+        found = some_covered([one for one in self._logs if one.table in names])
+        return LogReader(found, follow=self._follow, catch_up=self._follow)
 
     def _form_of(self, table: IndexedTable) -> TableForm:
         return form_of(self._types[table.name], table.key)
@@ -85,8 +91,8 @@ class IndexSource:
 class _IndexReader:
     """The cuts of an index, and the upper of the last one. What is finished already is one cut, however many it was."""
 
-    def __init__(self, cuts: Callable[[], Iterator[Cut | None]]) -> None:
-        self._cuts = cuts()
+    def __init__(self, reading: LogReader) -> None:
+        self.reading, self._cuts = reading, reading.cuts()
         self.upper = Antichain([0])
 
     def following(self) -> Cut | None:

@@ -9,7 +9,6 @@ from typing import Protocol, runtime_checkable
 
 from cdcv2.instances.commands import Answer
 from cdcv2.instances.run.feed import IndexSource
-from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.opening import NamedLog
 
 #: Seconds between two looks at logs that have nothing new.
@@ -31,9 +30,8 @@ class LogFollower:
     """The instance over some logs, and how it is given what is finished in them."""
 
     def __init__(self, logs: Sequence[NamedLog]) -> None:
-        self._logs = logs
         for named in logs:
-            if isinstance(named.log, DirectoryLog):
+            if isinstance(named.log, PatientLog):
                 named.log.idle_wait = 0.0
         self.source = IndexSource(logs, follow=True)
         #: Whether more may be there now.
@@ -42,11 +40,10 @@ class LogFollower:
         # One log may have nothing, while another one has.
         self._enough = 2 * len(logs)
 
-    def hurry(self) -> None:
-        """From now on, no log is waited for; before, a topic is, as what it has comes only after a moment."""
-        for named in self._logs:
-            if isinstance(named.log, PatientLog):
-                named.log.idle_wait = 0.0
+    @property
+    def caught_up(self) -> bool:
+        """Whether what was finished in the logs when they were opened is in the instance."""
+        return self.source.caught_up
 
     def look(self) -> list[Answer]:
         """Take in what is finished now; where it is much, a part of it. Returns the responses.
@@ -61,7 +58,7 @@ class LogFollower:
             answers += found
             idle = 0 if moved else idle + 1
             now = time.monotonic()
-            self.more = idle < self._enough
+            self.more = idle < self._enough or not self.caught_up
             if not self.more or now > begin + _TURN:
                 break
         if self.more:

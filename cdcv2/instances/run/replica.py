@@ -46,7 +46,6 @@ class InstanceReplica:
     def serve(self, place: InstancePlace, stopping: Callable[[], bool]) -> None:
         """Follow the logs and obey, at a place that listens, until it is to stop."""
         self._loop.listen(place.listening, self._arrived)
-        self._follower.hurry()
         with closing(self._loop):
             while not stopping():
                 if not self._is_full() and not self._follower.wait():

@@ -1,0 +1,38 @@
+"""Reads a log to its end as it is now, and then what follows: so it is known when all that was there has been read.
+
+A reader that follows gives None where nothing is there now. That may be before anything came: a broker sends later than
+it is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from cdcv2.protocol.log import Entry, Source
+
+
+def read_on(log: Source, reached: Callable[[], object]) -> Iterator[Entry | None]:
+    """The messages that are there now, ``reached()``, None, and then those that follow, as a log that is followed.
+
+    >>> from cdcv2.logs.memory import MemoryLog
+    >>> from cdcv2.protocol.messages import Progress
+    >>> log = MemoryLog("log", [Progress([0], [3], {})])
+    >>> reading = read_on(log, lambda: print("all that was there"))
+    >>> next(reading).message.upper, next(reading)
+    all that was there
+    (Antichain([3]), None)
+    >>> log.send(Progress([3], [9], {})); log.flush()
+    >>> next(reading).message.upper
+    Antichain([9])
+
+    Raises what reading the log raises; while it reads what is there now, also UnavailableError. Cost: that of the log.
+    """
+    after = dict(log.ends())
+    for entry in log.read():
+        if entry is not None:
+            part, offset = entry.position.part, entry.position.offset
+            after[part] = max(after.get(part, 0), offset + 1)
+            yield entry
+    reached()
+    yield None
+    yield from log.read(after, follow=True)
