@@ -112,11 +112,14 @@ def open(
 
 
 def connect(place: str | pathlib.Path) -> InstanceClient:
-    """An instance, to be asked what is at some keys. ``place`` is the ``--instance`` of ``cdcv2 instance``.
+    """An instance, to be asked what is at some keys, and what changes. ``place`` is its ``--instance``.
 
     >>> answer = connect("shop.sock").peek({"public.orders": [42, 43], "public.customers": 7})    # doctest: +SKIP
     >>> answer["public.orders"].to_arrow().num_rows                                               # doctest: +SKIP
     2
+
+    >>> for batch in connect("shop.sock").tail("public.orders", after=35123057):                  # doctest: +SKIP
+    ...     print(batch.upper, batch.changes)
 
     It need not run yet: each question waits for it.
     """

@@ -16,7 +16,7 @@ from cdcv2.errors import MissingExtraError, MissingLogError, UsageError
 from cdcv2.rows.row_type import Row, RowType
 
 #: Rows and letters of a value that a notebook shows.
-_SHOWN_ROWS, _SHOWN_LETTERS = 10, 40
+SHOWN_ROWS, _SHOWN_LETTERS = 10, 40
 
 
 class TablesAtTime:
@@ -125,7 +125,8 @@ class TableAtTime:
 
     def _repr_html_(self) -> str:
         columns = list(self.row_type.columns)
-        lines = [[_short(value) for value in self.row_type.to_plain(row).values()] for row in islice(self, _SHOWN_ROWS)]
+        shown = [self.row_type.to_plain(row).values() for row in islice(self, SHOWN_ROWS)]
+        lines = [[short_value(value) for value in row] for row in shown]
         more = len(self) - len(lines)
         under = f"<p>and {more:,} more rows</p>" if more > 0 else ""
         return f"<p>{html.escape(self.table)}: {len(self):,} rows</p>{html_table(columns, lines)}{under}"
@@ -158,6 +159,7 @@ def html_table(heads: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _short(value: Any) -> str:
+def short_value(value: Any) -> str:
+    """A value as a cell of a notebook's table has it."""
     text = "NULL" if value is None else str(value)
     return text if len(text) <= _SHOWN_LETTERS else f"{text[:_SHOWN_LETTERS - 1]}…"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +16,7 @@ from cdcv2.errors import UsageError
 from cdcv2.instances.commands import LEAST, is_finished
 from cdcv2.instances.requests import TailRequest
 from cdcv2.instances.run.conversation import PAUSE, InstanceConversation, no_answer
+from cdcv2.logs.tables_at_time import SHOWN_ROWS, html_table, short_value
 from cdcv2.rows.row_type import Row, RowType
 
 
@@ -53,6 +55,16 @@ class TailBatch:
 
     def __repr__(self) -> str:
         return f"TailBatch({self.table}, {through_text(self.upper)}: {len(self.changes)} changes)"
+
+    def _repr_html_(self) -> str:
+        lines = [
+            [f"{diff:+d}", str(at), *map(short_value, self.row_type.to_plain(row).values())]
+            for row, at, diff in self.changes[:SHOWN_ROWS]
+        ]
+        more = len(self.changes) - len(lines)
+        under = f"<p>and {more:,} more changes</p>" if more > 0 else ""
+        heads = ["diff", "time", *self.row_type.columns]
+        return f"<p>{html.escape(self.table)}, {through_text(self.upper)}</p>{html_table(heads, lines)}{under}"
 
 
 class InstanceTail:
