@@ -5,10 +5,14 @@ Facts are plain values (named tuples): they can be sent between processes, compa
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any, NamedTuple, TypeAlias, Union
 
+from cdcv2.errors import Cdcv2Error
 from cdcv2.protocol.log import Position
+
+#: The diffs of the changes of one row: it goes, it comes, or one goes and then one comes in its place.
+_DIFFS = (-1,), (1,), (-1, 1)
 
 
 class Record(NamedTuple):
@@ -31,8 +35,9 @@ class RowFact(NamedTuple):
 
     ``tx`` and ``order`` (of all its rows, from 1) identify it; ``table_order`` is its number among those of its
     table, from 1. ``seq`` is the END of the transaction before, as far as the connector knew it; a second copy of the
-    row may have another one. ``changes`` are pairs ``(row, diff)``. ``renumbered``: its connector renumbers the rows
-    of a transaction when it is restarted inside it.
+    row may have another one. ``changes`` are pairs ``(row, diff)``: a row goes (diff -1), one comes (1), or one goes
+    and then one comes; never none, as a record that changes nothing is no row. ``renumbered``: its connector renumbers
+    the rows of a transaction when it is restarted inside it.
     """
 
     table: str
@@ -174,6 +179,35 @@ class IgnoredRecord(NamedTuple):
 Fact: TypeAlias = Union[
     RowFact, PartialChangeFact, SnapshotRow, Begin, End, Truncate, UnfitRow, Notification, IgnoredRecord
 ]
+
+
+def is_renumbered(fact: Fact) -> bool:
+    """Whether it is a row of a connector that renumbers a transaction's rows when it is restarted inside it.
+
+    >>> is_renumbered(Begin(7, 3))
+    False
+    """
+    return isinstance(fact, (RowFact, PartialChangeFact, SnapshotRow)) and fact.renumbered
+
+
+def encoded_images(
+    changes: tuple[tuple[Any, int], ...], encode: Callable[[Any], bytes], position: Position
+) -> tuple[bytes | None, bytes | None]:
+    """The bytes of the row that goes and of the one that comes (None: none does), of the record there.
+
+    Raises Cdcv2Error for changes that a :class:`RowFact` cannot have: the connector's reader is wrong.
+
+    >>> encoded_images((("old", -1), ("new", 1)), str.encode, Position("t", 0, 7))
+    (b'old', b'new')
+    """
+    diffs = tuple(diff for _, diff in changes)
+    if diffs not in _DIFFS:
+        raise Cdcv2Error(
+            f"{position}: a record takes away one row, or adds one, or does both in this order, and the diffs of its "
+            f"changes are {diffs}: correct the connector"
+        )
+    images = {diff: encode(row) for row, diff in changes}
+    return images.get(-1), images.get(1)
 
 
 class UpdateRecord(NamedTuple):

@@ -23,6 +23,7 @@ from cdcv2.capture.coverage import had_rows
 from cdcv2.capture.engine import CaptureEngine
 from cdcv2.capture.facts import (
     Begin, End, Fact, IgnoredRecord, Notification, PartialChangeFact, Record, RowFact, SnapshotRow, Truncate, UnfitRow,
+    is_renumbered,
 )
 from cdcv2.capture.memory import CaptureMemory, plain_memory, read_memory, resumable, same_topics
 from cdcv2.capture.open_rows import OpenRows
@@ -219,7 +220,7 @@ class Capture:
         place = position.place, position.part
         self.counters.records += 1
         self._next[place] = position.offset + 1
-        self._old.seen(isinstance(fact, (RowFact, PartialChangeFact, SnapshotRow)) and fact.renumbered)
+        self._old.seen(is_renumbered(fact))
         if isinstance(fact, (RowFact, PartialChangeFact)):
             self._row(fact, place)
         elif isinstance(fact, Begin):

@@ -16,7 +16,7 @@ from cdcv2.capture.before_images import Contents
 from cdcv2.capture.begins import BeginRecords
 from cdcv2.capture.bound_facts import shows_rows_before, timeline_fact
 from cdcv2.capture.connector import FROM_STATE, DatabaseConnector
-from cdcv2.capture.facts import Notification, PartialChangeFact, Record, RowFact, SnapshotRow
+from cdcv2.capture.facts import Notification, Record, is_renumbered
 from cdcv2.capture.open_record_codec import OpenRecordCodec
 from cdcv2.capture.open_records import (
     SNAPSHOT, BeginRecord, DoubtRecord, EndRecord, HaltRecord, OpenRecord, ReleaseRecord, RestartRecord, RowRecord,
@@ -251,7 +251,7 @@ class Database:
     def take(self, record: Record, into: int) -> None:
         """Take a record at its time. Raises DecodeError for one that is none of the connector's."""
         fact = self._recipe.fact(record)
-        self.old.seen(isinstance(fact, (RowFact, PartialChangeFact, SnapshotRow)) and fact.renumbered)
+        self.old.seen(is_renumbered(fact))
         if isinstance(fact, Notification):
             self.notified(fact, into)
         one = timeline_fact(fact)

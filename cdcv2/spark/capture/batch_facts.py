@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from cdcv2.capture.coverage import had_rows
-from cdcv2.capture.facts import Begin, End, Fact, Notification, RowFact, SnapshotRow, Truncate, UnfitRow
+from cdcv2.capture.facts import (
+    Begin, End, Fact, Notification, RowFact, SnapshotRow, Truncate, UnfitRow, is_renumbered,
+)
 from cdcv2.capture.snapshot.extent import MARKERS
 from cdcv2.protocol.log import Place, Position
 
@@ -115,8 +117,7 @@ class BatchFacts:
 
     def add(self, fact: Fact, position: Position, screen: Screen) -> bool:
         """Add the fact of the record there. Returns whether it has a row that may be released."""
-        if isinstance(fact, (RowFact, SnapshotRow)):
-            self.old |= fact.renumbered
+        self.old |= is_renumbered(fact)
         if isinstance(fact, RowFact):
             return self._add_row(fact, position, screen)
         if isinstance(fact, SnapshotRow):

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from cdcv2.capture.connector import DatabaseConnector
-from cdcv2.capture.facts import Record, RowFact, SnapshotRow
-from cdcv2.errors import Cdcv2Error, DecodeError
+from cdcv2.capture.facts import Record, SnapshotRow, encoded_images
+from cdcv2.errors import DecodeError
 from cdcv2.spark.capture.batch_facts import BatchFacts, Screen
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class _Columns:
             tx.append(fact.tx)
             number.append(fact.table_order)
             order.append(fact.order)
-            gone, come = _images(fact, encode)
+            gone, come = encoded_images(fact.changes, encode, fact.position)
         table.append(self._numbers[fact.table])
         minus.append(gone)
         plus.append(come)
@@ -141,13 +141,3 @@ class _Columns:
             texts.append(facts)
         arrays = [pa.array(column, field.type) for column, field in zip((*self._columns, texts), _ARROW)]
         return pa.RecordBatch.from_arrays(arrays, schema=_ARROW)
-
-
-def _images(fact: RowFact, encode: Any) -> tuple[bytes | None, bytes | None]:
-    """The bytes of the row that goes and of the one that comes."""
-    images: dict[int, bytes] = {}
-    for row, diff in fact.changes:
-        if diff not in (-1, 1) or diff in images:
-            raise Cdcv2Error(f"{fact.position}: a record takes away one row and adds one, at most: {fact.changes!r}")
-        images[diff] = encode(row)
-    return images.get(-1), images.get(1)

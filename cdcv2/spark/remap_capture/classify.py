@@ -21,10 +21,10 @@ import pyarrow as pa
 
 from cdcv2.capture.bound_facts import timeline_fact
 from cdcv2.capture.connector import FROM_STATE, DatabaseConnector
-from cdcv2.capture.facts import Notification, PartialChangeFact, Record, RowFact, SnapshotRow
+from cdcv2.capture.facts import Notification, Record, encoded_images, is_renumbered
 from cdcv2.capture.open_records import SNAPSHOT as SNAPSHOT_TX, BeginRecord, RowRecord, SourceRecord
 from cdcv2.connectors.kinds import PLAIN_TOPIC
-from cdcv2.errors import Cdcv2Error, DecodeError
+from cdcv2.errors import DecodeError
 from cdcv2.protocol.log import Place
 from cdcv2.rows.row_type import RowType
 from cdcv2.timeline.ranges import BoundRanges
@@ -136,13 +136,13 @@ class _DatabaseClassifier:
     def take(self, record: Record, into: int, place: int, facts: ShareFacts, rows: list[tuple[Any, ...]]) -> None:
         """Take the fact of a record. Raises DecodeError for a malformed one."""
         fact = self._recipe.fact(record)
-        if isinstance(fact, (RowFact, PartialChangeFact, SnapshotRow)) and fact.renumbered:
+        if is_renumbered(fact):
             facts.old.add(self._output)
         one = fact if isinstance(fact, Notification) else timeline_fact(fact)
         if isinstance(one, RowRecord):
             table, encode = self._tables[one.table]
             snapshot = one.tx == SNAPSHOT_TX
-            images = _images(record, one, encode)
+            images = encoded_images(one.changes, encode, record.position)
             rows.append((
                 ROW, self._output, table, into, NO_TX if snapshot else one.tx, record.offset if snapshot else one.order,
                 place, one.after, one.number, one.renumbered, *images,
@@ -161,7 +161,7 @@ class _KeyedClassifier:
     def take(self, record: Record, into: int, place: int, facts: ShareFacts, rows: list[tuple[Any, ...]]) -> None:
         """Take the fact of a record. Raises DecodeError for a malformed one."""
         fact = self._recipe.fact(record)
-        if isinstance(fact, (RowFact, PartialChangeFact, SnapshotRow)) and fact.renumbered:
+        if is_renumbered(fact):
             facts.old.add(self._output)
         one = fact if isinstance(fact, Notification) else timeline_fact(fact)
         if one is not None:
@@ -182,12 +182,3 @@ class _PlainClassifier:
         rows.append((PLAIN, self._output, self._table, into, None, None, place, *nothing, data, None, None, None))
         key = self._output, self._table, into
         facts.plain[key] = facts.plain.get(key, 0) + 1
-
-
-def _images(record: Record, row: RowRecord, encode: Any) -> tuple[bytes | None, bytes | None]:
-    """The bytes of the row that goes and of the one that comes; the changes are in this order."""
-    diffs = [diff for _, diff in row.changes]
-    if diffs not in ([-1], [1], [-1, 1]):
-        raise Cdcv2Error(f"{record.position}: a record takes away one row, then adds one, at most: {row.changes!r}")
-    images = {diff: encode(data) for data, diff in row.changes}
-    return images.get(-1), images.get(1)
