@@ -13,7 +13,7 @@ from typing import Any
 import benchmarks
 from benchmarks.harness import RESULTS, Answer, Plan, Question, ask, keep, row, surroundings
 
-MACHINERY = ("harness", "kafka_gate", "pipeline_world", "shop", "stage")
+MACHINERY = ("harness", "indexed_shop", "kafka_gate", "pipeline_world", "shop", "stage")
 
 
 def names() -> list[str]:
