@@ -10,7 +10,7 @@ from typing import Any
 from cdcv2.capture.connector import FIRST_KIND, DatabaseConnector
 from cdcv2.capture.run.empty_directory import clear_empty
 from cdcv2.capture.run.folder_lock import FolderInUse
-from cdcv2.capture.run.stream_tables import StreamTopic
+from cdcv2.capture.run.stream_state import StreamTopic
 from cdcv2.core.json_text import parse_json
 from cdcv2.errors import ForeignStateError, OutputError, UnavailableError
 from cdcv2.logs.capture_manifest import CAPTURE_FILE, put_manifest

@@ -10,37 +10,23 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
-from typing import Any, NamedTuple
 
 from cdcv2.capture.connector import StreamConnector
 from cdcv2.capture.facts import BoundRecord, Record, UpdateRecord
-from cdcv2.capture.memory import StreamMemory, check_not_ahead, plain_memory, read_memory, same_topics
-from cdcv2.capture.run.held_digests import held_digests
 from cdcv2.capture.run.memory_file import MemoryStore
+from cdcv2.capture.run.stream_state import StreamState, StreamTopic
 from cdcv2.capture.run.table_writers import TableWriters
 from cdcv2.capture.stream_counts import StreamCounts, update_digest
 from cdcv2.capture.topics import Ranges, TopicExtents
 from cdcv2.capture.updates_then_statements import Advance, WriterLogs, write_release
 from cdcv2.core.antichain import Antichain
-from cdcv2.errors import DecodeError, MissingLogError, SourceStop, UnavailableError, UnsafeTopicError
+from cdcv2.errors import DecodeError, MissingLogError, SourceStop, UnavailableError
 from cdcv2.protocol.log import Log, Place
 from cdcv2.protocol.writer import Writer
 
 #: How long one that follows waits when nothing has come, or something does not answer, in seconds.
 WAIT, RETRY = 0.2, 1.0
 _PART = ""
-
-
-class StreamTopic(NamedTuple):
-    """What a table is captured from."""
-
-    topic: str
-    records: StreamConnector
-
-    @property
-    def identity(self) -> dict[str, Any]:
-        """By what a memory is known to be of it."""
-        return {"topic": self.topic, "row": self.records.row_type.fingerprint, "columns": list(self.records.names)}
 
 
 class StreamTables:
@@ -56,32 +42,24 @@ class StreamTables:
     def __init__(
         self, tables: Mapping[str, StreamTopic], logs: Mapping[str, Log], memory: MemoryStore | None = None
     ) -> None:
-        self._tables, self._memory = dict(tables), memory
-        self._identity = {table: one.identity for table, one in sorted(tables.items())}
-        kept = read_memory(StreamMemory, None if memory is None else memory.load(), self._identity)
+        plain, save = (None, None) if memory is None else (memory.load(), memory.save)
+        self._state = StreamState(tables, plain, save)
+        kept = self._state.kept
         self._writers = TableWriters(logs, kept.logs)
         frontiers = self._writers.log_frontiers()
         self._streams = {
             one.topic: _TableStream(
                 table, one.records, self._writers.writers[table],
-                StreamCounts(
-                    kept.counts.get(table), frontiers[table], name=f"the topic {one.topic}",
-                    held=None if table in kept.counts else held_digests(
-                        logs[table], one.records.row_type, frontiers[table]
-                    ),
-                ),
+                self._state.counts(table, logs[table], frontiers[table]),
             )
             for table, one in tables.items()
         }
         #: Where each partition was read to, and the offsets before which updates may be repeats of this capture's own.
         self.read: dict[Place, int] = dict(kept.positions)
         self._counted: dict[Place, int] = dict(kept.read)
-        self._topics: dict[str, str] = dict(kept.topics)
         self._partitions: dict[str, int] = {}
         #: How many records were taken.
         self.records = 0
-        for stream in self._streams.values():
-            check_not_ahead(f"the log of {stream.table}", stream.counts.released, frontiers[stream.table])
 
     # -- what it knows
 
@@ -133,14 +111,11 @@ class StreamTables:
 
         Raises ForeignStateError for a topic that was recreated, UnsafeTopicError for one that lost records.
         """
-        self._topics = same_topics(look.ids, self._topics)
-        spans = {place: span for place, span in look.spans.items() if place[0] in self._streams}
+        spans = self._state.check(look, self.read)
         # Also those that were read before and are not there: a promise is of all partitions that the topic has.
         places = spans.keys() | self.read.keys() | self._counted.keys()
         self._partitions = {topic: sum(of == topic for of, _ in places) for topic in self._streams}
-        for place, (low, high) in sorted(spans.items()):
-            at = self.read.setdefault(place, 0)
-            check_span(place, (low, high), at, max(at, self._counted.get(place, 0)))
+        self.read = dict.fromkeys(sorted(spans), 0) | self.read
         return {place: (self.read[place], high) for place, (_, high) in spans.items() if self.read[place] < high}
 
     def absorb(self, record: Record) -> None:
@@ -186,12 +161,8 @@ class StreamTables:
 
     def save(self) -> None:
         """Make the positions durable, so that the next start need not read what is stated."""
-        if self._memory is None:
-            return
-        counted = {place: max(at, self._counted.get(place, 0)) for place, at in self.read.items()}
-        counts = {stream.table: stream.counts.plain() for stream in self._streams.values()}
-        memory = StreamMemory(counts, self.positions(), counted, self._topics, self._writers.export())
-        self._memory.save(plain_memory(memory, self._identity))
+        counts = {stream.table: stream.counts for stream in self._streams.values()}
+        self._state.keep(counts, self.read, self._writers.export(), positions=self.positions(), batch=None)
 
     def close(self) -> None:
         """Release the logs. States nothing."""
@@ -296,15 +267,3 @@ def _turn(
         getattr(records, "close", lambda: None)()
     tables.release()
     return bool(wanted)
-
-
-def check_span(place: Place, span: tuple[int, int], at: int, counted: int) -> None:
-    """Raise UnsafeTopicError unless a partition that spans these offsets has all from ``at`` on, up to ``counted``."""
-    low, high = span
-    if low > at or high < counted:
-        what = f"begins at {low}, and {at}" if low > at else f"ends at {high}, and {counted}"
-        raise UnsafeTopicError(
-            f"the topic {place[0]!r} {what} is wanted in partition {place[1]}: what stood there was removed "
-            "(retention), not dumped, or the topic was made again. Bring it back; or have the history written into a "
-            "new topic, and capture that into new logs"
-        )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 
-from cdcv2.capture.run.stream_tables import StreamTopic
+from cdcv2.capture.run.stream_state import StreamTopic
 from cdcv2.cli.options.capture import topics_of
 from cdcv2.cli.options.words import Arguments
 from cdcv2.connectors.kinds import STREAM_TOPIC

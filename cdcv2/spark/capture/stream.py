@@ -24,12 +24,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 from cdcv2 import failpoints
 from cdcv2.capture.connector import StreamConnector
 from cdcv2.capture.facts import BoundRecord, Record
-from cdcv2.capture.memory import (
-    FORGET, MEMORY_VERSION, BatchMemory, StreamMemory, check_not_ahead, plain_memory, read_memory, tails_of,
-)
-from cdcv2.capture.run.held_digests import held_digests
-from cdcv2.capture.run.stream_tables import StreamTopic
-from cdcv2.capture.stream_counts import StreamCounts, update_digest
+from cdcv2.capture.memory import FORGET, MEMORY_VERSION, BatchMemory, tails_of
+from cdcv2.capture.run.stream_state import StreamState, StreamTopic
+from cdcv2.capture.stream_counts import update_digest
+from cdcv2.capture.topics import TopicExtents
 from cdcv2.capture.updates_then_statements import Advance, write_release
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import DecodeError, ForeignStateError, MalformedError
@@ -54,6 +52,7 @@ KEPT = failpoints.declare(
 _ENCODED = (
     "part int, offset long, time long, data binary, diff long, frontier long, rows long, wrong string, digest long"
 )
+_NOTHING = TopicExtents({})
 _KINDS = [
     pa.int32(), pa.int64(), pa.int64(), pa.binary(), pa.int64(), pa.int64(), pa.int64(), pa.string(), pa.int64(),
 ]  # fmt: skip
@@ -65,14 +64,15 @@ _ARROW = pa.schema(list(zip([column.split()[0] for column in _ENCODED.split(", "
 class StreamCapture:
     """Writes one stream topic into a log. ``guard`` is the function of its micro-batches.
 
-    ``state`` is a folder of this capture's own. ``single``: the topic has one partition. ``check`` is asked of each
-    partition of a micro-batch. ``turn`` is called as that of the guard. Raises what opening the log and the state
-    raises. The query ends with MalformedError for a record that is none, SourceStop for one that contradicts a bound,
-    and ResumeError when the log holds another history.
+    ``state`` is a folder of this capture's own. ``single``: the topic has one partition. ``look`` has what there is of
+    it, as far as that is known. ``check`` is asked of each partition of a micro-batch. ``turn`` is called as that of
+    the guard. Raises what opening the log and the state raises, ForeignStateError for a topic that was made again,
+    UnsafeTopicError for one that lacks what was not read. The query ends with MalformedError for a record that is none,
+    SourceStop for one that contradicts a bound, and ResumeError when the log holds another history.
     """
 
     def __init__(
-        self, source: StreamTopic, log: LogSpec, state: Path, *, single: bool = True,
+        self, source: StreamTopic, log: LogSpec, state: Path, *, single: bool = True, look: TopicExtents = _NOTHING,
         check: CheckSpan = lambda place, wanted, span: None, stopping: threading.Event | None = None,
         report: CaptureReport | None = None, turn: Callable[[StreamCapture], object] = lambda capture: None,
     ) -> None:
@@ -80,19 +80,17 @@ class StreamCapture:
         self.guard = Guard(self._batch, stopping, lambda: turn(self))
         self._source, self._spec, self._state, self._single, self._check = source, log, state, single, check
         self._report = report or CaptureReport()
-        self._memory, self._identity = MemoryFolder(state / "manifest"), {log.table: source.identity}
-        plain = self._memory.load()
-        kept = read_memory(
-            StreamMemory, plain and as_now(plain, source.topic, log.table), self._identity, self._memory.place
+        memory = MemoryFolder(state / "manifest")
+        plain = memory.load()
+        self._remembered = StreamState(
+            {log.table: source}, plain and as_now(plain, source.topic, log.table), memory.save, memory.place
         )
+        kept = self._remembered.kept
+        self._remembered.check(look, kept.read)
         #: The log.
         self.logs = TableLogs({log.table: log}, tails_of(kept.logs))
         #: What is open.
-        self.counts = StreamCounts(
-            kept.counts.get(log.table), self.known, name=f"the topic {source.topic}",
-            held=held_digests(self.logs.all()[0], log.row_type, self.known) if plain is None else None,
-        )
-        check_not_ahead(f"the log of {log.table}", self.counts.released, self.known)
+        self.counts = self._remembered.counts(log.table, self.logs.all()[0], self.known)
         self._last = kept.batch
         #: How many records this run has read.
         self.records = 0
@@ -198,12 +196,9 @@ class StreamCapture:
         """Keep what the batch did: it is stated up to there, if anything was."""
         if released is not None:
             self.counts.release(released)
-        memory = StreamMemory(
-            {self._spec.table: self.counts.plain()},
-            read={(self._source.topic, part): at for part, at in self.read.items()},
-            logs={table: tail.to_plain() for table, tail in self.logs.tails().items()}, batch=batch,
-        )
-        self._memory.save(plain_memory(memory, self._identity))
+        read = {(self._source.topic, part): at for part, at in self.read.items()}
+        logs = {table: tail.to_plain() for table, tail in self.logs.tails().items()}
+        self._remembered.keep({self._spec.table: self.counts}, read, logs, positions={}, batch=batch)
 
     def _changes(self, reader: Any, frontier: int) -> ReleaseChanges:
         """What is kept below the frontier."""

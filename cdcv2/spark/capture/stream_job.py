@@ -20,8 +20,10 @@ from pyspark.sql import DataFrame, SparkSession
 from cdcv2.capture.run.folder_lock import FolderInUse
 from cdcv2.capture.run.manifest import write_stream_manifest
 from cdcv2.capture.run.request import together
-from cdcv2.capture.run.stream_tables import StreamTopic, check_span, demand_topics
+from cdcv2.capture.run.stream_state import StreamTopic
+from cdcv2.capture.run.stream_tables import demand_topics
 from cdcv2.capture.run.waits import stream_waits
+from cdcv2.capture.topics import TopicExtents
 from cdcv2.cli.options.capture import broker, dump_directory, from_kafka
 from cdcv2.cli.options.stream_capture import stream_topics
 from cdcv2.connectors.kafka_ranges import KafkaRanges
@@ -31,7 +33,6 @@ from cdcv2.exits import Exit
 from cdcv2.logs.capture_manifest import log_set_in
 from cdcv2.logs.log_json import kept_types
 from cdcv2.logs.timeline_of_logs import describe_log_set
-from cdcv2.protocol.log import Place
 from cdcv2.spark.capture.report import CaptureReport
 from cdcv2.spark.capture.stream import CheckSpan, StreamCapture
 from cdcv2.spark.capture.tails import LogSpec
@@ -52,8 +53,8 @@ class StreamSource(Protocol):
     def demand(self, spark: SparkSession) -> None:
         """Raise MissingLogError for a topic that is not there."""
 
-    def check(self, topic: str, read: Mapping[int, int]) -> None:
-        """Raise UnsafeTopicError unless the topic has all that was not read."""
+    def look(self) -> TopicExtents:
+        """What there is of the topics, as far as is known before they are read."""
 
     def single(self, topic: str) -> bool:
         """Whether the topic has one partition, as far as is known before it is read."""
@@ -87,8 +88,9 @@ class DumpedStreams:
         there = [topic for topic in self._topics if lines.where(lines.topic == topic).take(1)]
         demand_topics(self._topics, there, str(self._folder))
 
-    def check(self, topic: str, read: Mapping[int, int]) -> None:
-        """When the files are read."""
+    def look(self) -> TopicExtents:
+        """That is seen when they are read; files have no identities."""
+        return TopicExtents({})
 
     def single(self, topic: str) -> bool:
         """That is seen when they are read."""
@@ -110,22 +112,20 @@ class KafkaStreams:
     def __init__(self, bootstrap: str, config_file: str | None, topics: list[str], records: int | None) -> None:
         self._java, self._records, self._topics = settings(bootstrap, config_file), records, topics
         self._ranges = KafkaRanges(Client(bootstrap, config_file), topics)
-        self._spans: Mapping[Place, tuple[int, int]] = {}
+        self._look = TopicExtents({})
 
     def demand(self, spark: SparkSession) -> None:
         """By its partitions. Raises UnsafeTopicError for a compacted one."""
-        self._spans = self._ranges.look().spans
-        demand_topics(self._topics, {topic for topic, _ in self._spans})
+        self._look = self._ranges.look()
+        demand_topics(self._topics, self._look.topics)
 
-    def check(self, topic: str, read: Mapping[int, int]) -> None:
-        """By its ends, as they were when it was looked for."""
-        for (of, part), span in sorted(self._spans.items()):
-            if of == topic:
-                check_span((of, part), span, read.get(part, 0), read.get(part, 0))
+    def look(self) -> TopicExtents:
+        """As it was when they were demanded."""
+        return self._look
 
     def single(self, topic: str) -> bool:
         """As it was when it was looked for."""
-        return sum(of == topic for of, _ in self._spans) == 1
+        return sum(of == topic for of, _ in self._look.spans) == 1
 
     def span_check(self) -> CheckSpan:
         """Spark fails where an offset is missing; those of the markers of transactions never had a record."""
@@ -245,10 +245,10 @@ def _opened(
     source = plan.tables[table]
     made = StreamCapture(
         source, plan.logs[table], plan.state / table, single=plan.source.single(source.topic),
-        check=plan.source.span_check(), stopping=stopping, report=report, turn=partial(progress.turn, table),
+        look=plan.source.look(), check=plan.source.span_check(), stopping=stopping, report=report,
+        turn=partial(progress.turn, table),
     )
     progress.take(table, made)
-    plan.source.check(source.topic, made.read)
     spec = plan.logs[table]
     text = f"{table} -> {spec.name}; frontier {made.known}"
     report.write("log", text, table=table, log=spec.name, frontier=[made.known])

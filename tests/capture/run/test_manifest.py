@@ -13,7 +13,7 @@ import pytest
 
 from cdcv2.capture.run import manifest
 from cdcv2.capture.run.folder_lock import FolderInUse
-from cdcv2.capture.run.stream_tables import StreamTopic
+from cdcv2.capture.run.stream_state import StreamTopic
 from cdcv2.connectors.debezium.recipe import Recipe
 from cdcv2.connectors.stream import StreamRecords
 from cdcv2.errors import ForeignStateError

@@ -12,7 +12,8 @@ from hypothesis import example, given, strategies as st
 from cdcv2 import failpoints
 from cdcv2.capture.facts import Record
 from cdcv2.capture.recent_sums import RecentSums
-from cdcv2.capture.run.stream_tables import StreamTables, StreamTopic, run
+from cdcv2.capture.run.stream_state import StreamTopic
+from cdcv2.capture.run.stream_tables import StreamTables, run
 from cdcv2.capture.stream_counts import StreamCounts
 from cdcv2.connectors.stream import StreamRecords
 from cdcv2.core.antichain import Antichain
