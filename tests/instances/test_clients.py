@@ -102,7 +102,7 @@ def test_a_silent_client_is_let_go_and_one_too_many_is_sent_away(
     while clients.number < 2:
         pass
     with pytest.raises(UnavailableError, match="as many clients as it takes, 2"):
-        cdcv2.connect(market.place).peek({"prices": "pear"}, timeout=0)
+        cdcv2.connect(market.place).peek({"prices": "pear"}, timeout=0.3)
     clients._patience = 0.0
     assert silent[0].recv(1) == b"" == silent[1].recv(1)
     clients._patience = PATIENCE
@@ -158,6 +158,8 @@ def test_after_waits_for_what_one_has_committed(market: Market) -> None:
     threading.Timer(0.05, lambda: market.reprice(8)).start()
     assert client.peek({"prices": "pear"}, after="0/8", timeout=PATIENCE).at == 8
     assert client.peek({"prices": "pear"}, at="0/3").at == 3
+    # What is there is given however short the time is.
+    assert client.peek({"prices": "pear"}, at=3, timeout=0).at == 3 and client.peek({"prices": "x"}, timeout=0).at == 8
     with pytest.raises(cdcv2.errors.IncompleteError, match="not everything up to 9 is finished after 0 seconds"):
         client.peek({"prices": "pear"}, after=9, timeout=0)
 

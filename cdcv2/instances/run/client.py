@@ -12,6 +12,7 @@ from cdcv2.completeness import through_text
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.changes import ChangeBatch
 from cdcv2.errors import Cdcv2Error, IncompleteError, MalformedError, UnavailableError, UsageError
+from cdcv2.instances.commands import is_finished
 from cdcv2.instances.requests import LONGEST, PeekRequest, StatusRequest, TailRequest
 from cdcv2.instances.run.conversation import PATIENCE, PAUSE, InstanceConversation, no_answer
 from cdcv2.instances.run.tail import InstanceTail
@@ -122,7 +123,16 @@ class InstanceClient:
         try:
             return self._reply(line, time.monotonic() + timeout, timeout)
         except TimeoutError:
-            raise self._late(request, timeout) from None
+            pass
+        status = self.status(timeout=PATIENCE)
+        upper, time_asked = Antichain(status["upper"]), request.least if request.at is None else request.at
+        if not status["replicas"] or not is_finished(time_asked, upper):
+            raise self._late(request, status, timeout)
+        try:
+            # It is there, and the answer was only not given in so short a time.
+            return self._reply(line, time.monotonic() + PATIENCE, timeout)
+        except TimeoutError:
+            raise self._busy(timeout) from None
 
     def _reply(self, line: bytes, deadline: float, timeout: float) -> Any:
         """The answer to a line. Raises TimeoutError while the instance has it and does not answer yet."""
@@ -133,16 +143,13 @@ class InstanceClient:
             except TimeoutError:
                 raise
             except OSError as error:
-                if time.monotonic() >= deadline:
+                # A try takes a moment, in which an answer can come.
+                if time.monotonic() + 2 * PAUSE >= deadline:
                     raise no_answer(self._place, error, timeout) from None
                 time.sleep(PAUSE)
 
-    def _late(self, request: PeekRequest, timeout: float) -> Cdcv2Error:
-        """Why there is no answer after so many seconds: the instance is asked how far it is."""
-        try:
-            status = self.status(timeout=PATIENCE)
-        except UnavailableError:
-            return self._busy(timeout)
+    def _late(self, request: PeekRequest, status: Mapping[str, Any], timeout: float) -> Cdcv2Error:
+        """Why there is no answer after so many seconds, by how far the instance is."""
         if not status["replicas"]:
             return UnavailableError(
                 f"no replica of the instance at {self._place} is connected for {timeout:g} seconds: start cdcv2 "
