@@ -40,7 +40,8 @@ NEAR = {
     "cdcv2.protocol.": tuple(f"tests/protocol/test_{name}" for name in (
         "histories", "integer", "iter", "ledger", "log", "mar", "me", "mi", "open", "quarantine", "rules", "state")),
     **{f"cdcv2.instances.{name}.": (f"tests/instances/test_{name}",) for name in (
-        "arrangement", "history", "instance", "kept_times", "reconcile", "replicas", "stages")},
+        "arrangement", "commands", "history", "instance", "kept_times", "reconcile", "replicas", "stages", "wire")},
+    "cdcv2.instances.requests.": ("tests/instances/test_front",),
     "cdcv2.timeline.": ("tests/timeline/",),
     "cdcv2.views.arrow_columns.": ("tests/views/test_arrow_columns",),
     "cdcv2.views.changes.": ("tests/views/test_changes",),

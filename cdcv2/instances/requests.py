@@ -103,7 +103,9 @@ def _peek(*, uuid: Any, keys: Any, at: Any, least: Any, lsn: Any) -> PeekRequest
 
 
 def _tail(*, uuid: Any, table: Any, after: Any, since: Any) -> TailRequest:
-    frontier = Antichain(demand_time(time) for time in _list(after)[:2])
+    if len(_list(after)) > 1:
+        raise TypeError("after")
+    frontier = Antichain(map(demand_time, after))
     return TailRequest(_text(uuid), _text(table), frontier, None if since is None else demand_time(since))
 
 

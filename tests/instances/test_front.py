@@ -47,6 +47,7 @@ def test_requests_are_written_as_they_were() -> None:
     '{"peek": {"uuid": 1, "keys": {}, "at": null, "least": 0, "lsn": false}}',
     '{"tail": {"uuid": "a", "table": "orders", "after": 7, "since": null}}',
     '{"tail": {"uuid": "a", "table": "orders", "after": [true], "since": null}}',
+    '{"tail": {"uuid": "a", "table": "orders", "after": [4, 5], "since": null}}',
     '{"CreateInstance": {"nonce": "a"}}',
 ])  # fmt: skip
 def test_what_is_no_request_is_a_fault_and_leaves_nothing(line: str) -> None:

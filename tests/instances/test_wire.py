@@ -56,3 +56,17 @@ def test_what_is_written_is_read_again(message: object) -> None:
 def test_what_is_no_message_is_refused(line: str) -> None:
     with pytest.raises(MalformedError):
         decode(line)
+
+
+@pytest.mark.parametrize(("line", "shown"), [
+    ('{"Nothing": {}}', """'{"Nothing": {}}'"""),
+    ('{"A": "' + "x" * 91 + '"}', repr('{"A": "' + "x" * 91 + '"}')),
+    ('{"A": "' + "x" * 92 + '"}', repr('{"A": "' + "x" * 92 + '"...')),
+    ('{"A": "' + "x" * 900 + '"}', repr('{"A": "' + "x" * 93 + "...")),
+    ('{"Zoë": {}}'.encode(), """'{"Zoë": {}}'"""), (b'{"No\xff": {}}', """'{"No\ufffd": {}}'"""),
+])  # fmt: skip
+def test_what_is_no_message_is_shown_as_far_as_it_is_short(line: str | bytes, shown: str) -> None:
+    """A hundred characters of it."""
+    with pytest.raises(MalformedError) as caught:
+        decode(line)
+    assert str(caught.value).startswith(f"{shown} is no message of an instance or its controller: ")
