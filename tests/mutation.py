@@ -54,6 +54,9 @@ NEAR = {
     "cdcv2.views.source_columns.": ("tests/views/test_source_columns",),
     **{f"cdcv2.materialize.targets.{name}.": ("tests/materialize/targets/test_manifests",) for name in (
         "delta.manifest", "lake.manifest", "manifests")},
+    **{f"cdcv2.materialize.targets.lake.{name}.": ("tests/materialize/targets/test_lake_parts",) for name in (
+        "columns", "counts", "held")},
+    "cdcv2.materialize.targets.lake.history.": ("tests/materialize/targets/test_lake_histor",),
     "cdcv2.materialize.targets.kafka.ends.": ("tests/materialize/targets/test_kafka_ends",),
     "cdcv2.materialize.targets.webhook.": ("tests/materialize/targets/test_whole_request",),
     **{f"cdcv2.materialize.targets.process.{name}.": (f"tests/materialize/targets/test_process_{name}",) for name in (

@@ -149,7 +149,7 @@ class TableHistory:
         first: int | None = None
         every = [(part.lower or 0, table, part) for table, parts in self.manifest.parts.items() for part in parts]
         for lower, table, part in sorted(every, key=lambda one: one[0]):
-            if first is not None and (first <= at or first < lower):
+            if first is not None and (first <= at or first <= lower):
                 break
             times = read_part(self.folder.file(table, part), columns=["time"])["time"]
             found = pc.min(times).as_py()
