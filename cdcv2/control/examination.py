@@ -11,6 +11,7 @@ from cdcv2.control.connector_findings import connector_findings, state_findings,
 from cdcv2.control.disks import disks_of
 from cdcv2.control.findings import Finding, Health, guarded, judged
 from cdcv2.control.entries import Kind
+from cdcv2.control.owned_folders import demand_alone
 from cdcv2.control.pipeline_check import check_view_of, recipes_of, row_types
 from cdcv2.control.pipeline_external import external_needs
 from cdcv2.control.pipeline_file import CaptureFields, ConnectorFields, Pipeline, SourceFields, ViewFields
@@ -31,7 +32,7 @@ def examine(pipeline: Pipeline) -> Iterator[Finding]:
     """Every finding, part by part; a part that cannot be looked at is wrong, and the others are looked at."""
     recipes: dict[str, list[DatabaseConnector]] = {}
     for capture in pipeline.captures.values():
-        found = list(guarded(f"capture {capture.name}", _capture(capture, recipes)))
+        found = list(guarded(f"capture {capture.name}", _capture(pipeline, capture, recipes)))
         yield from found
     for view in pipeline.views.values():
         yield from guarded(f"view {view.name}", _view(pipeline, view))
@@ -44,9 +45,13 @@ def examine(pipeline: Pipeline) -> Iterator[Finding]:
     yield from _disks(pipeline)
 
 
-def _capture(capture: CaptureFields, recipes: dict[str, list[DatabaseConnector]]) -> Iterator[Finding]:
+def _capture(
+    pipeline: Pipeline, capture: CaptureFields, recipes: dict[str, list[DatabaseConnector]]
+) -> Iterator[Finding]:
     types = row_types(capture)
     recipes[capture.name] = recipes_of(capture)
+    if capture.owned:
+        demand_alone(pipeline)
     yield Finding(f"capture {capture.name}", f"{len(types)} tables, of the row types in {capture.arguments.rows}")
 
 

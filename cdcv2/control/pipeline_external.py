@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeVar
 
 from cdcv2.capture.connector import DatabaseConnector
 from cdcv2.control.materialization_file import check_view
+from cdcv2.control.owned_folders import demand_alone
 from cdcv2.control.pipeline_check import recipes_of, row_types
 from cdcv2.control.pipeline_file import CaptureFields, Pipeline, ViewFields
 from cdcv2.control.pipeline_needs import PipelineNeeds, needs_of
@@ -32,6 +33,7 @@ def external_needs(pipeline: Pipeline) -> PipelineExternal:
 
     Mistakes in other parts are left to their jobs, which report them.
     """
+    demand_alone(pipeline)
     recipes = {
         one.name: _judged(_states_owner(one), partial(recipes_of, one), list[DatabaseConnector]())
         for one in pipeline.captures.values()

@@ -216,3 +216,26 @@ def test_what_cannot_be_owned_so_is_refused_with_its_line(
     with pytest.raises(UsageError, match=text) as refused:
         needs(write(*changes, **settings))
     assert "hidden" not in str(refused.value)
+
+
+@pytest.mark.parametrize(("change", "what"), [
+    (("views:", "  other: {into: logs/other}\nviews:"), "a folder of the capture other"),
+    (("views:", "  other: {into: link/other}\nviews:"), "a folder of the capture other"),
+    (("kafka:", "state: logs/state\nkafka:"), "the state folder"),
+    (("kafka:", "rows: logs/rows\nkafka:"), "the folder of row types"),
+    (("{driver: postgres", "{driver: lake, folder: logs/lake} #"), "a folder of the view copy"),
+    (("    bindings:", "    recovery_log: {sqlite: logs/log.db}\n    bindings:"), "a folder of the view copy"),
+])
+def test_a_folder_of_ours_has_nothing_of_others_in_it(
+    write: Write, tmp_path: Path, change: tuple[str, str], what: str
+) -> None:
+    """It is removed as a whole; what is not ours stays, and may have others beside it."""
+    (tmp_path / "link").symlink_to("logs")
+    ours = ('into: "kafka:cdc.{table}", remap: "kafka:timeline", owned: yes', "into: logs, owned: yes")
+    theirs = (ours[0], "into: logs")
+    view = ("    owned: yes\n    bindings", "    capture: shop\n    bindings")
+    with pytest.raises(UsageError, match=f"shop.yaml, line 1[01]: .* and {what} is in it, "):
+        needs(write(ours, view, change))
+    if "rows" not in change[1]:
+        assert needs(write(theirs, view, change)).stated
+    assert needs(write(ours, view)).stated
