@@ -3,8 +3,9 @@
 A capture by commit times has a :class:`CaptureMemory`, one of streams a :class:`StreamMemory`. One on a remap keeps
 none: the records of its open transactions are in its open-records log (:mod:`cdcv2.capture.open_record_codec`).
 
-The shape is stated once, by the types below: mypy holds those who export it to them, and what is read is checked
-against them. :func:`plain_memory` makes JSON of every memory, and :func:`read_memory` reads it.
+The shape is stated once, by the types below: mypy holds those who export it to them, but for a key that may be missing,
+and what is read is checked against them. :func:`plain_memory` makes JSON of every memory, and :func:`read_memory` reads
+it.
 
 Rows are never kept: they are in the source's topics, and are read again. So a memory is small. It is written after the
 statements that it describes, so that a crash leaves the old or the new one. Losing it costs time, never facts: the
@@ -17,7 +18,7 @@ Where it is kept is another question: :mod:`cdcv2.capture.run.memory_file` has i
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NotRequired, Protocol, TypedDict, TypeVar
 
 from cdcv2.core.own_json import check_shape, checked, reading
@@ -155,7 +156,11 @@ class LogTail:
 
 
 class Memory(Protocol):
-    """The memory of some kind of capture. One that begins has an empty one."""
+    """The memory of some kind of capture. No field has a default, so that nothing is left out where one is made."""
+
+    @classmethod
+    def empty(cls: type[M]) -> M:
+        """That of a capture that begins."""
 
     def to_plain(self) -> dict[str, Any]:
         """The memory as JSON can hold it."""
@@ -178,10 +183,15 @@ class CaptureMemory:
     each table, a :class:`LogMemory`: plain values, which only the writer of the logs understands.
     """
 
-    commits: CommitsMemory | None = None
-    positions: Mapping[Place, int] = field(default_factory=dict)
-    topics: Mapping[str, str] = field(default_factory=dict)
-    logs: Mapping[str, Any] = field(default_factory=dict)
+    commits: CommitsMemory | None
+    positions: Mapping[Place, int]
+    topics: Mapping[str, str]
+    logs: Mapping[str, Any]
+
+    @classmethod
+    def empty(cls) -> CaptureMemory:
+        """That of one that begins."""
+        return cls(None, {}, {}, {})
 
     def to_plain(self) -> dict[str, Any]:
         """The memory as JSON can hold it."""
@@ -211,12 +221,17 @@ class StreamMemory:
     rows that are open in files beside its checkpoint, and so no positions.
     """
 
-    counts: Mapping[str, CountsMemory] = field(default_factory=dict)
-    positions: Mapping[Place, int] = field(default_factory=dict)
-    read: Mapping[Place, int] = field(default_factory=dict)
-    topics: Mapping[str, str] = field(default_factory=dict)
-    logs: Mapping[str, Any] = field(default_factory=dict)
-    batch: BatchMemory | None = None
+    counts: Mapping[str, CountsMemory]
+    positions: Mapping[Place, int]
+    read: Mapping[Place, int]
+    topics: Mapping[str, str]
+    logs: Mapping[str, Any]
+    batch: BatchMemory | None
+
+    @classmethod
+    def empty(cls) -> StreamMemory:
+        """That of one that begins."""
+        return cls({}, {}, {}, {}, {}, None)
 
     def to_plain(self) -> dict[str, Any]:
         """The memory as JSON can hold it."""
@@ -249,7 +264,8 @@ def tails_of(logs: Mapping[str, Any]) -> dict[str, LogTail]:
 def plain_memory(memory: Memory, capture: Mapping[str, Any]) -> dict[str, Any]:
     """The memory of the capture with this identity (plain values only), as it is kept. Cost: linear.
 
-    >>> plain = plain_memory(StreamMemory(read={("t", 0): 7}), {"topic": "t"})
+    >>> memory = replace(StreamMemory.empty(), read={("t", 0): 7})
+    >>> plain = plain_memory(memory, {"topic": "t"})
     >>> read_memory(StreamMemory, plain, {"topic": "t"}).read
     {('t', 0): 7}
     """
@@ -265,7 +281,7 @@ def read_memory(
     memory with a digest never has another type; those that were written before there were digests may. Cost: linear.
     """
     if plain is None:
-        return kind()
+        return kind.empty()
     if plain.get("version") != MEMORY_VERSION:
         raise ForeignStateError(
             f"{place} has version {plain.get('version')!r}, and this release reads {MEMORY_VERSION}: {FORGET}"
@@ -286,7 +302,7 @@ def read_memory(
 def has_released(plain: Mapping[str, Any]) -> bool:
     """Whether a memory of any kind states that something is in the logs. Raises a Python error for one that is none.
 
-    >>> has_released(plain_memory(StreamMemory(), {}))
+    >>> has_released(plain_memory(StreamMemory.empty(), {}))
     False
     """
     if "counts" in plain:
@@ -341,13 +357,13 @@ def resumable(
     The second where others were declared: the topics are read from their start then, and must still be those that were
     captured. ``remark`` gets that in words. Raises what :func:`declares_same` raises.
 
-    >>> resumable(CaptureMemory(), (90,))
+    >>> resumable(CaptureMemory.empty(), (90,))
     CaptureMemory(commits=None, positions={}, topics={}, logs={})
     """
     if memory.commits is None or declares_same(memory, again):
         return memory
     remark("the topics are read from their start, as other snapshots are declared than before")
-    return CaptureMemory(topics=memory.topics)
+    return replace(CaptureMemory.empty(), topics=memory.topics)
 
 
 def check_memory(plain: Mapping[str, Any], tables: tuple[str, ...], snapshot: str, known: int) -> None:

@@ -12,6 +12,8 @@ from cdcv2.core.antichain import Antichain
 
 #: What is reported of logs whose snapshot could only be assumed to be whole.
 ASSUMED = "snapshot completeness assumed: no notification topic states how many rows it has"
+#: After so many records what is whole is released, if nothing else is asked for; without a remap and without Spark.
+RELEASE_EVERY = 2000
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ from pathlib import Path
 from cdcv2.capture.connector import DatabaseConnector
 from cdcv2.capture.facts import Record
 from cdcv2.capture.memory import missing_logs
-from cdcv2.capture.release import WaitReason
+from cdcv2.capture.release import RELEASE_EVERY, WaitReason
 from cdcv2.capture.run.commit_times import Capture
 from cdcv2.capture.run.folder_lock import FolderInUse
 from cdcv2.capture.run.loop import run as run_capture
@@ -105,7 +105,6 @@ EXITS = {
                  "snapshot: reason and remedy are printed, and the logs are complete up to there",
 }
 
-MAX_RECORDS = 2000
 #: Why a table may seem not to be covered where a dump is read.
 _OR_NOT_DUMPED = ". If its topic was not dumped: dump that whole, too, and capture into an empty directory"
 
@@ -156,7 +155,7 @@ def run(args: argparse.Namespace) -> Exit:
 
         run_capture(
             capture, _WatchedTopics(topics, move, turn), follow=args.follow, stopping=stopping,
-            release_every=args.max_records or MAX_RECORDS,
+            release_every=args.max_records or RELEASE_EVERY,
         )
         capture.save()
         events.progress(state, at_once=True)

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from functools import partial
 
 from cdcv2.capture.memory import missing_logs
+from cdcv2.capture.release import RELEASE_EVERY
 from cdcv2.capture.run.folder_lock import FolderInUse
 from cdcv2.capture.run.manifest import write_stream_manifest
 from cdcv2.capture.run.memory_file import MEMORY_FILE, MemoryFile
@@ -32,9 +33,6 @@ from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.jsonlines import plain_frontier
 from cdcv2.logs.log_json import in_directories, kept_types
 from cdcv2.logs.timeline_of_logs import describe_log_set
-
-#: After so many records of a partition what is complete is written, if nothing else is asked for.
-MAX_RECORDS = 2000
 
 
 def run_streams(args: argparse.Namespace) -> Exit:
@@ -72,7 +70,7 @@ def run_streams(args: argparse.Namespace) -> Exit:
             _print(text)
 
         run(
-            tables, ranges, follow=args.follow, release_every=args.max_records or MAX_RECORDS,
+            tables, ranges, follow=args.follow, release_every=args.max_records or RELEASE_EVERY,
             stopping=events.keeping_alive(stopping), remark=waits, turn=turn,
         )
         tables.save()

@@ -1,7 +1,9 @@
 """The one reader of finished cuts: addresses of logs in, cuts out that are complete in every log.
 
-All code that reads what logs hold as finished reads it here: commands, views, comparisons, notebooks. The rules are
-those of :class:`~cdcv2.protocol.timeline.Timeline`; here are the order of reading, the resume marks and the front door.
+Commands, views, comparisons, notebooks and DataFrames read here what logs hold as finished. Two do not: the jobs on
+Spark, whose rows stay on the executors (:mod:`cdcv2.spark.reader`, which decides by the same ledger), and the demo,
+which looks at logs that it mangles (:mod:`cdcv2.demo.watch`). The rules are those of
+:class:`~cdcv2.protocol.timeline.Timeline`; here are the order of reading, the resume marks and the front door.
 The logs that hold the common frontier back are read first, so what is held in memory for the others stays small.
 
 The file is long because it is one door: the functions that open logs take the arguments of the reader that they make,

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from cdcv2.capture.commit_transactions import CommitTransactions
 from cdcv2.capture.memory import (
-    CaptureMemory, LogTail, StreamMemory, check_memory, check_not_ahead, declares_same, has_released, plain_memory,
-    read_memory, resumable, same_topics, tails_of,
+    BatchMemory, CaptureMemory, LogTail, StreamMemory, check_memory, check_not_ahead, declares_same, has_released,
+    plain_memory, read_memory, resumable, same_topics, tails_of,
 )
 from cdcv2.capture.stream_counts import StreamCounts
 from cdcv2.errors import ForeignStateError, RefusedError
 
 T = "public.t"
 LOG = {"positions": {"0": 7}, "marks": {}, "rows": 3}
+NEW = CaptureMemory.empty()
 ME = {"prefix": "p", "tables": {T: "7f"}}
 
 
@@ -28,17 +30,17 @@ def kept(*declared: int, through: int = 100, **more: Any) -> CaptureMemory:
     return CaptureMemory(plain, {("p.public.t", 2): 9}, {"p.public.t": "id"}, {T: LOG})
 
 
-def of_stream(**more: Any) -> StreamMemory:
+def of_stream(batch: BatchMemory | None = None) -> StreamMemory:
     """One with open updates, bounds, and a log that was compared."""
     counts = StreamCounts(None, 5)
     counts.bound(9, 3)
     counts.update("part", 7, 2)
     place = "things", 0
-    return StreamMemory({"t": counts.plain()}, {place: 3}, {place: 8}, {"things": "7f"}, {"t": LOG}, **more)
+    return StreamMemory({"t": counts.plain()}, {place: 3}, {place: 8}, {"things": "7f"}, {"t": LOG}, batch)
 
 
 @pytest.mark.parametrize("memory", [
-    CaptureMemory(), kept(), kept(90), StreamMemory(), of_stream(), of_stream(batch={"query": "4c", "number": 3}),
+    NEW, kept(), kept(90), StreamMemory.empty(), of_stream(), of_stream({"query": "4c", "number": 3}),
 ])
 def test_it_comes_back(memory: CaptureMemory | StreamMemory) -> None:
     """Through JSON, with the capture that it is of; where nothing is kept, there is an empty one."""
@@ -46,7 +48,7 @@ def test_it_comes_back(memory: CaptureMemory | StreamMemory) -> None:
     found: CaptureMemory | StreamMemory = read_memory(type(memory), plain, ME)
 
     assert plain == json.loads(json.dumps(plain_memory(found, ME)))
-    assert type(memory)() == read_memory(type(memory), None, ME)
+    assert type(memory).empty() == read_memory(type(memory), None, ME)
 
 
 def test_those_of_before_are_read() -> None:
@@ -97,7 +99,7 @@ def test_whether_anything_was_released() -> None:
     """Then what is in the logs must not be removed."""
     for through, released in ((100, True), (0, False), (None, False)):
         assert released is has_released({"commits": {"through": through}})
-    assert [True, False] == [has_released(plain_memory(memory, ME)) for memory in (of_stream(), StreamMemory())]
+    assert [True, False] == [has_released(plain_memory(memory, ME)) for memory in (of_stream(), StreamMemory.empty())]
 
 
 @pytest.mark.parametrize("change, reason", [
@@ -126,7 +128,7 @@ def test_a_topic_that_was_made_again_is_refused() -> None:
 
 
 @pytest.mark.parametrize("memory, again, same", [
-    (CaptureMemory(), (), True), (CaptureMemory(), (90,), False), (kept(), (), True), (kept(), (190,), False),
+    (NEW, (), True), (NEW, (90,), False), (kept(), (), True), (kept(), (190,), False),
     (kept(90), (90,), True), (kept(90), (90, 190), False), (kept(90, through=80), (), False),
     (kept(90, through=80), (95,), False), (kept(1, through=0), (), False),
     (kept(spoilt=["a row is lacking", "start over"]), (190,), True),
@@ -142,8 +144,8 @@ def test_it_goes_with_the_resnapshots_that_it_was_kept_with(
 
 
 @pytest.mark.parametrize("memory, again, remains, remarks", [
-    (CaptureMemory(), (), CaptureMemory(), 0), (CaptureMemory(), (90,), CaptureMemory(), 0), (kept(), (), kept(), 0),
-    (kept(90), (90,), kept(90), 0), (kept(), (190,), CaptureMemory(topics=kept().topics), 1),
+    (NEW, (), NEW, 0), (NEW, (90,), NEW, 0), (kept(), (), kept(), 0),
+    (kept(90), (90,), kept(90), 0), (kept(), (190,), replace(NEW, topics=kept().topics), 1),
 ])
 def test_where_others_are_declared_only_the_topics_are_remembered(
     memory: CaptureMemory, again: tuple[int, ...], remains: CaptureMemory, remarks: int

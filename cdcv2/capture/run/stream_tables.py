@@ -13,6 +13,7 @@ from functools import partial
 
 from cdcv2.capture.connector import StreamConnector
 from cdcv2.capture.facts import BoundRecord, Record, UpdateRecord
+from cdcv2.capture.release import RELEASE_EVERY
 from cdcv2.capture.run.memory_file import MemoryStore
 from cdcv2.capture.run.stream_state import StreamState, StreamTopic
 from cdcv2.capture.run.table_writers import TableWriters
@@ -202,7 +203,7 @@ def run(
     ranges: Ranges,
     *,
     follow: bool = False,
-    release_every: int = 2000,
+    release_every: int = RELEASE_EVERY,
     stopping: Callable[[], bool] = lambda: False,
     remark: Callable[[str], object] = lambda text: None,
     turn: Callable[[int], object] = lambda records: None,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from cdcv2.capture.release import RELEASE_EVERY
+from cdcv2.capture.run.remap_loop import AT_MOST
 from cdcv2.cli.options.capture import add_capture_options
 from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.remap_capture import add_remap_options
@@ -12,7 +14,7 @@ from cdcv2.cli.options.words import declare, declare_follow
 def add_command_options(parser: OptionParser) -> None:
     """Declare them, and the words of before."""
     add_capture_options(parser)
-    declare(parser, "--max-records", more=" (default: 2000; with --remap 50000)")
+    declare(parser, "--max-records", more=f" (default: {RELEASE_EVERY}; with --remap {AT_MOST})")
     declare_follow(parser, default=False, more="; from Kafka")
     declare(parser, "--json", more="the result, one object")
     declare(parser, "--events")

@@ -359,7 +359,8 @@ def test_the_first_transaction_of_a_new_slot_spoils_no_memory_for_what_is_told()
     assert commits.is_repeat(None, 7)
     assert commits.lost
     plain = json.loads(json.dumps(commits.export()))
-    assert declares_same(CaptureMemory(plain), ()) and not declares_same(CaptureMemory(plain), (90,))
+    kept = CaptureMemory(plain, {}, {}, {})
+    assert declares_same(kept, ()) and not declares_same(kept, (90,))
     again = CommitTransactions.restore(plain, ["t"], notifications=True, known=21)
     assert again.ready() is None
     assert "the END of transaction 7 is missing" in str(again.stopped()) and "start over" in str(again.stopped())

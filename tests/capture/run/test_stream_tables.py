@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -278,6 +279,32 @@ def test_a_topic_that_lost_records_is_refused() -> None:
     capture(records, log, memory)
     with pytest.raises(UnsafeTopicError, match="ends at 2, and 3 is wanted in partition 0"):
         capture(records[:2], log.again(), memory)
+
+
+class NamedRanges(GivenRanges):
+    """Topics that the cluster gave this name."""
+
+    def __init__(self, records: list[Record], name: str) -> None:
+        super().__init__(records)
+        self._name = name
+
+    def look(self) -> Any:
+        """With the name."""
+        return replace(super().look(), ids={TOPIC: self._name})
+
+
+def test_a_topic_that_was_made_again_is_refused() -> None:
+    """Also where it is longer than what was read of it, and when it happens while it is read."""
+    more = StreamHistory([[(1, 3, 1), (4, None), (1, 5, 1), (6, None)]]).records()
+    first, log, memory = more[:2], RecordingLog(), KeptMemory()
+    with StreamTables(TABLES, {"things": log}, memory) as tables:
+        run(tables, NamedRanges(first, "7f"))
+        run(tables, NamedRanges(first, "7f"))
+        with pytest.raises(ForeignStateError, match=f"the topic {TOPIC} is another one.*it was made again"):
+            run(tables, NamedRanges(more, "80"))
+    with pytest.raises(ForeignStateError, match=f"the topic {TOPIC} is another one.*it was made again"):
+        run(StreamTables(TABLES, {"things": log.again()}, memory), NamedRanges(more, "80"))
+    assert ({(1, 3): 1}, Antichain([4])) == found(log)
 
 
 class GrowingRanges(GivenRanges):
