@@ -52,7 +52,7 @@ def clear_empty(used: FolderInUse, begun: Mapping[str, Any], rows: Mapping[str, 
 def _clear(folder: Path) -> None:
     try:
         for log in _described(folder):
-            (log / log_json.LOG_FILE).unlink(missing_ok=True)
+            (log / log_json.LOG_FILE).unlink()
             if not any(log.iterdir()):
                 log.rmdir()
         for path in (folder / MEMORY_FILE, *(note for name in _NOTES for note in matching(folder, name))):
