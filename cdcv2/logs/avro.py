@@ -24,7 +24,7 @@ from cdcv2.protocol.messages import Message, Progress, Updates
 from cdcv2.rows.binary import guarded
 from cdcv2.rows.row_type import RowType
 from cdcv2.rows.schema import NAMESPACE
-from cdcv2.rows.times import MARK, Times, check_times, demand_times, time_codec, time_schema
+from cdcv2.rows.times import MARK, Times, check_times, time_codec, time_schema
 from cdcv2.rows.varint import bad, long_bytes, read_long, read_longs
 
 _FRAME = struct.Struct(">bI")
@@ -130,10 +130,11 @@ class MessageCodec:
         counts, at = _read_array(raw, at, self._read_counts)
         return Progress(lower, upper, counts), at
 
+    # Whether numbers are times, the statement judges that is made of them.
+
     def _read_times(self, raw: bytes, at: int, number: int) -> tuple[list[Time], int]:
         if self.times == "int":
             numbers, at = read_longs(raw, at, number)
-            demand_times(numbers)
             return [*numbers], at
         times: list[Time] = []
         for _ in range(number):
@@ -144,9 +145,7 @@ class MessageCodec:
     def _read_counts(self, raw: bytes, at: int, number: int) -> tuple[list[tuple[Time, int]], int]:
         if self.times == "int":
             numbers, at = read_longs(raw, at, 2 * number)
-            times = numbers[::2]
-            demand_times(times)
-            return [*zip(times, numbers[1::2])], at
+            return [*zip(numbers[::2], numbers[1::2])], at
         counts: list[tuple[Time, int]] = []
         for _ in range(number):
             time, at = self._read_time(raw, at)

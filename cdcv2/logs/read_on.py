@@ -27,12 +27,9 @@ def read_on(log: Source, reached: Callable[[], object]) -> Iterator[Entry | None
 
     Raises what reading the log raises; while it reads what is there now, also UnavailableError. Cost: that of the log.
     """
-    after = dict(log.ends())
-    for entry in log.read():
-        if entry is not None:
-            part, offset = entry.position.part, entry.position.offset
-            after[part] = max(after.get(part, 0), offset + 1)
-            yield entry
+    ends = log.ends()
+    # What comes between these two lines is given twice, as a log may do.
+    yield from log.read()
     reached()
     yield None
-    yield from log.read(after, follow=True)
+    yield from log.read(ends, follow=True)

@@ -5,7 +5,7 @@ A log has times of one kind, given as ``"int"`` or as the number of coordinates 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias, Union
 
 from cdcv2.core.order import MAX_TIME, Product, Time
@@ -79,13 +79,6 @@ def least_time(times: Times) -> Time:
     (0, Product(0, 0))
     """
     return 0 if times == "int" else Product(*[0] * int(times))
-
-
-def demand_times(numbers: Iterable[int]) -> None:
-    """Raise DecodeError for a number that is no time."""
-    least = min(numbers, default=0)
-    if least < 0:
-        bad(f"the negative time {least}")
 
 
 def _read_int(buf: bytes, at: int) -> tuple[int, int]:
