@@ -41,6 +41,7 @@ NEAR = {
         "histories", "integer", "iter", "ledger", "log", "mar", "me", "mi", "open", "quarantine", "rules", "state")),
     **{f"cdcv2.instances.{name}.": (f"tests/instances/test_{name}",) for name in (
         "arrangement", "commands", "history", "instance", "kept_times", "reconcile", "replicas", "stages", "wire")},
+    "cdcv2.instances.front.": ("tests/instances/test_front_steps",),
     "cdcv2.instances.requests.": ("tests/instances/test_front",),
     "cdcv2.timeline.": ("tests/timeline/",),
     "cdcv2.views.arrow_columns.": ("tests/views/test_arrow_columns",),
