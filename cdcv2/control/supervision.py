@@ -19,11 +19,13 @@ A held job starts again when its command is another one, or when it is released 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from cdcv2.core.antichain import Antichain
 from cdcv2.errors import MalformedError
 from cdcv2.exits import Exit
 from cdcv2.retries import Retry
@@ -94,7 +96,7 @@ class JobSight(NamedTuple):
 
     - ``run``, ``command``: the number of its last run, and the digest of that run's command; 0 and None: it never ran.
     - ``end``: how its last run ended; None: it runs, or it was killed and could not report.
-    - ``progress``: a text that is another one whenever it has come further; None: not known.
+    - ``progress``: its frontier, as JSON; None: not known.
     - ``parts``: digests of the parts of the file of which that run's command was made, by their names.
     """
 
@@ -114,7 +116,7 @@ class JobStatus(NamedTuple):
     - ``deaths``: the ends without progress, in a row, that were tried again at once.
     - ``attempts``: the retries in a row, for the time until the next one.
     - ``due``: when it is started again.
-    - ``progress``: as it was seen last.
+    - ``progress``: how far it was at most.
     - ``reason``, ``remedy``: why it waits or is held, and what to do.
     - ``waits``: what has to be there before its next start; None: nothing.
     """
@@ -207,7 +209,7 @@ def _alive(
     request: JobRequest | None, status: JobStatus, sight: JobSight, now: float
 ) -> tuple[JobAct, JobStatus]:
     if request is not None and sight.command == request.command and status.state is not JobState.STOPPING:
-        came_further = sight.progress != status.progress
+        came_further = _is_further(sight, status)
         running = _entered(
             status._replace(state=JobState.RUNNING, run=sight.run, command=sight.command), status, now
         )
@@ -225,11 +227,10 @@ def _ended(request: JobRequest, status: JobStatus, sight: JobSight, now: float) 
     """How a job stands whose run has ended."""
     end = sight.end
     if status.state is JobState.STOPPING:
-        return JobStatus(since=now, run=status.run, command=status.command, progress=sight.progress)
-    progressed = sight.progress != status.progress
-    quiet = status._replace(progress=sight.progress, since=now, reason=None, remedy=None)
-    if progressed:
-        quiet = quiet._replace(deaths=0, attempts=0)
+        return JobStatus(since=now, run=status.run, command=status.command, progress=_furthest(sight, status))
+    quiet = status._replace(since=now, reason=None, remedy=None)
+    if _is_further(sight, status):
+        quiet = quiet._replace(progress=sight.progress, deaths=0, attempts=0)
     if request.period is not None and end is not None and end.exit in RESULTS:
         found = (None, None) if end.exit == Exit.DONE else (_reason(end), end.remedy)
         return quiet._replace(
@@ -261,8 +262,28 @@ def _reason(end: JobEnd | None) -> str:
 
 def _started(request: JobRequest, status: JobStatus, sight: JobSight, now: float) -> JobStatus:
     return status._replace(
-        state=JobState.RUNNING, since=now, run=status.run + 1, command=request.command, progress=sight.progress, due=0.0
+        state=JobState.RUNNING, since=now, run=status.run + 1, command=request.command, due=0.0,
+        progress=_furthest(sight, status),
     )
+
+
+def _furthest(sight: JobSight, status: JobStatus) -> str | None:
+    return sight.progress if _is_further(sight, status) else status.progress
+
+
+def _is_further(sight: JobSight, status: JobStatus) -> bool:
+    """Whether the job has come further than it was: while it starts, it states less than it has already.
+
+    Frontiers of other kinds of times cannot be compared: then it is another work, and counts.
+    """
+    new, old = sight.progress, status.progress
+    if new is None or old is None or new == old:
+        return new is not None and new != old
+    before, after = (Antichain.from_plain(json.loads(one)) for one in (old, new))
+    try:
+        return not before.dominates(after)
+    except MalformedError:
+        return True
 
 
 def _entered(new: JobStatus, old: JobStatus, now: float) -> JobStatus:

@@ -43,14 +43,40 @@ def test_five_ends_without_progress_hold_a_job() -> None:
     status, moving = JobStatus(), JobStatus()
     states = []
     for turn in range(DEATHS):
-        status = done(status, None, "7" if turn == 0 else "7", now=100.0 * turn)
-        moving = done(moving, None, str(turn), now=100.0 * turn)
+        status = done(status, None, "[7]", now=100.0 * turn)
+        moving = done(moving, None, f"[{turn}]", now=100.0 * turn)
         states.append((status.state, moving.state))
 
     # Its first run brought it to 7: that was progress, and its end there is the first without.
     assert states[:-1] == [(JobState.WAITING, JobState.WAITING)] * (DEATHS - 1)
     assert states[-1] == (JobState.HELD, JobState.WAITING)
     assert status.reason is not None and "5 times without progress" in status.reason
+
+
+def test_a_job_that_states_less_while_it_starts_has_not_come_further() -> None:
+    """At each start it states [0], and then where it was, as the last time: it dies there without progress."""
+    status = done(JobStatus(), None, "[7]")
+    for _ in range(DEATHS):
+        for frontier in ("[0]", "[7]", "[0]", "[7]"):
+            running = status._replace(state=JobState.RUNNING, run=status.run + 1, command="one")
+            alive = decide(ONE, running, JobSight(True, running.run, "one", None, frontier), 0.0)[1]
+            assert (status.deaths, status.attempts) == (alive.deaths, alive.attempts)
+        status = done(status, None, "[0]" if status.deaths % 2 else "[7]")
+
+    assert (JobState.HELD, "[7]") == (status.state, status.progress)
+
+
+@pytest.mark.parametrize(("old", "new", "further"), [
+    ("[7]", "[8]", True), ("[7]", "[7]", False), ("[7]", "[6]", False), ("[7]", None, False), (None, "[0]", True),
+    ("[7]", "[]", True), ("[]", "[7]", False), ("[[1, 5]]", "[[2, 5]]", True), ("[[1, 5]]", "[[1, 4]]", False),
+    ("[[1, 5]]", "[[0, 6]]", True), ("[7]", "[[1, 2]]", True), (None, None, False),
+])
+def test_further_is_what_is_not_done_already(old: str | None, new: str | None, further: bool) -> None:
+    """By the frontiers themselves, also those of several coordinates, or of another kind of times."""
+    running = JobStatus(JobState.RUNNING, 0.0, 1, "one", deaths=3, progress=old)
+    after = decide(ONE, running, JobSight(True, 1, "one", None, new), 1.0)[1]
+
+    assert (0 if further else 3, new if further else old) == (after.deaths, after.progress)
 
 
 def test_what_has_to_be_mended_is_tried_again_for_ever_and_seldom() -> None:
@@ -228,7 +254,7 @@ class Turn(NamedTuple):
 
 
 does = st.sampled_from(
-    ["lives", "progresses", "dies", "now", "mended", "never", "finished", "left", "changed", "released"]
+    ["lives", "restates", "progresses", "dies", "now", "mended", "never", "finished", "left", "changed", "released"]
 )
 turns = st.lists(st.builds(Turn, st.sampled_from([0.1, 1.0, 7.0, 70.0, 400.0]), does, st.booleans()), max_size=60)
 
@@ -242,8 +268,10 @@ def test_no_history_starts_a_job_twice_or_one_that_must_not_run(history: list[Tu
     ended_at = 0.0
     for turn in history:
         now += turn.passes
+        # What it states while it starts, until it knows where it was.
+        shown = 0 if turn.does == "restates" else progress
         if turn.does == "progresses" and alive:
-            progress += 1
+            progress = shown = progress + 1
         elif turn.does in ("dies", "now", "mended", "never", "finished") and alive:
             alive, ended_at = False, now
             how = {
@@ -261,7 +289,7 @@ def test_no_history_starts_a_job_twice_or_one_that_must_not_run(history: list[Tu
             status, ends = released(status), [("changed", progress)]
         if turn.restarts:
             status = JobStatus.from_plain(status.to_plain())
-        act, status = decide(request, status, JobSight(alive, run, command, None if alive else end, str(progress)), now)
+        act, status = decide(request, status, JobSight(alive, run, command, None if alive else end, f"[{shown}]"), now)
         if act is JobAct.START:
             assert request is not None and not alive
             assert not any(kind in ("never", "finished") for kind, _ in ends[-1:])
