@@ -57,6 +57,7 @@ NEAR = {
         "delta.manifest", "lake.manifest", "manifests")},
     **{f"cdcv2.materialize.targets.lake.{name}.": ("tests/materialize/targets/test_lake_parts",) for name in (
         "columns", "counts", "held")},
+    "cdcv2.materialize.targets.lake.view.": ("tests/materialize/targets/test_lake_view",),
     "cdcv2.materialize.targets.lake.history.": ("tests/materialize/targets/test_lake_histor",),
     "cdcv2.materialize.targets.kafka.ends.": ("tests/materialize/targets/test_kafka_ends",),
     "cdcv2.materialize.targets.webhook.": ("tests/materialize/targets/test_whole_request",),
