@@ -296,7 +296,7 @@ class ExternalSequence:
                 self._pass_doubts()
             assert code == 0, (what, [one for one in entries_of(self._state(what)) if one["state"] != "gone"])
             self.demand_removed(self._state(what))
-        time.sleep(2)
+        self.servers.settle()
         self.demand_as_stated()
         for key in self._seen():
             assert key in {*self.theirs, *self.let_go, *self.harmed, *self.shared}, f"{key} is left"
@@ -359,7 +359,7 @@ class ExternalSequence:
         self.servers.fill(name for kind, name in map(self._key, self._entries()) if kind == TOPIC and ".cdc." in name)
 
     def _pass_doubts(self) -> None:
-        time.sleep(2)
+        self.servers.settle()
         self.ahead += DOUBT
 
     def _write(self) -> None:

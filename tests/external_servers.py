@@ -87,6 +87,23 @@ class RealServers:
 
         return again(ask)
 
+    def settle(self) -> None:
+        """Return when no server is at work on what was asked of it, also by processes that were killed.
+
+        Connect takes requests in their order, and tries a connector's configuration in a session of PostgreSQL.
+        """
+        until = time.monotonic() + PATIENCE
+        while True:
+            self.rest("GET", "/connectors")
+            busy = self.source(
+                "SELECT datname::text, query FROM pg_stat_activity WHERE backend_type = 'client backend' "
+                "AND state <> 'idle' AND pid <> pg_backend_pid()"
+            )
+            if not busy:
+                return
+            assert time.monotonic() < until, busy
+            time.sleep(0.1)
+
     def seen(self, prefix: str) -> dict[tuple[str, str], SeenObject]:
         """All that has a name which begins so, by kind and name."""
         return {
