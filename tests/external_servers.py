@@ -173,7 +173,8 @@ class RealServers:
         """Something of others, with content, under a name."""
         if kind == TOPIC:
             again(lambda: self.admin.create_topics([NewTopic(name, 1, 1)])[name].result(20))
-            self.producer.produce(name, b"of others")
+            # A client that has just been answered that there is no such topic believes it for a moment.
+            again(lambda: self.producer.produce(name, b"of others"))
             assert self.producer.flush(60) == 0
         elif kind == SLOT:
             self.source("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", name)
