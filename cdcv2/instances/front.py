@@ -237,7 +237,8 @@ class InstanceFront:
             if last is None and not there.request.least:
                 self._unplaced[client] = None
                 return FrontOutput()
-            time = max(last or 0, there.request.least)
+            # After a restart nothing may be reported yet, and what the client knows of may not be kept any more.
+            time = max(last or 0, there.request.least, self._replicas.allowed(self._index.id).integer or 0)
         there.time = time
         refusal = self._refusal(time)
         if refusal is not None:

@@ -25,7 +25,7 @@ _KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in (*COMMANDS, *ANS
 def encode(message: Command | Answer) -> str:
     """The message as one line, without its end. Cost: linear."""
     values = {one.name: _plain(getattr(message, one.name)) for one in fields(message)}
-    return json.dumps({type(message).__name__: values}, ensure_ascii=False)
+    return json.dumps({type(message).__name__: values})
 
 
 def decode(line: str | bytes) -> Any:

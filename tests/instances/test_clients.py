@@ -144,6 +144,26 @@ def test_a_tail_has_each_change_once_and_continues(market: Market) -> None:
         next(InstanceClient(market.place.with_name("none.sock")).tail("prices", timeout=0))
 
 
+def test_a_tail_that_ends_at_a_time_continues_there(market: Market) -> None:
+    """Not behind the batch that it was cut out of; and from the beginning it is the table at that time, whenever asked.
+    """
+    client = cdcv2.connect(market.place)
+    market.reprice(6)
+    client.peek({"prices": "pear"}, at=6, timeout=PATIENCE)
+    tail = client.tail("prices", after=1, timeout=PATIENCE)
+    parts = [[*tail.until(3)], [*tail.until(4)], [*tail.until()]]
+    future = client.tail("prices", timeout=PATIENCE)
+    threading.Timer(0.05, lambda: market.reprice(12)).start()
+
+    assert [part[-1].upper for part in parts] == [Antichain([4]), Antichain([5]), Antichain([7])]
+    assert [{time for batch in part for _, time, _ in batch.changes} for part in parts] == [{1, 2, 3}, {4}, {5, 6}]
+    assert [(batch.upper, batch.changes) for batch in future.until(9)] == [
+        (Antichain([10]), [(PRICES.row(["pear", 9]), 9, 1)])
+    ]
+    with pytest.raises(UsageError, match="begins at 8, and is to end at 5"):
+        next(client.tail("prices", since=8, timeout=PATIENCE).until(5))
+
+
 def test_a_tail_ends_with_its_log(market: Market) -> None:
     tail = cdcv2.connect(market.place).tail("prices", timeout=PATIENCE)
     next(tail)

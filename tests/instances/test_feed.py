@@ -21,9 +21,11 @@ from cdcv2.instances.run import feed as feed_module
 from cdcv2.instances.run import follower as follower_module
 from cdcv2.instances.run.feed import IndexSource
 from cdcv2.instances.run.follower import LogFollower
+from cdcv2.logs.description import LogDescription
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.opening import NamedLog, directory_logs
 from cdcv2.logs.log_names import named_after
+from cdcv2.rows.row_type import RowType
 
 KEYS = {"public.orders": "id", "public.order_items": "order_id"}
 
@@ -46,6 +48,32 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def text(row: object) -> str:
     return json.dumps(row, sort_keys=True, default=str)
+
+
+def test_another_index_of_a_name_reads_its_own_tables(tmp_path: Path) -> None:
+    """Also where nothing was finished before: another controller may call its first index the same."""
+    row = RowType({"type": "record", "name": "r", "fields": [{"name": "id", "type": "long"}]})
+    writers = [
+        cdcv2.Writer(DirectoryLog(tmp_path / name, row, create=True, description=LogDescription(identity=name)))
+        for name in ("a", "b")
+    ]
+    source = IndexSource([NamedLog(n, DirectoryLog(tmp_path / n, idle_wait=0.0), row) for n in ("a", "b")], follow=True)
+    a, b = source.table("a", ["id"]), source.table("b", ["id"])
+    for tables in ((a,), (a, b)):
+        source.instance.connect()
+        for command in (CreateInstance("1"), CreateIndex("1", tables), InitializationComplete()):
+            source.instance.receive(command)
+        assert source.read() == ([], False)
+    for writer, upper in zip(writers, (9, 5)):
+        writer.update(row.row([7]), 3, 1)
+        writer.advance([upper])
+    for _ in range(20):
+        source.read()
+    assert source.instance.upper("1") == Antichain([5])
+    [answer] = source.instance.receive(Peek("u", "1", {"a": ((7,),), "b": ((7,),)}, 3))
+
+    assert isinstance(answer, PeekResponse) and answer.rows is not None
+    assert [1, 1] == [found[0].multiplicity for rows in answer.rows.values() for found in rows]
 
 
 def test_an_instance_over_recorded_logs_answers_what_they_sum_up_to(logs: Path) -> None:

@@ -57,6 +57,13 @@ def wanted(number: int, time: int, uuid: str = "p") -> Peek:
     return Peek(f"{uuid}.{number}", "main", PEEK.keys, time)
 
 
+def test_now_is_not_before_what_is_kept() -> None:
+    """Of a client that had an answer, from a controller that was started again and is not reported anything yet."""
+    front = made(index=replace(MAIN, since=200))
+
+    assert ([wanted(1, 200)], [], []) == shown(ask(front, 1, replace(PEEK, least=100)))
+
+
 def test_what_asks_for_now_waits_for_the_first_finished_time() -> None:
     """In the order in which it came; what has a time waits for no other."""
     front = made()

@@ -127,6 +127,12 @@ def test_a_wrong_message_ends_the_session_and_nothing_else(market: Market, wrong
         assert begun(place, INDEX).answer() == Frontiers("1", Antichain([2]))
 
 
+def test_a_connection_that_sends_nothing_keeps_no_controller_out(market: Market) -> None:
+    with replica(market, "one.sock", []) as place:
+        Session(place)
+        assert begun(place, INDEX).answer() == Frontiers("1", Antichain([2]))
+
+
 def test_a_replica_has_one_controller_at_a_time(market: Market) -> None:
     with replica(market, "one.sock", []) as place:
         first = begun(place, INDEX)

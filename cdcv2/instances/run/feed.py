@@ -62,9 +62,9 @@ class IndexSource:
 
     def _reader(self, name: str, command: CreateIndex) -> _IndexReader:
         reader = self._readers.get(name)
-        if reader is None or reader.upper != self.instance.upper(name):
+        if reader is None or reader.tables != command.tables or reader.upper != self.instance.upper(name):
             # There is none, or the index was made again since it was read.
-            reader = self._readers[name] = _IndexReader(self._reading(command))
+            reader = self._readers[name] = _IndexReader(self._reading(command), command.tables)
         return reader
 
     def _reading(self, command: CreateIndex) -> LogReader:
@@ -91,8 +91,8 @@ class IndexSource:
 class _IndexReader:
     """The cuts of an index, and the upper of the last one. What is finished already is one cut, however many it was."""
 
-    def __init__(self, reading: LogReader) -> None:
-        self.reading, self._cuts = reading, reading.cuts()
+    def __init__(self, reading: LogReader, tables: Sequence[IndexedTable]) -> None:
+        self.reading, self.tables, self._cuts = reading, tables, reading.cuts()
         self.upper = Antichain([0])
 
     def following(self) -> Cut | None:

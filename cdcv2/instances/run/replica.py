@@ -60,14 +60,19 @@ class InstanceReplica:
         return self._session is not None and self._session.pending > _MUCH
 
     def _arrived(self, stream: socket.socket) -> None:
+        """It has a session from its first line on: one that sends nothing keeps no controller out."""
         connection = self._loop.add(stream)
+        connection.on_line = lambda line: self._begin(connection, line)
+
+    def _begin(self, connection: LineConnection, line: bytes) -> None:
         if self._session is not None and self._session.is_open:
-            connection.on_line = lambda line: _refuse(connection, "another controller has this replica: end that one")
+            _refuse(connection, "another controller has this replica: end that one")
             return
         self._session = connection
         self._source.instance.connect()
         connection.on_line = lambda line: self._obey(connection, line)
         connection.on_end = self._left
+        self._obey(connection, line)
 
     def _left(self) -> None:
         # Nothing is prepared for a session that is over.

@@ -96,7 +96,11 @@ class InstanceTail:
         return batch
 
     def until(self, time: int | None = None) -> Iterator[TailBatch]:
-        """The batches up to a time and including it; None: the last one that is finished when it is asked."""
+        """The batches up to a time and including it; None: the last one that is finished when it is asked.
+
+        A tail from the beginning is then one batch: the table at that time. Raises UsageError for a time before its
+        ``since``.
+        """
         self._connected()
         reached = LEAST if self.reached is None else self.reached
         if time is None:
@@ -105,15 +109,23 @@ class InstanceTail:
                 yield from self
                 return
             time = (reached.integer or 0) - 1
-        if self.upper == LEAST and self._request.since is None and is_finished(time, reached):
-            # Otherwise it would begin with what is there now.
+        since = self._request.since
+        if since is not None and since > time:
+            raise UsageError(f"the tail begins at {since}, and is to end at {time}: let it begin earlier, or end later")
+        if self.upper == LEAST and since is None:
+            # Otherwise it would begin with what is there now, or when it connects again.
             self.close()
             self._request = replace(self._request, since=max(time, 0))
         while self.upper and not is_finished(time, self.upper):
             batch = self.batch()
             if batch is None:
                 return
-            yield batch.through(time) if is_finished(time + 1, batch.upper) else batch
+            if is_finished(time + 1, batch.upper):
+                # What is behind it is not given out, so it comes again.
+                self.close()
+                batch = batch.through(time)
+                self._request = replace(self._request, after=batch.upper)
+            yield batch
 
     def batch(self) -> TailBatch | None:
         """The next batch; None where nothing follows."""
