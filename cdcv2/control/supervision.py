@@ -116,7 +116,8 @@ class JobStatus(NamedTuple):
     - ``deaths``: the ends without progress, in a row, that were tried again at once.
     - ``attempts``: the retries in a row, for the time until the next one.
     - ``due``: when it is started again.
-    - ``progress``: how far it was at most.
+    - ``progress``: how far it was at most, since its work was begun.
+    - ``least``, ``least_before``: the least that its last run stated, but for nothing, and the run before.
     - ``reason``, ``remedy``: why it waits or is held, and what to do.
     - ``waits``: what has to be there before its next start; None: nothing.
     """
@@ -132,6 +133,8 @@ class JobStatus(NamedTuple):
     reason: str | None = None
     remedy: str | None = None
     waits: str | None = None
+    least: str | None = None
+    least_before: str | None = None
 
     def to_plain(self) -> dict[str, Any]:
         """As JSON can hold it."""
@@ -202,20 +205,15 @@ def _decided(request: JobRequest | None, status: JobStatus, sight: JobSight, now
 
 def released(status: JobStatus) -> JobStatus:
     """The status of a job that a person released: it starts, as if nothing had happened to it."""
-    return JobStatus(run=status.run, command=status.command, progress=status.progress)
+    return JobStatus(run=status.run, command=status.command)
 
 
 def _alive(
     request: JobRequest | None, status: JobStatus, sight: JobSight, now: float
 ) -> tuple[JobAct, JobStatus]:
     if request is not None and sight.command == request.command and status.state is not JobState.STOPPING:
-        came_further = _is_further(sight, status)
-        running = _entered(
-            status._replace(state=JobState.RUNNING, run=sight.run, command=sight.command), status, now
-        )
-        if came_further:
-            running = running._replace(progress=sight.progress, deaths=0, attempts=0, reason=None, remedy=None)
-        return JobAct.NOTHING, running
+        running = _measured(status, sight)._replace(state=JobState.RUNNING, run=sight.run, command=sight.command)
+        return JobAct.NOTHING, _entered(running, status, now)
     if status.state is not JobState.STOPPING:
         return JobAct.STOP, status._replace(
             state=JobState.STOPPING, since=now, run=sight.run, command=sight.command
@@ -228,9 +226,7 @@ def _ended(request: JobRequest, status: JobStatus, sight: JobSight, now: float) 
     end = sight.end
     if status.state is JobState.STOPPING:
         return JobStatus(since=now, run=status.run, command=status.command, progress=_furthest(sight, status))
-    quiet = status._replace(since=now, reason=None, remedy=None)
-    if _is_further(sight, status):
-        quiet = quiet._replace(progress=sight.progress, deaths=0, attempts=0)
+    quiet = _measured(status, sight)._replace(since=now, reason=None, remedy=None)
     if request.period is not None and end is not None and end.exit in RESULTS:
         found = (None, None) if end.exit == Exit.DONE else (_reason(end), end.remedy)
         return quiet._replace(
@@ -263,20 +259,41 @@ def _reason(end: JobEnd | None) -> str:
 def _started(request: JobRequest, status: JobStatus, sight: JobSight, now: float) -> JobStatus:
     return status._replace(
         state=JobState.RUNNING, since=now, run=status.run + 1, command=request.command, due=0.0,
-        progress=_furthest(sight, status),
+        progress=_furthest(sight, status), least=None, least_before=status.least or status.least_before,
     )
 
 
 def _furthest(sight: JobSight, status: JobStatus) -> str | None:
-    return sight.progress if _is_further(sight, status) else status.progress
+    return sight.progress if _is_further(sight.progress, status.progress) else status.progress
 
 
-def _is_further(sight: JobSight, status: JobStatus) -> bool:
-    """Whether the job has come further than it was: while it starts, it states less than it has already.
+def _measured(status: JobStatus, sight: JobSight) -> JobStatus:
+    """The status with how far the job is now. Where it has come further, its ends until now count no more.
+
+    Its work may have been begun again, far below of where it was: so what is further than the least of this run counts,
+    too. But a run that begins where the last one began does the same once more.
+    """
+    new, least = sight.progress, status.least
+    if new is None:
+        return status
+    began_elsewhere = least is not None and least != status.least_before
+    if _is_further(new, status.progress) or (began_elsewhere and _is_further(new, least)):
+        status = status._replace(progress=new, deaths=0, attempts=0, reason=None, remedy=None)
+    lower = least is None or _is_further(least, new)
+    return status._replace(least=new) if lower and not _is_nothing(new) else status
+
+
+def _is_nothing(progress: str) -> bool:
+    """Whether nothing is done up to this frontier: a job states it while it starts."""
+    times = json.loads(progress)
+    return bool(times) and not any(any(time) if isinstance(time, list) else time for time in times)
+
+
+def _is_further(new: str | None, old: str | None) -> bool:
+    """Whether a frontier is further than another: a job that starts states less than it has already.
 
     Frontiers of other kinds of times cannot be compared: then it is another work, and counts.
     """
-    new, old = sight.progress, status.progress
     if new is None or old is None or new == old:
         return new is not None and new != old
     before, after = (Antichain.from_plain(json.loads(one)) for one in (old, new))

@@ -66,6 +66,49 @@ def test_a_job_that_states_less_while_it_starts_has_not_come_further() -> None:
     assert (JobState.HELD, "[7]") == (status.state, status.progress)
 
 
+def ended_after(status: JobStatus, frontiers: list[str], now: float) -> JobStatus:
+    """The status after one more run, which stated these frontiers and was killed then."""
+    started = decide(ONE, status, JobSight(False, status.run, "one", None, status.progress), now)
+    assert started[0] is JobAct.START
+    status, run = started[1], started[1].run
+    for frontier in frontiers:
+        status = decide(ONE, status, JobSight(True, run, "one", None, frontier), now)[1]
+    return decide(ONE, status, JobSight(False, run, "one", None, frontiers[-1]), now)[1]
+
+
+@pytest.mark.parametrize("ends_first", range(DEATHS))
+def test_work_that_was_begun_again_comes_further_below_of_where_it_was(ends_first: int) -> None:
+    """Logs were removed and written again under the same command: each run goes on well, and its end is the first."""
+    status = JobStatus(JobState.WAITING, run=3, command="one", deaths=ends_first, attempts=9, progress="[1000]")
+    for turn in range(DEATHS + 1):
+        frontiers = ["[0]", *(f"[{10 * turn + step}]" for step in range(1, 11))]
+        status = ended_after(JobStatus.from_plain(status.to_plain()), frontiers, 1000.0 * turn)
+        assert (JobState.WAITING, 1, 1, frontiers[-1]) == (
+            status.state, status.deaths, status.attempts, status.progress
+        )
+
+
+@pytest.mark.parametrize("frontiers", [["[7]", "[0]", "[7]"], ["[0]", "[7]"], ["[0]"], ["[0]", "[5]", "[6]", "[7]"]])
+def test_a_run_that_only_does_the_same_once_more_comes_no_further(frontiers: list[str]) -> None:
+    """Whatever it states until it is where the last run ended: five such ends hold it, after the first run."""
+    status = JobStatus(JobState.WAITING, run=3, command="one", progress="[7]")
+    ends = 0
+    while status.state is not JobState.HELD:
+        status, ends = ended_after(status, frontiers, 1000.0 * ends), ends + 1
+        assert ends <= DEATHS + 1
+
+    assert DEATHS == status.deaths
+    assert JobStatus(run=status.run, command="one") == released(status)
+
+
+def test_a_status_of_before_there_was_a_least_is_read() -> None:
+    """A supervisor that is of a newer release goes on with what the last one kept."""
+    plain = JobStatus(JobState.HELD, run=3, command="one", deaths=5, progress="[7]").to_plain()
+    older = {name: value for name, value in plain.items() if not name.startswith("least")}
+
+    assert JobStatus.from_plain(plain) == JobStatus.from_plain(older)
+
+
 @pytest.mark.parametrize(("old", "new", "further"), [
     ("[7]", "[8]", True), ("[7]", "[7]", False), ("[7]", "[6]", False), ("[7]", None, False), (None, "[0]", True),
     ("[7]", "[]", True), ("[]", "[7]", False), ("[[1, 5]]", "[[2, 5]]", True), ("[[1, 5]]", "[[1, 4]]", False),
@@ -127,12 +170,12 @@ def test_a_command_that_is_changed_and_changed_back_restarts_the_job_all_the_sam
 
 def test_progress_wipes_out_what_was_before() -> None:
     """A status that states an old reason beside a job that works would send somebody to look for nothing."""
-    tired = JobStatus(JobState.RUNNING, 3.0, 1, "one", 4, 4, 9.0, "[7]", "it was killed", "look")
+    tired = JobStatus(JobState.RUNNING, 3.0, 1, "one", 4, 4, 9.0, "[7]", "it was killed", "look", least="[7]")
     same = decide(ONE, tired, JobSight(True, 1, "one", None, "[7]"), 10.0)[1]
     further = decide(ONE, tired, JobSight(True, 1, "one", None, "[8]"), 10.0)[1]
 
     assert same == tired
-    assert further == JobStatus(JobState.RUNNING, 3.0, 1, "one", 0, 0, 9.0, "[8]")
+    assert further == JobStatus(JobState.RUNNING, 3.0, 1, "one", 0, 0, 9.0, "[8]", least="[7]")
 
 
 def test_another_command_begins_with_a_clean_slate() -> None:
