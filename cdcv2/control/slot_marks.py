@@ -1,8 +1,10 @@
 """Whether a replication slot is the one that was seen before: PostgreSQL knows a slot by its name alone.
 
-A slot keeps the WAL from a position on, and never an older one than from when it was made. So a slot that keeps what
-was written before we saw ours is ours: one that others made later begins later. A slot that a reader has carried past
-that position states nothing, unless the same session has held it all along.
+A slot keeps the WAL from a position on, which only grows, and never an older one than from when it was made. So a slot
+that keeps what was written before we saw ours is ours: one that others made later begins later. But a copy keeps what
+the copied slot keeps: one that keeps more than ours did is no sign of ours. A copy of a slot that keeps less is seen by
+its counters alone. A slot that a reader has carried past that position states nothing, unless the same session has held
+it all along.
 """
 
 from __future__ import annotations
@@ -13,6 +15,11 @@ from enum import StrEnum
 from typing import Any
 
 from cdcv2.core.own_json import checked
+
+
+#: An invalidated slot keeps the byte before what was confirmed, and that may be the first that it kept. WAL records,
+#: from which slots begin, are at least 8 bytes apart.
+_SLACK = 1
 
 
 class Continuity(StrEnum):
@@ -68,13 +75,17 @@ def continuity(before: SlotMark | None, now: SlotMark | None) -> Continuity:
     'same'
     >>> continuity(first, SlotMark(wal=900, timeline=1, kept=700)).value
     'open'
+    >>> continuity(first, SlotMark(wal=900, timeline=1, kept=90)).value
+    'open'
     """
     if before is None or now is None or before.timeline != now.timeline or now.wal < before.wal:
         return Continuity.OPEN
-    if now.kept is not None and now.kept < before.wal:
-        return Continuity.SAME
-    if before.reader and before.reader == now.reader:
-        return Continuity.SAME
     counted = before.sent is not None and now.sent is not None and before.counted_since == now.counted_since
     # A server counts up, from 0 for a slot that it makes.
-    return Continuity.REMADE if counted and (now.sent or 0) < (before.sent or 0) else Continuity.OPEN
+    if counted and (now.sent or 0) < (before.sent or 0):
+        return Continuity.REMADE
+    if before.kept is not None and now.kept is not None and now.kept < before.kept - _SLACK:
+        return Continuity.OPEN
+    if now.kept is not None and now.kept < before.wal:
+        return Continuity.SAME
+    return Continuity.SAME if before.reader and before.reader == now.reader else Continuity.OPEN
