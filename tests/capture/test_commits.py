@@ -723,7 +723,7 @@ def test_a_memory_ahead_of_the_logs_is_refused() -> None:
     commits = streaming()
     commits.end(5, 70, {})
     commits.settle(commits.ready())  # type: ignore[arg-type]
-    with pytest.raises(ForeignStateError, match="through 70 is in the logs, but one only has what is before 70"):
+    with pytest.raises(ForeignStateError, match="complete before 71, and it is complete before 70 only"):
         CommitTransactions.restore(commits.export(), [TABLE], snapshot="none", known=70)
 
 

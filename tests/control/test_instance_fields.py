@@ -19,7 +19,7 @@ kafka: {bootstrap: "localhost:9092"}
 sources: {shop: {}}
 captures:
   shop: {tables: [public.orders, public.lines]}
-  topics: {into: "kafka:copy.{table}", tables: [public.orders]}
+  topics: {into: "kafka:copy.{table}", remap: timeline, tables: [public.orders]}
 instances:
   rows:
     capture: shop
