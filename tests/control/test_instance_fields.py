@@ -31,6 +31,12 @@ instances:
 """
 
 
+@pytest.fixture
+def tmp_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """By a short path: one of a socket may have 107 bytes."""
+    return tmp_path_factory.mktemp("f")
+
+
 def pipeline_in(folder: Path, text: str = FILE) -> Pipeline:
     """The pipeline of a file in this folder."""
     (folder / "shop.yaml").write_text(text, "utf-8")
