@@ -32,8 +32,8 @@ class PartialChangeCodec:
 
     >>> rows = PartialChangeCodec(RowType({"type": "record", "name": "t", "fields": [
     ...     {"name": "id", "type": "int"}, {"name": "note", "type": "string"}]}))
-    >>> told = PartialChange("d", PartialImage(("id",), (7,)), None, None)
-    >>> rows.decode(rows.encode(told)) == told
+    >>> change = PartialChange("d", PartialImage(("id",), (7,)), None, None)
+    >>> rows.decode(rows.encode(change)) == change
     True
     """
 

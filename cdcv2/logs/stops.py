@@ -30,8 +30,8 @@ _FILE = "_stop.{}.json"
 class Stop(NamedTuple):
     """Why nothing more can be captured into a log, and what to do.
 
-    >>> Stop.from_bytes(Stop("a row is lacking", "begin anew").to_bytes())
-    Stop(reason='a row is lacking', remedy='begin anew')
+    >>> Stop.from_bytes(Stop("a row is lacking", "start over").to_bytes())
+    Stop(reason='a row is lacking', remedy='start over')
     """
 
     reason: str

@@ -161,13 +161,13 @@ class ConnectClient:
                 text = answer.read(_LONGEST)
         except urllib.error.HTTPError as cause:
             with cause:
-                said = cause.read(_LONGEST)
-            if cause.code == 404 and not _is_of_connect(said):
+                refusal = cause.read(_LONGEST)
+            if cause.code == 404 and not _is_of_connect(refusal):
                 # A worker that starts or ends answers so, whatever is asked for.
                 raise self._unlike(path, "its answer 404 is not Connect's, as while it starts or ends") from None
             if cause.code == 404 and missing is not ...:
                 return missing
-            raise self._refusal(method, path, cause.code, said.decode("utf-8", "replace")) from None
+            raise self._refusal(method, path, cause.code, refusal.decode("utf-8", "replace")) from None
         except (OSError, http.client.HTTPException) as cause:
             why = getattr(cause, "reason", cause)
             raise UnavailableError(
@@ -178,7 +178,7 @@ class ConnectClient:
         except ValueError:
             raise UnavailableError(f"{self.url} does not answer as Kafka Connect does: correct its address") from None
 
-    def _refusal(self, method: str, path: str, code: int, said: str) -> Exception:
+    def _refusal(self, method: str, path: str, code: int, refusal: str) -> Exception:
         what = f"Kafka Connect at {self.url} refuses {method} {path}"
         if code in (401, 403):
             error = UnavailableError(f"{what} (status {code}): get the right")
@@ -187,7 +187,7 @@ class ConnectClient:
         if code == 409:
             return RefusedError(f"{what}: it is there already, or the workers rebalance. Try it again later")
         if code in (400, 422):
-            names = sorted(set(re.findall(r"'([a-z][a-z0-9_.]*)'", said)))
+            names = sorted(set(re.findall(r"'([a-z][a-z0-9_.]*)'", refusal)))
             return UsageError(
                 f"{what}: a setting is wrong, of these that it names: {', '.join(names) or 'none'}. Its log has its "
                 "words, which are not shown, as a password may be in them"
