@@ -51,6 +51,7 @@ class LogFollower:
         Raises what reading the logs raises.
         """
         begin = time.monotonic()
+        catches_up = not self.caught_up
         answers: list[Answer] = []
         idle = 0
         while True:
@@ -61,8 +62,9 @@ class LogFollower:
             self.more = idle < self._enough or not self.caught_up
             if not self.more or now > begin + _TURN:
                 break
-        if self.more:
-            # What is held stays: the garbage collector need not look through millions of rows again and again.
+        if catches_up:
+            # What is held stays: the garbage collector need not look through millions of rows again and again. Not
+            # later: what is garbage then would never be found.
             gc.freeze()
         self._next = now + max(_PAUSE, _SHARE * (now - begin))
         return answers
