@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cdcv2.control.instance_fields import InstanceFields
-from cdcv2.control.pipeline_file import Pipeline
+from cdcv2.control.pipeline_file import Pipeline, kafka_words
 from cdcv2.errors import OutputError
 from cdcv2.logs.log_json import LOG_FILE
 
@@ -57,6 +57,4 @@ def _reach(pipeline: Pipeline, part: InstanceFields) -> list[str]:
     capture = None if part.capture is None else pipeline.captures[part.capture].arguments
     if capture is None or not capture.into.is_topic:
         return []
-    bootstrap, config = pipeline.kafka
-    reach = [f"--bootstrap={bootstrap}"] if bootstrap else []
-    return [*reach, *([f"--kafka-config={config}"] if config else []), f"--rows={pipeline.rows}"]
+    return [*kafka_words(*pipeline.kafka), f"--rows={pipeline.rows}"]

@@ -197,6 +197,12 @@ def read_pipeline(path: str) -> Pipeline:
     return pipeline_of(whole, Path(path))
 
 
+def kafka_words(bootstrap: str | None, config: Path | str | None) -> list[str]:
+    """How Kafka is reached, as the words of a command line."""
+    words = [f"--bootstrap={bootstrap}"] if bootstrap else []
+    return [*words, *([f"--kafka-config={config}"] if config else [])]
+
+
 def is_pipeline(whole: YamlNode) -> bool:
     """Whether a file is that of a pipeline, and not of one materialization."""
     return "pipeline" in dict(whole.entries())
@@ -317,9 +323,7 @@ class _PipelineReader:
 
     def _reached(self, part: YamlNode, options: Mapping[str, YamlNode]) -> list[str]:
         """From where its records are read."""
-        bootstrap, config = self._address()
-        reach = [f"--bootstrap={bootstrap}"] if bootstrap else []
-        reach += [f"--kafka-config={config}"] if config else []
+        reach = kafka_words(*self._address())
         if "from" in options:
             there = [str(self._under(one)) for one in options["from"].items()]
             return there + (reach if options.get("into", part.with_text("")).text().startswith("kafka:") else [])

@@ -11,7 +11,7 @@ from cdcv2.control.entries import CatalogueEntry
 from cdcv2.control.instance_fields import InstanceFields
 from cdcv2.control.instance_jobs import instance_commands, instance_logs
 from cdcv2.control.job_folder import JobFolder
-from cdcv2.control.pipeline_file import CaptureFields, Pipeline, ViewFields
+from cdcv2.control.pipeline_file import CaptureFields, Pipeline, ViewFields, kafka_words
 from cdcv2.control.timer_fields import TIMER_COMMANDS, TimerFields
 from cdcv2.control.supervisor import JobPlan
 from cdcv2.control.yaml_lines import YamlNode
@@ -145,8 +145,7 @@ def _timer_argv(pipeline: Pipeline, timer: TimerFields) -> tuple[str, ...]:
         asked = pipeline.captures[timer.of].arguments
         words = [str(asked.remap)]
         if asked.remap.is_topic:
-            words += [f"--bootstrap={asked.bootstrap}"] if asked.bootstrap else []
-            words += [f"--kafka-config={asked.kafka_config}"] if asked.kafka_config else []
+            words += kafka_words(asked.bootstrap, asked.kafka_config)
     own = (*timer.arguments, _events(pipeline, timer.name))
     return (sys.executable, "-m", "cdcv2", timer.command, *words, *own)
 
