@@ -60,8 +60,8 @@ from cdcv2.cli.console import ResultOutput, remark
 from cdcv2.cli.display import json_line
 from cdcv2.cli.logs import kafka_client
 from cdcv2.cli.options.calm_lines import Lines
-from cdcv2.cli.options.capture import dump_files, from_kafka, left_out, log_directory, recipe_of
-from cdcv2.cli.options.capture_command import add_command_options
+from cdcv2.cli.options.capture_arguments import dump_files, from_kafka, left_out, log_directory, recipe_of
+from cdcv2.cli.options.capture_parser import add_command_options
 from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.progress import progress
 from cdcv2.cli.shared_capture import run_shared

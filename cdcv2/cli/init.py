@@ -26,7 +26,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from cdcv2.cli.console import ResultOutput, remark
-from cdcv2.cli.options.capture import listed
+from cdcv2.cli.options.capture_arguments import listed
 from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.words import declare
 from cdcv2.cli.source_address import source_address

@@ -21,8 +21,8 @@ from cdcv2.capture.topics import Ranges, TopicExtents
 from cdcv2.cli.console import ResultOutput as Written, remark
 from cdcv2.cli.logs import kafka_client, kafka_log
 from cdcv2.cli.options.calm_lines import Lines
-from cdcv2.cli.options.capture import from_kafka
-from cdcv2.cli.options.remap_capture import capture_request, capture_topics, run_options
+from cdcv2.cli.options.capture_arguments import from_kafka
+from cdcv2.cli.options.remap_arguments import capture_request, capture_topics, run_options
 from cdcv2.cli.remaps import open_remap
 from cdcv2.cli.stop_signals import stop_signals
 from cdcv2.completeness import committed_text, through_text

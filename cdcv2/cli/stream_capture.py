@@ -19,8 +19,8 @@ from cdcv2.cli.console import ResultOutput, remark
 from cdcv2.cli.display import json_line
 from cdcv2.cli.logs import kafka_client
 from cdcv2.cli.options.calm_lines import Lines
-from cdcv2.cli.options.capture import dump_files, from_kafka, log_directory
-from cdcv2.cli.options.stream_capture import stream_topics
+from cdcv2.cli.options.capture_arguments import dump_files, from_kafka, log_directory
+from cdcv2.cli.options.stream_arguments import stream_topics
 from cdcv2.cli.stop_signals import stop_signals
 from cdcv2.completeness import through_text
 from cdcv2.connectors.dump_files import DumpedRanges, DumpedTopics, absent

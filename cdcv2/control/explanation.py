@@ -6,7 +6,7 @@ import time
 from contextlib import closing
 from typing import NamedTuple
 
-from cdcv2.cli.options.capture import from_kafka
+from cdcv2.cli.options.capture_arguments import from_kafka
 from cdcv2.connectors.debezium.config import heartbeat_topic
 from cdcv2.connectors.kafka_moments import last_written_at
 from cdcv2.control.chain import ChainSight, Link, LogSight, StageSight, first_fault, links

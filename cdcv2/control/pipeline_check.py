@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from cdcv2.capture.connector import DatabaseConnector
-from cdcv2.cli.options.capture import recipe_of
-from cdcv2.cli.options.remap_capture import capture_request
-from cdcv2.cli.options.stream_capture import stream_topics
+from cdcv2.cli.options.capture_arguments import recipe_of
+from cdcv2.cli.options.remap_arguments import capture_request
+from cdcv2.cli.options.stream_arguments import stream_topics
 from cdcv2.control.materialization_file import check_view
 from cdcv2.control.pipeline_file import CaptureFields, Pipeline, ViewFields
 from cdcv2.errors import UsageError

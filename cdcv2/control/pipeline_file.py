@@ -42,8 +42,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
-from cdcv2.cli.options.capture import demand_directory
-from cdcv2.cli.options.capture_command import add_command_options
+from cdcv2.cli.options.capture_arguments import demand_directory
+from cdcv2.cli.options.capture_parser import add_command_options
 from cdcv2.cli.options.parser import OptionParser
 from cdcv2.control.instance_fields import InstanceFields, instance_fields
 from cdcv2.control.spark_fields import SparkFields, capture_on_spark, view_on_spark

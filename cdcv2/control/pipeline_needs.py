@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cdcv2.cli.options.remap_capture import capture_request, written_places
+from cdcv2.cli.options.remap_arguments import capture_request, written_places
 from cdcv2.connectors.debezium.config import heartbeat_topic, slot_name
 from cdcv2.capture.connector import DatabaseConnector
 from cdcv2.control.entries import CatalogueEntry, Kind

@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cdcv2.cli.options.capture_command import add_command_options
 from cdcv2.cli.options.parser import OptionParser
-from cdcv2.cli.options.spark_jobs import add_capture_job_options, add_materialize_job_options
+from cdcv2.cli.options.capture_parser import add_capture_job_options, add_command_options
+from cdcv2.cli.options.spark_jobs import add_materialize_job_options
 from cdcv2.control.argument_secrets import demand_no_secret, demand_no_secrets
 from cdcv2.control.yaml_lines import LineError, YamlNode
 from cdcv2.errors import MissingExtraError, UsageError

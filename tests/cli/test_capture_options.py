@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from cdcv2.cli.main import parser_of
-from cdcv2.cli.options import capture_ways
-from cdcv2.cli.options.capture import recipe_of
+from cdcv2.cli.options.capture_options import ALL_WAYS, COMMAND, COMMIT_TIMES, JOB, OPTIONS, REMAP, STREAM
+from cdcv2.cli.options.capture_arguments import recipe_of
 from cdcv2.capture.connector import FROM_STATE
 from cdcv2.connectors.debezium.recipe import Recipe
 from cdcv2.errors import UsageError
@@ -86,7 +86,9 @@ def test_a_folder_without_row_types_is_refused(tmp_path: Path) -> None:
 
 
 BASE = ["d", "--rows", "r", "--into", "l"]
-CHOOSE = {capture_ways.COMMIT_TIMES: [], capture_ways.REMAP: ["--remap", "m"], capture_ways.STREAM: ["--stream", "a=t"]}
+CHOOSE = {COMMIT_TIMES: [], REMAP: ["--remap", "m"], STREAM: ["--stream", "a=t"]}
+WAYS = {option.name: option.ways for option in OPTIONS if option.ways != ALL_WAYS}
+KAFKA = {option.name: option.kafka for option in OPTIONS if option.kafka}
 
 
 @pytest.mark.parametrize("program", ["capture", "capture.py"])
@@ -94,13 +96,13 @@ CHOOSE = {capture_ways.COMMIT_TIMES: [], capture_ways.REMAP: ["--remap", "m"], c
 def test_an_option_that_would_be_ignored_is_refused(program: str, way: str) -> None:
     """Also with its default as its value, and as one word; each that goes is taken, by the command and by the job."""
     parser = parser_of("capture") if program == "capture" else JOBS["capture"]()
-    for option, goes in capture_ways.WAYS.items():
+    for option, ways in WAYS.items():
         action = parser._option_string_actions.get(option)
         if action is None or option in CHOOSE:
             continue
         value = next(iter(action.choices)) if action.choices else "1"
         given = [option] if action.nargs == 0 else [f"{option}={value}"]
-        if way in goes.ways:
+        if way in ways:
             parser.parse_args([*BASE, *CHOOSE[way], *given])
             continue
         with pytest.raises(UsageError, match=f"^{option} (goes with|does not go with) --"):
@@ -109,7 +111,7 @@ def test_an_option_that_would_be_ignored_is_refused(program: str, way: str) -> N
 
 @pytest.mark.parametrize("program", ["capture", "capture.py"])
 @pytest.mark.parametrize("way", CHOOSE)
-@pytest.mark.parametrize("option", capture_ways.KAFKA)
+@pytest.mark.parametrize("option", KAFKA)
 def test_an_option_about_kafka_goes_with_what_is_there(program: str, way: str, option: str) -> None:
     """Dumps, logs and a remap that are files need no broker; one of them in Kafka does."""
     parser = parser_of("capture") if program == "capture" else JOBS["capture"]()
@@ -122,10 +124,10 @@ def test_an_option_about_kafka_goes_with_what_is_there(program: str, way: str, o
             with pytest.raises(UsageError, match=f"^{option} goes with .*, and dumps, logs and remap are files here"):
                 parser.parse_args([*source, *files, "--into", "l", *given])
             parser.parse_args([*source, *files, "--into", "kafka:l.{table}", *given])
-        if way == capture_ways.REMAP:
+        if way == REMAP:
             parser.parse_args(["d.jsonl", "--rows", "r", "--remap", "kafka:m", "--into", "l", *given])
         for source in (["kafka"], []):
-            if capture_ways.KAFKA[option] == {"writes"}:
+            if KAFKA[option] == {"writes"}:
                 with pytest.raises(UsageError, match=f"{option} goes with logs or a remap in Kafka"):
                     parser.parse_args([*source, *files, "--into", "l", *given])
             else:
@@ -135,9 +137,9 @@ def test_an_option_about_kafka_goes_with_what_is_there(program: str, way: str, o
 def test_every_option_of_a_remap_and_of_streams_is_known() -> None:
     """One that is new cannot be forgotten."""
     groups = {group.title: group for group in parser_of("capture")._action_groups}
-    for title, way in (("on a shared remap", capture_ways.REMAP), ("records with times of their own", "--stream")):
+    for title, way in (("on a shared remap", REMAP), ("records with times of their own", "--stream")):
         options = {word for action in groups[title]._group_actions for word in action.option_strings} - {"--stream"}
-        assert {(way,)} == {capture_ways.WAYS[option].ways for option in options}
+        assert {(way,)} == {WAYS[option] for option in options}
 
 
 #: Options that mean the same however a capture is done.
@@ -152,10 +154,20 @@ def test_an_option_goes_with_all_ways_only_if_that_is_stated(program: str) -> No
     """An option that is new, and that no list has, would be ignored by the ways that do not know it."""
     parser = parser_of("capture") if program == "capture" else JOBS["capture"]()
     options = {word for action in parser._actions if action.help != SUPPRESS for word in action.option_strings}
-    listed = capture_ways.WAYS.keys() | capture_ways.KAFKA.keys() | CHOOSE.keys()
+    listed = WAYS.keys() | KAFKA.keys() | CHOOSE.keys()
 
     assert WITH_ALL_WAYS & options == options - listed
     assert not WITH_ALL_WAYS & listed
+
+
+@pytest.mark.parametrize("program", [COMMAND, JOB])
+def test_a_program_has_the_options_of_the_table_and_no_other(program: str) -> None:
+    """An option that is stated elsewhere would have no ways."""
+    parser = parser_of("capture") if program == COMMAND else JOBS["capture"]()
+    options = {action.option_strings[0] for action in parser._actions if action.option_strings}
+
+    named = {one.name for one in OPTIONS if program in one.programs and not one.several and one.name.startswith("-")}
+    assert options == {*named, "-h", "--no-follow"}
 
 
 @pytest.mark.parametrize("value", ["-1", "0", "nan", "inf", "soon"])

@@ -17,7 +17,8 @@ import pytest
 
 from cdcv2.cli.main import main
 from cdcv2.cli.options.parser import OptionParser
-from cdcv2.cli.options.spark_jobs import add_capture_job_options, add_materialize_job_options
+from cdcv2.cli.options.capture_parser import add_capture_job_options
+from cdcv2.cli.options.spark_jobs import add_materialize_job_options
 from cdcv2.control.job_folder import JobFolder
 from cdcv2.control.pipeline_file import read_pipeline
 from cdcv2.control.pipeline_jobs import jobs_of

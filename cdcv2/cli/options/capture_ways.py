@@ -1,53 +1,27 @@
-"""Which option of a capture goes with which way to capture: the same for the command and for the job on Spark.
+"""What is refused of options that were given together: the same for the command and for the job on Spark.
 
-An option that another way would ignore is refused, so no user relies on what does not happen.
+An option that another way to capture would ignore is refused, so no user relies on what does not happen. Which option
+goes with which way is stated with the option, in :mod:`~cdcv2.cli.options.capture_options`.
 """
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Collection
-from typing import NamedTuple
 
+from cdcv2.cli.options.capture_options import COMMIT_TIMES, OPTIONS, READS, REMAP, STREAM, WRITES
 from cdcv2.errors import UsageError
 
-#: The ways: by commit times, on a shared remap, and of streams; the latter two are named by the option that chooses.
-COMMIT_TIMES, REMAP, STREAM = "commit times", "--remap", "--stream"
+_BY_NAME = {option.name: option for option in OPTIONS}
 
 
-class _GoesWith(NamedTuple):
-    ways: tuple[str, ...]
-    #: Why it does not go with --remap, if it goes without.
-    reason: str = ""
-
-
-_OF_CONNECTORS, _OF_REMAPS, _OF_STREAMS = _GoesWith((COMMIT_TIMES, REMAP)), _GoesWith((REMAP,)), _GoesWith((STREAM,))
-
-#: Option -> what it goes with. Options that are not here go with all.
-WAYS = {
-    **dict.fromkeys(
-        ["--prefix", "--tables", "--snapshot", "--notifications", "--full-identity", "--before", "--empty"],
-        _OF_CONNECTORS,
-    ),
-    "--snapshot-again": _GoesWith((COMMIT_TIMES,), "a second snapshot stops a capture there"),
-    **dict.fromkeys(
-        ["--remap", "--plain", "--ordering", "--bind-as", "--bind-every", "--bind-idle", "--bind-at-most",
-         "--begin-at-first", "--propose-recipe"],
-        _OF_REMAPS,
-    ),
-    **dict.fromkeys(["--time-column", "--diff-column"], _OF_STREAMS),
-    "--interval": _GoesWith((COMMIT_TIMES, STREAM), "the least time between two bindings is --bind-every"),
-    "--state": _GoesWith((COMMIT_TIMES, STREAM), "on a shared remap the logs are the only memory"),
-    "--sole": _GoesWith((COMMIT_TIMES, STREAM), "any number of captures may write the same logs there"),
-    "--max-files": _GoesWith((COMMIT_TIMES, STREAM), "a batch is a binding there, of --bind-at-most records"),
-}
-
-
-#: Options about Kafka -> what of a capture has to be there: what it reads, or what it writes (logs, a remap).
-KAFKA = {
-    **dict.fromkeys(["--bootstrap", "--kafka-config", "--patience"], {"reads", "writes"}),
-    "--log-bootstrap": {"writes"},
-    "--no-create": {"writes"},
-}
+def check_together(given: Collection[str], args: argparse.Namespace) -> None:
+    """Raise UsageError unless the options that were ``given`` go together, and with the arguments."""
+    check_ways(given)
+    written = [place for place in (args.into, args.remap) if place is not None]
+    # Without a source it is Kafka, or an error of its own.
+    reads = not args.source or "kafka" in args.source
+    check_kafka(given, reads=reads, writes=any(place.is_topic for place in written))
 
 
 def check_kafka(given: Collection[str], *, reads: bool, writes: bool) -> None:
@@ -60,8 +34,9 @@ def check_kafka(given: Collection[str], *, reads: bool, writes: bool) -> None:
     Traceback (most recent call last):
     cdcv2.errors.UsageError: --log-bootstrap goes with logs or a remap in Kafka, and these are files here: leave it out
     """
-    there = {what for what, is_there in (("reads", reads), ("writes", writes)) if is_there}
-    wrong = next((option for option in sorted(given) if option in KAFKA and not there & KAFKA[option]), None)
+    there = {what for what, is_there in ((READS, reads), (WRITES, writes)) if is_there}
+    about = {name: option.kafka for name, option in _BY_NAME.items() if option.kafka}
+    wrong = next((name for name in sorted(given) if name in about and not there & about[name]), None)
     if wrong is None:
         return
     where, what = "Kafka", "dumps, logs and remap are files here"
@@ -79,10 +54,10 @@ def check_ways(given: Collection[str]) -> None:
     cdcv2.errors.UsageError: --bind-as goes with --remap, and without it nothing is bound: give it, or leave that out
     """
     way = next((one for one in (STREAM, REMAP) if one in given), COMMIT_TIMES)
-    wrong = next((option for option in sorted(given) if option in WAYS and way not in WAYS[option].ways), None)
+    wrong = next((name for name in sorted(given) if name in _BY_NAME and way not in _BY_NAME[name].ways), None)
     if wrong is None:
         return
-    ways, reason = WAYS[wrong]
+    ways, reason = _BY_NAME[wrong].ways, _BY_NAME[wrong].reason
     if way == STREAM:
         raise UsageError(
             f"{wrong} does not go with --stream, whose records have times of their own: run two captures, each with "

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from cdcv2.capture.run.memory_file import MEMORY_FILE, MemoryFile
 from cdcv2.capture.topics import TopicExtents
-from cdcv2.cli.options.capture import from_kafka, recipe_of
-from cdcv2.cli.options.remap_capture import capture_request
-from cdcv2.cli.options.stream_capture import stream_topics
+from cdcv2.cli.options.capture_arguments import from_kafka, recipe_of
+from cdcv2.cli.options.remap_arguments import capture_request
+from cdcv2.cli.options.stream_arguments import stream_topics
 from cdcv2.connectors.kafka_moments import written_at
 from cdcv2.connectors.kafka_ranges import KafkaRanges
 from cdcv2.control.disks import disks_of

@@ -46,9 +46,9 @@ from cdcv2.capture.connector import FROM_STATE, DatabaseConnector
 from cdcv2.capture.run.folder_lock import FolderInUse
 from cdcv2.capture.run.manifest import write_manifest
 from cdcv2.capture.run.request import together
-from cdcv2.cli.options.capture import broker, dump_directory, from_kafka, left_out, recipe_of
+from cdcv2.cli.options.capture_arguments import broker, dump_directory, from_kafka, left_out, recipe_of
 from cdcv2.cli.options.parser import OptionParser
-from cdcv2.cli.options.spark_jobs import add_capture_job_options
+from cdcv2.cli.options.capture_parser import add_capture_job_options
 from cdcv2.errors import SourceStop, UsageError
 from cdcv2.events import JobEvents
 from cdcv2.exits import Exit

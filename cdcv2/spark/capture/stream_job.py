@@ -24,8 +24,8 @@ from cdcv2.capture.run.stream_state import StreamTopic
 from cdcv2.capture.run.stream_tables import demand_topics
 from cdcv2.capture.run.waits import stream_waits
 from cdcv2.capture.topics import TopicExtents
-from cdcv2.cli.options.capture import broker, dump_directory, from_kafka
-from cdcv2.cli.options.stream_capture import stream_topics
+from cdcv2.cli.options.capture_arguments import broker, dump_directory, from_kafka
+from cdcv2.cli.options.stream_arguments import stream_topics
 from cdcv2.connectors.kafka_ranges import KafkaRanges
 from cdcv2.errors import MissingLogError, UsageError
 from cdcv2.events import JobProgress

@@ -23,8 +23,8 @@ from cdcv2.capture.run.request import CaptureRequest, temp_name
 from cdcv2.capture.run.table_writers import TableWriters
 from cdcv2.capture.run.waits import bound_state, result_state
 from cdcv2.capture.topics import Ranges
-from cdcv2.cli.options.capture import broker, from_kafka
-from cdcv2.cli.options.remap_capture import capture_request, capture_topics, run_options
+from cdcv2.cli.options.capture_arguments import broker, from_kafka
+from cdcv2.cli.options.remap_arguments import capture_request, capture_topics, run_options
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
 from cdcv2.logs.description import LogDescription

@@ -1,4 +1,4 @@
-"""What a capture is asked for on a command line, as a recipe: the same for the command and for the job on Spark."""
+"""What the arguments of a capture mean: its source, and the recipe of one database; for the command and the job."""
 
 from __future__ import annotations
 
@@ -6,11 +6,8 @@ import argparse
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from cdcv2.capture.connector import FIRST_KIND, FROM_ENVELOPE, FROM_STATE, DatabaseConnector
-from cdcv2.cli.options.capture_ways import check_kafka, check_ways
-from cdcv2.cli.options.parser import OptionParser
-from cdcv2.cli.options.words import declare
-from cdcv2.connectors.kinds import DATABASES, database_kind
+from cdcv2.capture.connector import DatabaseConnector
+from cdcv2.connectors.kinds import database_kind
 from cdcv2.errors import UsageError
 from cdcv2.logs.log_names import check_table, table_of
 from cdcv2.logs.timeline_of_logs import demand_room
@@ -27,64 +24,6 @@ ONE_SOURCE = (
     "it takes one --prefix NAME, of a connector; or --remap REMAP, for plain topics and databases; or --stream "
     "TABLE=TOPIC, for records with times of their own"
 )
-
-
-def add_capture_options(parser: OptionParser) -> None:
-    """Declare what is captured, and where it goes."""
-    parser.check_together = _check_together
-    what = parser.add_argument_group("what is captured, and where it goes")
-    what.add_argument(
-        "source", nargs="*", metavar="FROM",
-        help="what is read: dumps (files, or directories of them), or the one word kafka, which --bootstrap alone "
-             "means, too",
-    )
-    what.add_argument(
-        "--prefix", action="append", metavar="NAME",
-        help="the connector's topic.prefix; with --remap also several, one for each database",
-    )
-    parser.set_defaults(connector=None)
-    if len(DATABASES) > 1:
-        what.add_argument(
-            "--connector", choices=sorted(DATABASES), default=FIRST_KIND,
-            help=f"what has written the topics of --prefix (default: {FIRST_KIND})",
-        )
-    declare(what, "--rows", required=True, more="; of several databases DIR/PREFIX/TABLE.avsc")
-    what.add_argument("--tables", metavar="A,B", help="which tables (default: each with a file in --rows)")
-    declare(what, "--into", "--no-create")
-    what.add_argument(
-        "--snapshot", choices=("initial", "none"), default="initial",
-        help="whether the topics begin with the connector's initial snapshot (default: initial)",
-    )
-    what.add_argument(
-        "--notifications", action="append", default=[], metavar="TOPIC",
-        help="the connector's notification topic: it states how many rows the snapshot has (with --remap a snapshot "
-             "needs it); PREFIX=TOPIC for one of several",
-    )
-    what.add_argument("--full-identity", metavar="A,B", help="tables that are known to have REPLICA IDENTITY FULL")
-    what.add_argument(
-        "--before", choices=(FROM_ENVELOPE, FROM_STATE), default=FROM_ENVELOPE,
-        help="where before-images come from: the records, which must have them whole (the default), or what the logs "
-             "hold: all rows are then in memory",
-    )
-    what.add_argument(
-        "--empty", metavar="A,B",
-        help="tables that were empty when the snapshot was taken, or made later; needed for those that have no topic "
-             "and that no notification names. The logs keep a mark of it",
-    )
-    what.add_argument(
-        "--snapshot-again", metavar="LSN,LSN",
-        help="the LSNs of second snapshots (their source.lsn): the connector lost its slot, made a new one, and took a "
-             "second snapshot. It becomes the difference to what the logs hold. Name all of them, in every run. Needs "
-             "--before from-state and --notifications",
-    )
-
-
-def _check_together(given: Collection[str], args: argparse.Namespace) -> None:
-    check_ways(given)
-    written = [place for place in (args.into, args.remap) if place is not None]
-    # Without a source it is Kafka, or an error of its own.
-    reads = not args.source or "kafka" in args.source
-    check_kafka(given, reads=reads, writes=any(place.is_topic for place in written))
 
 
 def from_kafka(args: argparse.Namespace) -> bool:

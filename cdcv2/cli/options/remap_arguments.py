@@ -1,4 +1,4 @@
-"""What a capture on a shared remap is asked for: plain topics and databases, of row types in a folder.
+"""What the arguments of a capture on a shared remap mean: plain topics and databases, of row types in a folder.
 
 The command and the job on Spark ask for it in the same words::
 
@@ -19,9 +19,7 @@ from cdcv2.capture.run.database import check_recipe
 from cdcv2.capture.run.remap_capture import CaptureTopics
 from cdcv2.capture.run.remap_loop import AT_MOST, RunOptions
 from cdcv2.capture.run.request import CaptureRequest, check_apart, temp_name
-from cdcv2.cli.options.capture import check_topic, dump_files, from_kafka, listed, recipe_from, topics_of
-from cdcv2.cli.options.parser import OptionParser
-from cdcv2.cli.options.words import declare, positive
+from cdcv2.cli.options.capture_arguments import check_topic, dump_files, from_kafka, listed, recipe_from, topics_of
 from cdcv2.connectors.dump_files import DumpedRanges, DumpedTopics
 from cdcv2.errors import UsageError
 from cdcv2.logs.log_names import table_of
@@ -29,35 +27,10 @@ from cdcv2.protocol.log import LogAddress
 from cdcv2.store.file_system import is_there, matching
 from cdcv2.store.numbered import path_to_read
 from cdcv2.suggestions import meant
-from cdcv2.timeline.ordering import AS_COMPLETE, COMMIT_ORDER
+from cdcv2.timeline.ordering import COMMIT_ORDER
 
 #: So many seconds may be waited for at most.
 LONGEST = 10**9
-
-
-def add_remap_options(parser: OptionParser) -> None:
-    """Declare what only a capture on a shared remap can be asked for."""
-    group = parser.add_argument_group("on a shared remap")
-    declare(group, "--remap", more="; made if it is not there")
-    add = group.add_argument
-    add("--plain", action="append", default=[], metavar="TABLE=TOPIC",
-        help="a topic whose records are rows of a table that only grows; DIR/TABLE.avsc in --rows")
-    add("--ordering", choices=(COMMIT_ORDER, AS_COMPLETE), default=COMMIT_ORDER,
-        help="in which order transactions are released: that of their commits (the default), or each as soon as it is "
-             "complete: no consistent cut, and nothing that needs the state before")
-    add("--bind-as", metavar="NAME", help="who binds, for people who read the remap (default: host:pid)")
-    add("--bind-every", type=float, default=1.0, metavar="SECONDS",
-        help="the least time between two bindings, while it follows (default: 1)")
-    add("--bind-idle", type=float, default=10.0, metavar="SECONDS",
-        help="after how many seconds without a record the logs state that none came (default: 10; 0: never)")
-    add("--bind-at-most", type=positive(int), default=100_000, metavar="N",
-        help="about how many records one binding takes in; they are held in memory (default: 100000)")
-    add("--begin-at-first", action="store_true",
-        help="plain topics that are bound for the first time begin with the first record that is there")
-    add("--propose-recipe", action="store_true",
-        help="bind times under this recipe from now on, if they are bound under another")
-    # The caller, which parses the arguments, knows how the process was started.
-    parser.set_defaults(command_line=None)
 
 
 def capture_request(args: argparse.Namespace) -> CaptureRequest:

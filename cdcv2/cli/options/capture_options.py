@@ -1,0 +1,203 @@
+"""Every option of a capture, each stated once: to add an option, add an entry to :data:`OPTIONS`, and use it.
+
+An entry has its name and its help, which ways to capture it goes with, whether it is about Kafka, and which program has
+it: the command, the job on Spark, or both. The parsers of both, what is refused (``capture_ways``), and the fields of a
+pipeline's file come from it. What the arguments mean is in ``capture_arguments``,
+``remap_arguments`` and ``stream_arguments``; words that other programs have, too, are in ``words``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from cdcv2.capture.connector import FIRST_KIND, FROM_ENVELOPE, FROM_STATE
+from cdcv2.capture.release import RELEASE_EVERY
+from cdcv2.capture.run.remap_loop import AT_MOST
+from cdcv2.cli.options.words import positive
+from cdcv2.connectors.stream import DIFF, TIME
+from cdcv2.timeline.ordering import AS_COMPLETE, COMMIT_ORDER
+
+#: The ways: by commit times, on a shared remap, and of streams; the latter two are named by the option that chooses.
+COMMIT_TIMES, REMAP, STREAM = "commit times", "--remap", "--stream"
+ALL_WAYS = (COMMIT_TIMES, REMAP, STREAM)
+#: The programs: the command, and the job on Spark.
+COMMAND, JOB = "command", "job"
+#: The groups of a help.
+WHAT, ON_REMAP = "what is captured, and where it goes", "on a shared remap"
+STREAMS = "records with times of their own"
+#: What of a capture has to be in Kafka for an option to be about anything: what it reads, or what it writes.
+READS, WRITES = "reads", "writes"
+
+_NONE: Mapping[str, Any] = MappingProxyType({})
+_BOTH: Mapping[str, Mapping[str, Any]] = MappingProxyType({COMMAND: _NONE, JOB: _NONE})
+
+
+class CaptureOption(NamedTuple):
+    """An option, or a word that names what is read.
+
+    - ``settings``: those of argparse, ``help`` among them. A word that other programs have, too, has its own in
+      ``words``: then ``more`` ends its help, and the rest changes them.
+    - ``programs``: which programs have it, each with settings that are its own.
+    - ``ways``: which ways to capture it goes with. ``reason``: why not with --remap, if it goes without.
+    - ``kafka``: READS, WRITES: one of these must be in Kafka; none: it is not about Kafka.
+    - ``group``: where a help shows it; None: among the options of every program.
+    - ``several``: it is there only where there are connectors of several kinds to choose from.
+    """
+
+    name: str
+    settings: Mapping[str, Any] = _NONE
+    programs: Mapping[str, Mapping[str, Any]] = _BOTH
+    ways: tuple[str, ...] = ALL_WAYS
+    reason: str = ""
+    kafka: frozenset[str] = frozenset()
+    group: str | None = None
+    several: bool = False
+
+
+def _what(name: str, ways: tuple[str, ...] = ALL_WAYS, reason: str = "", **settings: Any) -> CaptureOption:
+    return CaptureOption(name, settings, ways=ways, reason=reason, group=WHAT)
+
+
+def _of_database(name: str, **settings: Any) -> CaptureOption:
+    return _what(name, (COMMIT_TIMES, REMAP), **settings)
+
+
+def _of_remap(name: str, **settings: Any) -> CaptureOption:
+    return CaptureOption(name, settings, ways=(REMAP,), group=ON_REMAP)
+
+
+def _of_stream(name: str, **settings: Any) -> CaptureOption:
+    return CaptureOption(name, settings, ways=(STREAM,), group=STREAMS)
+
+
+def _of_kafka(
+    name: str, *about: str, programs: Mapping[str, Mapping[str, Any]] = _BOTH, **settings: Any
+) -> CaptureOption:
+    return CaptureOption(name, settings, programs, kafka=frozenset(about))
+
+
+def _without_remap(name: str, reason: str, programs: Mapping[str, Mapping[str, Any]], **settings: Any) -> CaptureOption:
+    return CaptureOption(name, settings, programs, (COMMIT_TIMES, STREAM), reason)
+
+
+#: All of them, in the order of a help.
+OPTIONS: tuple[CaptureOption, ...] = (
+    _what(
+        "source", nargs="*", metavar="FROM",
+        help="what is read: dumps (files, or directories of them), or the one word kafka, which --bootstrap alone "
+             "means, too",
+    ),
+    _of_database(
+        "--prefix", action="append", metavar="NAME",
+        help="the connector's topic.prefix; with --remap also several, one for each database",
+    ),
+    _of_database(
+        "--connector", metavar="KIND", default=FIRST_KIND,
+        help=f"which connector has written the topics of --prefix (default: {FIRST_KIND})",
+    )._replace(several=True),
+    _what("--rows", required=True, more="; of several databases DIR/PREFIX/TABLE.avsc"),
+    _of_database("--tables", metavar="A,B", help="which tables (default: each with a file in --rows)"),
+    _what("--into"),
+    _what("--no-create")._replace(kafka=frozenset({WRITES})),
+    _of_database(
+        "--snapshot", choices=("initial", "none"), default="initial",
+        help="whether the topics begin with the connector's initial snapshot (default: initial)",
+    ),
+    _of_database(
+        "--notifications", action="append", default=[], metavar="TOPIC",
+        help="the connector's notification topic: it states how many rows the snapshot has (with --remap a snapshot "
+             "needs it); PREFIX=TOPIC for one of several",
+    ),
+    _of_database("--full-identity", metavar="A,B", help="tables that are known to have REPLICA IDENTITY FULL"),
+    _of_database(
+        "--before", choices=(FROM_ENVELOPE, FROM_STATE), default=FROM_ENVELOPE,
+        help="where before-images come from: the records, which must have them whole (the default), or what the logs "
+             "hold: all rows are then in memory",
+    ),
+    _of_database(
+        "--empty", metavar="A,B",
+        help="tables that were empty when the snapshot was taken, or made later; needed for those that have no topic "
+             "and that no notification names. The logs keep a mark of it",
+    ),
+    _what(
+        "--snapshot-again", (COMMIT_TIMES,), "a second snapshot stops a capture there", metavar="LSN,LSN",
+        help="the LSNs of second snapshots (their source.lsn): the connector lost its slot, made a new one, and took a "
+             "second snapshot. It becomes the difference to what the logs hold. Name all of them, in every run. Needs "
+             "--before from-state and --notifications",
+    ),
+    _without_remap(
+        "--state", "on a shared remap the logs are the only memory", {JOB: _NONE},
+        more=", small, and Spark's checkpoint; not with --remap",
+    ),
+    _of_kafka("--bootstrap", READS, WRITES),
+    _of_kafka("--log-bootstrap", WRITES, programs={JOB: _NONE}, metavar="HOST:PORT",
+              help="the Kafka of the logs, if it is another one"),
+    CaptureOption("--partitions", programs={JOB: _NONE}),
+    _of_kafka("--kafka-config", READS, WRITES, programs={COMMAND: _NONE, JOB: {"more": "; all machines must see it"}}),
+    _of_kafka("--patience", READS, WRITES, programs={COMMAND: _NONE}),
+    CaptureOption("--follow", programs={COMMAND: {"default": False, "more": "; from Kafka"}, JOB: {"default": True}}),
+    _without_remap(
+        "--interval", "the least time between two bindings is --bind-every", {JOB: _NONE}, default=None,
+        more=" (default: as soon as there is something)",
+    ),
+    CaptureOption(
+        "--max-records",
+        programs={
+            COMMAND: {"more": f" (default: {RELEASE_EVERY}; with --remap {AT_MOST})"},
+            JOB: {"default": 200_000,
+                  "more": " (default: 200000); with --remap about so many, and whole bindings"},
+        },
+    ),
+    _without_remap("--max-files", "a batch is a binding there, of --bind-at-most records", {JOB: _NONE},
+                   more="; without --remap"),
+    CaptureOption("--json", {"more": "the result, one object"}, {COMMAND: _NONE}),
+    CaptureOption("--events"),
+    CaptureOption("--app-name", {"default": "cdcv2 capture"}, {JOB: _NONE}),
+    CaptureOption("--spark-log", {"default": "OFF"}, {JOB: _NONE}),
+    _without_remap(
+        "--sole", "any number of captures may write the same logs there", _BOTH, action="store_true",
+        help="run beside no other capture of these logs: one of the two is refused, and names the other; so cdcv2 up "
+             "starts it",
+    ),
+    _of_remap("--remap", more="; made if it is not there"),
+    _of_remap(
+        "--plain", action="append", default=[], metavar="TABLE=TOPIC",
+        help="a topic whose records are rows of a table that only grows; DIR/TABLE.avsc in --rows",
+    ),
+    _of_remap(
+        "--ordering", choices=(COMMIT_ORDER, AS_COMPLETE), default=COMMIT_ORDER,
+        help="in which order transactions are released: that of their commits (the default), or each as soon as it is "
+             "complete: no consistent cut, and nothing that needs the state before",
+    ),
+    _of_remap("--bind-as", metavar="NAME", help="who binds, for people who read the remap (default: host:pid)"),
+    _of_remap("--bind-every", type=float, default=1.0, metavar="SECONDS",
+              help="the least time between two bindings, while it follows (default: 1)"),
+    _of_remap("--bind-idle", type=float, default=10.0, metavar="SECONDS",
+              help="after how many seconds without a record the logs state that none came (default: 10; 0: never)"),
+    _of_remap("--bind-at-most", type=positive(int), default=100_000, metavar="N",
+              help="about how many records one binding takes in; they are held in memory (default: 100000)"),
+    _of_remap("--begin-at-first", action="store_true",
+              help="plain topics that are bound for the first time begin with the first record that is there"),
+    _of_remap("--propose-recipe", action="store_true",
+              help="bind times under this recipe from now on, if they are bound under another"),
+    _of_stream(
+        "--stream", action="append", default=[], metavar="TABLE=TOPIC",
+        help="a topic whose records are updates with times of their own, and bounds; DIR/TABLE.avsc in --rows "
+             "(docs/operations/streams.md)",
+    ),
+    _of_stream("--time-column", default=TIME, metavar="NAME",
+               help=f"the column of a --stream that has the time (default: {TIME})"),
+    _of_stream("--diff-column", default=DIFF, metavar="NAME",
+               help=f"the column that has the diff; where a record lacks it, it is 1 (default: {DIFF})"),
+)  # fmt: skip
+
+#: What options were called before, by program: old -> new.
+OLD: Mapping[str, Mapping[str, str]] = {
+    COMMAND: {"--release-every": "--max-records", "--name": "--bind-as"},
+    JOB: {
+        "--available-now": "--no-follow", "--name": "--app-name", "--logs": "--into", "--files": "{}",
+        "--log-partitions": "--partitions", "--max-offsets-per-trigger": "--max-records",
+    },
+}
