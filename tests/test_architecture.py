@@ -54,7 +54,7 @@ IMPORTS = {
         "materialize.protocol materialize materialize.targets cli.options viz"
     ),
     "cli": (
-        "core protocol store rows timeline logs capture connectors.debezium connectors capture.run views "
+        "core protocol store rows timeline logs capture connectors capture.run views "
         "materialize.protocol materialize materialize.targets cli.options control demo viz instances.run"
     ),
 }

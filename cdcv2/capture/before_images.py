@@ -34,6 +34,9 @@ from cdcv2.capture.facts import PartialChange, PartialImage
 from cdcv2.capture.open_records import SNAPSHOT, RowRecord, Tx
 from cdcv2.capture.open_rows import OpenRows
 from cdcv2.capture.release import Release
+from cdcv2.capture.source_words import (
+    ANY_SOURCE, KEY, PARTIAL_ROWS, SLOT, TAKE_WHOLE_ROWS, WHOLE_ROWS, SourceWords,
+)
 from cdcv2.capture.table_content import UnknownChange
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import RefusedError
@@ -201,19 +204,19 @@ class Contents:
     @classmethod
     def of(
         cls, tables: Mapping[str, RowType], logs: Mapping[str, Log], known: Mapping[str, int],
-        again: Collection[int] = (), starts: Mapping[str, int] | None = None,
+        again: Collection[int] = (), starts: Mapping[str, int] | None = None, words: SourceWords = ANY_SOURCE,
     ) -> Contents:
         """The content of the tables at all times below ``known``, up to which each log must be stated.
 
         ``again`` are the LSNs of resnapshots: at each one below ``known``, a statement of the log must end. ``starts``
-        are where logs begin that begin later than others.
+        are where logs begin that begin later than others, ``words`` those of the database in remedies.
         Raises RefusedError if none ends there, if a log lacks updates that it states, or if its rows are no table, and
         what reading the logs raises. Cost: reads the logs from their start.
         """
         return cls({
             table: Content(
                 table, row_type,
-                _added_up(table, logs[table], known[table], again, (starts or {}).get(table, 0))
+                _added_up(table, logs[table], known[table], again, (starts or {}).get(table, 0), words)
                 if known[table] > (starts or {}).get(table, 0) else None,
             )
             for table, row_type in tables.items()
@@ -282,7 +285,9 @@ def _order(partial: tuple[Any, PartialChange]) -> Any:
     return partial[0]
 
 
-def _added_up(table: str, log: Log, known: int, again: Collection[int], start: int) -> dict[Any, int]:
+def _added_up(
+    table: str, log: Log, known: int, again: Collection[int], start: int, words: SourceWords
+) -> dict[Any, int]:
     """Row -> how many there are, by what the log states at times below ``known``."""
     rows: Counter[Any] = Counter()
     # A resnapshot is the last part of its release, so a statement ends there. No other statement does.
@@ -295,12 +300,13 @@ def _added_up(table: str, log: Log, known: int, again: Collection[int], start: i
     if reader.frontier.less_equal(known - 1):
         raise RefusedError(
             f"the log {log.name} of {table} lacks what it states before {known} ({reader.missing()}), so old rows "
-            f"cannot be taken from it. Put back what was removed from it; without that, {_START_OVER}"
+            f"cannot be taken from it. Put back what was removed from it; without that, {words.fill(_START_OVER)}"
         )
     if unstated:
         raise RefusedError(
             f"the log of {table} is stated beyond the resnapshot at {min(unstated.values())}, "
-            f"without its rows: it was declared too late (or there is none at that LSN). To go on, {_START_OVER}"
+            f"without its rows: it was declared too late (or there is none at that LSN). To go on, "
+            f"{words.fill(_START_OVER)}"
         )
     for row, number in rows.items():
         if number < 0:
@@ -320,21 +326,21 @@ def _watched(entries: Iterable[Entry | None], uppers: dict[Antichain, int]) -> I
         yield entry
 
 
-_START_OVER = "start over with a new snapshot that covers the table (new topics, new slot, new logs)"
+_START_OVER = f"start over with a new snapshot that covers the table (new topics, new {SLOT}, new logs)"
 _NOT_THERE = (
     "The logs lack rows that the table had: does the connector cover it only since its snapshot, was it captured with "
-    "--snapshot none, are records missing from its topic, or is it named with --full-identity and has not REPLICA "
-    "IDENTITY FULL? To go on, "
-    f"{_START_OVER}; where there is no snapshot, take whole old rows: FULL, and --before from-envelope"
+    "--snapshot none, are records missing from its topic, or is it named with --full-identity and has not "
+    f"{WHOLE_ROWS}? To go on, "
+    f"{_START_OVER}; where there is no snapshot, take whole old rows: {TAKE_WHOLE_ROWS}, and --before from-envelope"
 )
 _TWICE = (
-    "The key in the records (the primary key, or the connector's message.key.columns) must distinguish all rows of the "
-    "table at any time. If the table has REPLICA IDENTITY FULL, name it with --full-identity: its rows are then "
+    f"The key in the records ({KEY}) must distinguish all rows of the "
+    f"table at any time. If the table has {WHOLE_ROWS}, name it with --full-identity: its rows are then "
     f"distinguished by all their values. Otherwise the logs are not of this table: {_START_OVER}"
 )
 _DIFFERENT = (
     "Logs and topics do not hold one history (did the table's columns or their types change, or was a topic trimmed?): "
-    f"{_START_OVER}. With REPLICA IDENTITY USING INDEX old values are not whole: take DEFAULT or FULL"
+    f"{_START_OVER}{PARTIAL_ROWS}"
 )
 _NO_LARGE_VALUE = (
     "A changed key comes as a delete and, directly behind it, an insert, and there is no such delete: was the topic "

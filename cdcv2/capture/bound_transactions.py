@@ -23,6 +23,7 @@ from cdcv2.capture.open_records import (
 from cdcv2.capture.released_ends import ReleasedEnds
 from cdcv2.capture.row_counts import RowCounts, TableEffect
 from cdcv2.capture.snapshot import rules
+from cdcv2.capture.source_words import ANY_SOURCE, SourceWords
 from cdcv2.capture.table_content import State, UnknownChange
 from cdcv2.capture.transactions import OpenEnd, TransactionTracker
 from cdcv2.core.changes import ChangeBatch
@@ -50,7 +51,8 @@ class BoundTransactions:
     ``state`` is where before-images are looked up. ``uncovered`` are the tables that the connector has not reported
     yet, and ``partial`` those that have rows which are in no record. ``had`` decides of a row of an uncovered table
     whether it shows such rows; None: no row is asked. ``counted`` has how many rows tables have, as the logs state
-    (:class:`~cdcv2.capture.row_counts.RowCounts`); None: no table is judged by that.
+    (:class:`~cdcv2.capture.row_counts.RowCounts`); None: no table is judged by that. ``words`` are those of the
+    database in what is kept.
 
     >>> whole = BoundTransactions(StartRecord("commit", ("t",), False))
     >>> changed = whole.advance([RowRecord("t", 7, 1, None, (("a", 1),)), EndRecord.of(7, 50, {"t": 1, "other": 3})])
@@ -65,8 +67,9 @@ class BoundTransactions:
         partial: Iterable[str] = (),
         had: Callable[[RowRecord], bool] | None = None,
         counted: RowCounts | None = None,
+        words: SourceWords = ANY_SOURCE,
     ) -> None:
-        self._begun, self._state, self._had, self._counted = begun, state, had, counted
+        self._begun, self._state, self._had, self._counted, self._words = begun, state, had, counted, words
         self._uncovered = UncoveredTables(uncovered, partial)
         self._captured = frozenset(begun.tables)
         # Whether TEMP has the StartRecord.
@@ -418,12 +421,12 @@ class BoundTransactions:
         partial = {*self._uncovered.partial, *had}
         lacking = self._count(tx, opened, changed.time)
         if lacking is not None:
-            touched[tx] = self._admit(HaltRecord(tx, None, lacking.reason, lacking.remedy))
+            touched[tx] = self._admit(HaltRecord(tx, None, lacking.reason, self._words.fill(lacking.remedy)))
             return False
         try:
             does = self._does(tx, [row for row in opened.rows.values() if row.table not in partial])
         except UnknownChange as unknown:
-            touched[tx] = self._admit(HaltRecord(tx, None, unknown.reason, unknown.remedy))
+            touched[tx] = self._admit(HaltRecord(tx, None, unknown.reason, self._words.fill(unknown.remedy)))
             return False
         del self._open[tx]
         self._tracker.mark_released(tx)

@@ -35,6 +35,7 @@ from cdcv2.capture.released_ends import ReleasedEnds
 from cdcv2.capture.row_counts import RowCounts, TableEffect
 from cdcv2.capture.snapshot import declarations
 from cdcv2.capture.snapshot.rules import WRONG_LSN, lacks_rows
+from cdcv2.capture.source_words import ANY_SOURCE, SourceWords
 from cdcv2.capture.snapshot.tracker import SnapshotStop, SnapshotTracker
 from cdcv2.capture.transactions import OpenEnd, TransactionTracker
 from cdcv2.core.antichain import Antichain
@@ -78,12 +79,12 @@ class CommitTransactions:
         self, tables: Iterable[str], *, snapshot: str = "initial", notifications: bool = False, known: int = 0,
         again: Iterable[int] = (), held: Mapping[str, tuple[int, int]] | None = None, empty: Iterable[str] = (),
         uncovered: Iterable[str] = (), partial: Iterable[str] = (), leaves_out: bool = True,
-        counted: Mapping[str, tuple[int, int]] | None = None,
+        counted: Mapping[str, tuple[int, int]] | None = None, words: SourceWords = ANY_SOURCE,
     ) -> None:
         if snapshot not in ("initial", "none"):
             raise UsageError(f"snapshot is 'initial' or 'none', not {snapshot!r}")
         self.tables = tuple(sorted(tables))
-        self._mode = snapshot
+        self._mode, self._words = snapshot, words
         self._partial = frozenset(partial)
         # Without a snapshot the history begins with nothing.
         self._counted = RowCounts(counted) if counted is not None and snapshot == "initial" else None
@@ -216,7 +217,7 @@ class CommitTransactions:
 
     def _spoil(self, reason: str, remedy: str, by_none: bool) -> None:
         if self._spoilt is None or (self._spoilt_by_none and not by_none):
-            self._spoilt, self._spoilt_by_none = (reason, remedy), by_none
+            self._spoilt, self._spoilt_by_none = self._in_words(reason, remedy), by_none
             self._perhaps_another = self._perhaps_another or (by_none and self._stop is None)
             self._halt_all(reason, remedy, None)
 
@@ -317,7 +318,7 @@ class CommitTransactions:
 
         ``unknown``: the state does not know the row that the fact changes. Perhaps something was lost before it.
         """
-        self._halts.setdefault(tx, (reason, remedy))
+        self._halts.setdefault(tx, self._in_words(reason, remedy))
         if unknown:
             self._unknown.add(tx)
 
@@ -327,9 +328,12 @@ class CommitTransactions:
 
     def _halt_all(self, reason: str, remedy: str, cap: int | None) -> None:
         if self._stop is None:
-            self._stop = (reason, remedy)
+            self._stop = self._in_words(reason, remedy)
         if cap is not None:
             self._cap = cap if self._cap is None else min(self._cap, cap)
+
+    def _in_words(self, reason: str, remedy: str) -> tuple[str, str]:
+        return self._words.fill(reason), self._words.fill(remedy)
 
     # -- facts of the snapshot
 
@@ -525,7 +529,7 @@ class CommitTransactions:
         known = self.snapshots.declared, self.snapshots.seen, self.through
         explained = declarations.undeclared(*known) or (self._spoilt and declarations.late(*known))
         if (self._another and not self._lasts) or (may_be and explained):
-            remedy = declarations.remedy(*known)
+            remedy = self._words.fill(declarations.remedy(*known))
         # Without a snapshot the logs begin at 0, and are still empty.
         nothing = self._mode == "none" and self.through == 0
         return SourceStop(reason, remedy, None if nothing else self.frontier, self._lasts)
@@ -630,7 +634,7 @@ class CommitTransactions:
         notifications: bool = False, known: int = 0, again: Iterable[int] = (),
         held: Mapping[str, tuple[int, int]] | None = None, empty: Iterable[str] = (),
         uncovered: Iterable[str] = (), partial: Iterable[str] = (), leaves_out: bool = True,
-        counted: Mapping[str, tuple[int, int]] | None = None,
+        counted: Mapping[str, tuple[int, int]] | None = None, words: SourceWords = ANY_SOURCE,
     ) -> CommitTransactions:
         """The decisions as they stood at :meth:`export`, for logs that are stated up to ``known`` (their meet).
 
@@ -639,7 +643,7 @@ class CommitTransactions:
         """
         commits = cls(
             tables, snapshot=snapshot, notifications=notifications, again=again, held=held, empty=empty,
-            uncovered=uncovered, partial=partial, leaves_out=leaves_out, counted=counted,
+            uncovered=uncovered, partial=partial, leaves_out=leaves_out, counted=counted, words=words,
         )
         check_memory(plain, commits.tables, snapshot, known)
         through = plain["through"]

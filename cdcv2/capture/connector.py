@@ -1,4 +1,7 @@
-"""What a capture needs of a connector: which topics there are, and what their records mean.
+"""The contract of a database: a new one is ONE folder beside ``cdcv2/connectors/debezium``, and ONE row of ``kinds``.
+
+The row is in the table of :mod:`cdcv2.connectors.kinds`. Nothing else of a capture knows a database: its formats, what
+remedies state of it, and its row types are behind this contract, and what is not in it is the same for all.
 
 A connector turns the records of a source into facts, one by one, and keeps no state of them. What it decides a capture
 by is when a time is complete:
@@ -11,8 +14,7 @@ contract                          a time is complete                            
 :class:`RowConnector`             when the remap binds offsets to it              rows
 ================================  ==============================================  =======================
 
-Where a record stands is in the record; which positions are read next is known to the capture, not to a connector. The
-connectors that there are stand in :mod:`cdcv2.connectors.kinds`.
+Where a record stands is in the record; which positions are read next is known to the capture, not to a connector.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Protocol
 
 from cdcv2.capture.facts import Fact, Record, StreamFact
+from cdcv2.capture.source_words import SourceWords
 from cdcv2.errors import DecodeError
 from cdcv2.protocol.log import Position
 from cdcv2.rows.row_type import Row, RowType
@@ -29,6 +32,21 @@ from cdcv2.rows.row_type import Row, RowType
 FROM_ENVELOPE, FROM_STATE = "from-envelope", "from-state"
 #: The kind of a connector where nothing names one: it was once the only one.
 FIRST_KIND = "debezium-postgresql"
+
+
+class RowTypeSource(Protocol):
+    """Makes the row types of a database's tables, for ``cdcv2 rows``: each a parsed ``.avsc``, and a remark or None."""
+
+    @property
+    def schemas(self) -> str:
+        """What to do for records that carry their schema, in words."""
+
+    def of_source(self, where: str, table: str) -> tuple[dict[str, Any], str | None]:
+        """Of the database that ``--source`` names. Raises UsageError for one that it does not know, and what it meets.
+        """
+
+    def of_record(self, body: Mapping[str, Any], table: str) -> tuple[dict[str, Any], str | None] | None:
+        """Of a record, which is JSON; None: it is not of this table, or carries no schema. Raises MalformedError."""
 
 
 class RowConnector(Protocol):
@@ -78,6 +96,10 @@ class CaptureRecipe(Protocol):
     @property
     def empty(self) -> frozenset[str]:
         """Tables that were empty at the snapshot, as the user states."""
+
+    @property
+    def words(self) -> SourceWords:
+        """What remedies state of this database."""
 
     def table(self, topic: str) -> str | None:
         """The table whose rows the topic has; None: it is another topic."""

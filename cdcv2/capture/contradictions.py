@@ -1,29 +1,26 @@
 """What stops a capture of transactions: reasons and remedies, the same words in every way to capture.
 
-What a snapshot contradicts is in :mod:`cdcv2.capture.snapshot.rules`.
+What a snapshot contradicts is in :mod:`cdcv2.capture.snapshot.rules`. Words that differ by database are marks in the
+texts, which the connector fills (:mod:`cdcv2.capture.source_words`).
 """
 
 from __future__ import annotations
 
 from typing import Generic, NamedTuple, TypeVar
 
+from cdcv2.capture.source_words import OLD_CONNECTOR, OR_RESTARTED, RENUMBERED_WORDS, SLOT
+
 #: What a transaction is called by its source.
 T = TypeVar("T")
 
 _REMEDY = (
-    "start over with a new snapshot (new topics, new slot, new logs, and another remap if there is one), and with "
+    f"start over with a new snapshot (new topics, new {SLOT}, new logs, and another remap if there is one), and with "
     "cleanup.policy=delete and no retention on that topic"
 )
-#: The connector that does not renumber a transaction.
-_UPGRADE = "use Debezium 3.7.0 or later, and start over with a new snapshot: new topics, new slot, new logs"
-RENUMBERED = (
-    "A connector before 3.7.0 that is restarted inside a transaction numbers the rest from 1 again, counts only that "
-    f"in END, and may lose rows: {_UPGRADE}"
-)
+RENUMBERED = RENUMBERED_WORDS
 NEW_SOURCE = (
-    "The topics do not hold one history: was the slot, the database or a topic made again under the old names? "
-    "Capture it as a new source: other topics, other logs. Or was the connector restarted inside the transaction? "
-    f"Before version 3.7.0 it then numbers and counts the rest only: {_UPGRADE}"
+    f"The topics do not hold one history: was the {SLOT}, the database or a topic made again under the old names? "
+    f"Capture it as a new source: other topics, other logs.{OR_RESTARTED}"
 )
 LOST = (
     "The transaction topic lacks a record: was it compacted or trimmed, or not dumped whole? If it can be had again, "
@@ -137,8 +134,8 @@ def renumbered(tx: object, end: int | None) -> Contradiction:
     """A connector that renumbers was restarted inside the transaction."""
     where = f" (END {end})" if end is not None else ""
     return Contradiction(
-        f"transaction {tx}{where} has two BEGINs, one directly after the other, and its rows are of a connector before "
-        "3.7.0: their numbers may have begun at 1 again, so END may count only some of them", RENUMBERED,
+        f"transaction {tx}{where} has two BEGINs, one directly after the other, and its rows are of {OLD_CONNECTOR}: "
+        "their numbers may have begun at 1 again, so END may count only some of them", RENUMBERED,
     )
 
 
@@ -147,8 +144,8 @@ def in_doubt(tx: object, end: int | None) -> Contradiction:
     where = f" (END {end})" if end is not None else ""
     return Contradiction(
         f"whether transaction {tx}{where} has two BEGINs, one directly after the other, cannot be known: the "
-        "transaction topic has lost what stood before the first record of it, and its rows are of a connector before "
-        "3.7.0: their numbers may have begun at 1 again, so END may count only some of them", RENUMBERED, judged=False,
+        f"transaction topic has lost what stood before the first record of it, and its rows are of {OLD_CONNECTOR}: "
+        "their numbers may have begun at 1 again, so END may count only some of them", RENUMBERED, judged=False,
     )
 
 

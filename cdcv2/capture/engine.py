@@ -124,7 +124,7 @@ class CaptureEngine:
             "snapshot": asked.snapshot, "notifications": asked.notification_topic is not None, "known": known,
             "again": asked.resnapshots, "held": logs.firsts if known > 0 else None, "empty": asked.empty,
             "uncovered": logs.uncovered, "partial": logs.partial, "leaves_out": logs.describing,
-            "counted": None if looked_up else logs.rows,
+            "counted": None if looked_up else logs.rows, "words": asked.words,
         }
         made = (
             CommitTransactions(asked.tables, **how)

@@ -24,9 +24,12 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from cdcv2.capture.bound_transactions import BoundTransactions
-from cdcv2.capture.open_records import OpenRecord, RowRecord, SourceRecord, StartRecord, TransientRecord, Tx
+from cdcv2.capture.open_records import (
+    HaltRecord, OpenRecord, RowRecord, SourceRecord, StartRecord, TransientRecord, Tx,
+)
 from cdcv2.capture.released_ends import ReleasedEnds
 from cdcv2.capture.row_counts import RowCounts
+from cdcv2.capture.source_words import ANY_SOURCE, SourceWords
 from cdcv2.capture.table_content import State
 from cdcv2.completeness import through_text
 from cdcv2.core.antichain import Antichain
@@ -75,6 +78,7 @@ class Transactions:
         uncovered: tables that the connector had not reported in what was released before ``frontier``; ``partial``
             are those of them that have rows which are in no record; ``had`` decides whether a row shows that.
         counted: how many rows the tables have, as their logs state; None: no table is judged by that.
+        words: those of the database in reasons and remedies.
 
     Raises ForeignStateError for the TEMP of another capture, RefusedError for a state without the order of commits.
     Memory: TEMP, and what arrived at times that are not finished; cost of a record: O(log open transactions).
@@ -95,6 +99,7 @@ class Transactions:
         partial: Iterable[str] = (),
         had: Callable[[RowRecord], bool] | None = None,
         counted: RowCounts | None = None,
+        words: SourceWords = ANY_SOURCE,
     ) -> None:
         if ordering not in (COMMIT_ORDER, AS_COMPLETE):
             raise UsageError(f"the ordering is {COMMIT_ORDER!r} or {AS_COMPLETE!r}, not {ordering!r}")
@@ -106,7 +111,10 @@ class Transactions:
         if state is not None:
             check_ordered(ordering, "looking up old rows")
         begun = StartRecord(ordering, tuple(sorted(set(tables))), snapshot, state is not None)
-        self._whole = BoundTransactions(begun, state, uncovered=uncovered, partial=partial, had=had, counted=counted)
+        self._words = words
+        self._whole = BoundTransactions(
+            begun, state, uncovered=uncovered, partial=partial, had=had, counted=counted, words=words
+        )
         self._whole.restore(_content(temp, self._frontier), recalled)
         # What came at times that are not finished: each record once.
         self._pending: OpenTimes[dict[SourceRecord | TransientRecord, None]] = OpenTimes(total=True)
@@ -203,7 +211,7 @@ class Transactions:
             self._frontier = Antichain([time])
             # One that lasts is of what is stated, given out or not.
             frontier = self._frontier if found.lasting else self._complete()
-            self._stop = SourceStop(found.reason, found.remedy, frontier, found.lasting)
+            self._stop = self._stop_for(found, frontier, found.lasting)
             return False
         summary.temp.extend((held, time, diff) for held, diff in changed.temp)
         summary.given.update((tx, time) for tx in changed.given)
@@ -216,7 +224,12 @@ class Transactions:
     def _look_for_halt(self) -> None:
         halt = self._whole.halt()
         if halt is not None and self._stop is None:
-            self._stop = SourceStop(halt.reason, halt.remedy, self._complete())
+            self._stop = self._stop_for(halt, self._complete())
+
+    def _stop_for(
+        self, found: SourceStop | HaltRecord, frontier: Antichain | None, lasting: bool = False
+    ) -> SourceStop:
+        return SourceStop(self._words.fill(found.reason), self._words.fill(found.remedy), frontier, lasting)
 
     def _complete(self) -> Antichain | None:
         """Up to where what is given out is complete; None: nothing is."""

@@ -51,7 +51,7 @@ from cdcv2.cli.logs import KAFKA_WORDS, ROW_WORDS, open_logs
 from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.times import start_of
 from cdcv2.cli.options.words import declare, log_to_read
-from cdcv2.cli.source_address import source_address
+from cdcv2.store.source_address import source_address
 from cdcv2.completeness import through_text
 from cdcv2.control.materialization_file import read_plan
 from cdcv2.control.plan import MaterializationPlan

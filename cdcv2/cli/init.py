@@ -29,7 +29,7 @@ from cdcv2.cli.console import ResultOutput, remark
 from cdcv2.cli.options.capture_arguments import listed
 from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.words import declare
-from cdcv2.cli.source_address import source_address
+from cdcv2.store.source_address import source_address
 from cdcv2.control.first_pipeline import (
     CONNECTOR_FILE, PIPELINE_FILE, DatabaseAddress, FirstPipeline, connector_of, source_tables,
 )

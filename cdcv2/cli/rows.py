@@ -21,12 +21,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from cdcv2.capture.connector import FIRST_KIND, RowTypeSource
 from cdcv2.cli.console import ResultOutput, remark
 from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.words import declare
-from cdcv2.cli.source_address import source_address
-from cdcv2.connectors.debezium.row_types import row_type_from_envelope, source_table, without_sources
 from cdcv2.connectors.dump_files import VALUE_NAMES
+from cdcv2.connectors.kinds import DATABASES, database_kind
 from cdcv2.core.json_text import parse_json
 from cdcv2.errors import MalformedError, MissingLogError, OutputError, UsageError
 from cdcv2.exits import Exit
@@ -53,6 +53,10 @@ def configure(parser: OptionParser) -> None:
                         help="read a record: JSON, or JSON lines (a dump, too), plain or .gz")
     declare(parser, "--table", more=": SCHEMA.TABLE", required=True)
     declare(parser, "--output", more="; its folder is made (default: standard output)")
+    parser.set_defaults(connector=FIRST_KIND)
+    if len(DATABASES) > 1:
+        parser.add_argument("--connector", metavar="KIND", default=FIRST_KIND,
+                            help=f"which connector captures the table (default: {FIRST_KIND})")
     parser.formerly("--from-postgres", "--source=env")
     parser.formerly("--service", "--source=service:{}")
     parser.formerly("--dsn-file", "--source=file:{}")
@@ -62,16 +66,15 @@ def run(args: argparse.Namespace) -> Exit:
     """Make the schema and print it."""
     if "." not in args.table:
         raise UsageError(f"the table {args.table!r} lacks its schema: write public.{args.table}")
-    schema = _requested(args) if args.source is not None else _read(Path(args.from_envelope), args.table)
+    row_types = _row_types(args.connector)
+    schema, doubt = (
+        row_types.of_source(args.source, args.table) if args.source is not None
+        else _read(Path(args.from_envelope), args.table, row_types)
+    )
     if args.output:
         _make_folder(Path(args.output).parent)
-    lacking = without_sources(schema)
-    if lacking:
-        remark(
-            f"cdcv2 rows: the record does not state the types that {', '.join(lacking)} of {args.table} have in the "
-            "source, so a target's columns will be what the log has: text, or numbers. Set "
-            "datatype.propagate.source.type=.+ in the connector, or take --source env"
-        )
+    if doubt is not None:
+        remark(f"cdcv2 rows: {doubt}")
     with ResultOutput(args.output) as output:
         output.line(json.dumps(schema, indent=2, ensure_ascii=False))
     return Exit.DONE
@@ -84,35 +87,20 @@ def _make_folder(folder: Path) -> None:
         raise OutputError(f"{folder} cannot be made: {error.strerror or error}; give another --output") from error
 
 
-def _requested(args: argparse.Namespace) -> dict[str, Any]:
-    from cdcv2.connectors.debezium.postgres_catalogue import full_identity, row_type_from_postgres
-    from cdcv2.store.postgres_session import connect
-
-    address = source_address(args.source)
-    connection = connect(address.conninfo, origin=address.origin, autocommit=True)
-    try:
-        schema = row_type_from_postgres(connection, args.table)
-        lacks = args.table not in full_identity(connection, [args.table])
-    finally:
-        connection.close()
-    if lacks:
-        remark(
-            f"cdcv2 rows: {args.table} has not REPLICA IDENTITY FULL, so its records do not hold old rows whole: ALTER "
-            f"TABLE {args.table} REPLICA IDENTITY FULL before the connector's snapshot, or, if it has a primary key, "
-            "capture with --before from-state"
-        )
-    return schema
+def _row_types(kind: str) -> RowTypeSource:
+    found = database_kind(kind).row_types
+    if found is None:
+        raise UsageError(f"cdcv2 rows knows no row types of {kind}: write DIR/TABLE.avsc by hand")
+    return found
 
 
-def _read(path: Path, table: str) -> dict[str, Any]:
+def _read(path: Path, table: str, row_types: RowTypeSource) -> tuple[dict[str, Any], str | None]:
     for body in _records(path):
-        source = body["payload"].get("source") if isinstance(body.get("payload"), dict) else None
-        if isinstance(source, dict) and isinstance(body.get("schema"), dict):
-            if source_table(source) == table:
-                return row_type_from_envelope(body["schema"], table)
+        found = row_types.of_record(body, table)
+        if found is not None:
+            return found
     raise UsageError(
-        f"{path} holds no record of {table} with a schema: set value.converter.schemas.enable=true in the connector's "
-        "worker, or take --source env"
+        f"{path} holds no record of {table} with a schema: {row_types.schemas}, or take --source env"
     )
 
 

@@ -19,8 +19,8 @@ from cdcv2.logs.description import PARTIAL, LogDescription
 
 #: What gives the rows of a table that the connector covers only since a while.
 SNAPSHOT_OF_IT = (
-    "Only a new snapshot that covers it has its rows: start over with one (the table in the connector's "
-    "table.include.list and publication; a new slot, new topics, new logs)"
+    "Only a new snapshot that covers it has its rows: let the connector capture the table, and start over with one "
+    "(a new place in the source, new topics, new logs)"
 )
 
 

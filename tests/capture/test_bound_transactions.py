@@ -16,6 +16,7 @@ from cdcv2.capture.open_records import (
 from cdcv2.capture.released_ends import ReleasedEnds
 from cdcv2.capture.row_counts import RowCounts
 from cdcv2.capture.snapshot import rules
+from cdcv2.capture.source_words import ANY_SOURCE
 from cdcv2.errors import SourceStop
 from cdcv2.timeline.ordering import AS_COMPLETE, COMMIT_ORDER
 
@@ -130,7 +131,7 @@ def test_the_rows_of_the_snapshot_are_counted_and_every_transaction_from_then_on
     assert nothing == eager.halt()
     assert nothing is not None and rules.lacks_rows(1, "a", 0).reason == nothing.reason
     lacks = rules.lacks_rows(4, "a", 0)
-    halt = HaltRecord(4, None, lacks.reason, lacks.remedy)
+    halt = HaltRecord(4, None, lacks.reason, ANY_SOURCE.fill(lacks.remedy))
     changed = whole.advance([end(4, a=2), row(4, 1, 30, diff=0), row(4, 2, 30, diff=-1)], 9)
 
     assert ([], halt) == (changed.given, whole.halt()) and (halt, 1) in changed.temp

@@ -11,6 +11,7 @@ from cdcv2.capture.contradictions import (
     LOST, NEW_SOURCE, RENUMBERED, SPOILT, UNKNOWN, Commit, Contradiction, in_doubt, late_end, lost_end, lost_rows,
     one_place, renumbered, surplus, two_ends, two_rows, two_snapshot_rows, uncounted_row, unknown_end, unknown_row,
 )
+from cdcv2.connectors.debezium.source_words import POSTGRES_WORDS
 
 BEYOND = "; the logs are stated beyond it"
 OLD_CONNECTOR = (
@@ -115,7 +116,7 @@ def test_what_is_found_is_named_with_its_remedy(case: Case) -> None:
     """Whether the logs lack something, whether the records show it, and whether others may be lost, too."""
     found = case.found()
 
-    assert (case.reason, case.remedy) == (found.reason, found.remedy)
+    assert (case.reason, case.remedy) == (POSTGRES_WORDS.fill(found.reason), found.remedy)
     assert case.flags == (found.stated, found.judged, found.lost)
     assert all(type(flag) is bool for flag in (found.stated, found.judged, found.lost))
 
@@ -133,4 +134,5 @@ def test_an_end_is_lost_between_two_others(after: int, named: str) -> None:
 def test_each_remedy_says_where_to_begin() -> None:
     """They are different ones."""
     assert 5 == len({LOST, SPOILT, UNKNOWN, NEW_SOURCE, RENUMBERED})
-    assert all("new snapshot" in remedy for remedy in (LOST, SPOILT, UNKNOWN, NEW_SOURCE, RENUMBERED))
+    filled = map(POSTGRES_WORDS.fill, (LOST, SPOILT, UNKNOWN, NEW_SOURCE, RENUMBERED))
+    assert all("new snapshot" in remedy for remedy in filled)

@@ -12,6 +12,7 @@ from cdcv2.capture.contradictions import LOST, SPOILT, Commit
 from cdcv2.capture.release import Release
 from cdcv2.capture.released_ends import ReleasedEnds
 from cdcv2.capture.snapshot.rules import WRONG_LSN
+from cdcv2.capture.source_words import ANY_SOURCE
 
 T, U = "public.t", "public.u"
 PLACE = ("p.public.t", 0)
@@ -243,7 +244,8 @@ def test_an_end_that_is_lost_with_the_slot_is_made_up_for(end: int | None, lost:
 
     assert release is not None and 45 == release.through
     assert lost == (stop is not None)
-    assert stop is None or ("the END of transaction 3 is missing" in stop.reason and LOST == stop.remedy)
+    lost = ANY_SOURCE.fill(LOST)
+    assert stop is None or ("the END of transaction 3 is missing" in stop.reason and lost == stop.remedy)
 
 
 @pytest.mark.parametrize("declared, missed", [(49, True), (51, False), (59, False), (61, True)])
@@ -281,7 +283,7 @@ def test_the_end_of_a_transaction_at_a_declared_lsn_stops_before_it() -> None:
 
     assert commits.end(2, 90, {}) is False
     stop = commits.stopped()
-    assert stop is not None and WRONG_LSN == stop.remedy
+    assert stop is not None and ANY_SOURCE.fill(WRONG_LSN) == stop.remedy
     assert 89 == settled(commits).through and commits.ready() is None
 
 
@@ -311,7 +313,7 @@ def test_a_row_whose_end_is_lost_may_be_of_a_slot_that_was_lost(
     assert commits.ready() is None
     stop = commits.stopped()
 
-    assert stop is not None and (lasting, SPOILT) == (stop.lasting, stop.remedy)
+    assert stop is not None and (lasting, ANY_SOURCE.fill(SPOILT)) == (stop.lasting, stop.remedy)
     assert "the END of transaction 9 is missing" in stop.reason
     assert (not lasting) == commits.searches_resnapshot
 
@@ -329,7 +331,7 @@ def test_topics_without_another_snapshot_do_not_explain_a_lost_end(found: tuple[
     stop = commits.stopped()
 
     assert stop is not None and lasting == stop.lasting and commits.lost
-    assert lasting == (stop.remedy == SPOILT)
+    assert lasting == (stop.remedy == ANY_SOURCE.fill(SPOILT))
     assert lasting != ("If these logs were captured with --snapshot-again 40, go on giving it" in stop.remedy)
 
 
@@ -453,7 +455,7 @@ def test_a_stop_that_a_resnapshot_may_explain_is_kept_as_such() -> None:
     stop = again.stopped()
 
     assert stop is not None and not stop.lasting and again.searches_resnapshot
-    assert ("the END of transaction 9 is missing" in stop.reason) and SPOILT == stop.remedy
+    assert ("the END of transaction 9 is missing" in stop.reason) and ANY_SOURCE.fill(SPOILT) == stop.remedy
 
 
 def test_rows_that_their_end_does_not_count_are_not_superseded() -> None:

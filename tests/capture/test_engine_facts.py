@@ -10,6 +10,7 @@ import pytest
 from cdcv2.capture.connector import FROM_STATE
 from cdcv2.capture.contradictions import NEW_SOURCE, two_rows, two_snapshot_rows
 from cdcv2.capture.engine import CaptureEngine, LogsState
+from cdcv2.connectors.debezium.source_words import POSTGRES_WORDS
 from cdcv2.connectors.debezium.recipe import Recipe
 from cdcv2.errors import ForeignStateError
 from cdcv2.logs.release_times import Clock, ReleaseTimes
@@ -128,7 +129,7 @@ def test_what_contradicts_is_reported_with_what_to_do() -> None:
     engine.rows(T, 8, None, ROWS, 1, lambda: two_rows(8, T, 1))
     engine.end(8, 110, {T: 1}, None, ENDS, 0)
     first = engine.commits.stopped()
-    assert first is not None and NEW_SOURCE == first.remedy
+    assert first is not None and POSTGRES_WORDS.fill(NEW_SOURCE) == first.remedy
     engine = begun(Noted(), snapshot="initial")
     assert engine.snapshot_rows(T, 90, ROWS, 0, lambda again: two_snapshot_rows("here")) is True
     second = engine.commits.stopped()

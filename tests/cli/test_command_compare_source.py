@@ -16,7 +16,7 @@ import pytest
 
 from cdcv2.cli.compare_sides import _part
 from cdcv2.cli.compare_source import LogHistory, SourceComparison, SourceSnapshot, compare_log
-from cdcv2.cli.source_address import source_address
+from cdcv2.store.source_address import source_address
 from cdcv2.connectors.debezium.postgres_catalogue import row_type_from_postgres
 from cdcv2.logs.description import LogDescription
 from cdcv2.logs.directory import DirectoryLog

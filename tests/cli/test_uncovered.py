@@ -144,7 +144,7 @@ def test_a_table_that_had_rows_before_its_first_record_is_named_and_the_others_g
     said = [*BEGUN, *SAID, *FIRST_OF_T, FIRST_OF_U[0], changed(op, FIRST_OF_U[1]), FIRST_OF_U[2]]
     for dump in (said, [*said, *LATER]):
         done = capture(dump, *NOTIFIED, "--before", before, tables="tu")
-        assert 0 == done.code and PARTIAL in done.err and "a new slot, new topics, new logs" in done.err
+        assert 0 == done.code and PARTIAL in done.err and "a new place in the source, new topics, new logs" in done.err
         capture.forget(memory)
 
     assert ([1, 3, 10, 11], [], "partial") == (capture.held(), capture.held("u"), begins(capture))

@@ -111,7 +111,7 @@ class Capture:
         if recipe.before == FROM_STATE:
             known, starts = min(self.log_frontiers().values(), default=0), self._writers.log_starts
             held = dict.fromkeys(starts.uncovered, 0) | dict.fromkeys(self.log_frontiers(), known)
-            self._contents = Contents.of(recipe.tables, logs, held, recipe.resnapshots, starts.begin)
+            self._contents = Contents.of(recipe.tables, logs, held, recipe.resnapshots, starts.begin, recipe.words)
         # The last `sequence[0]` of each partition: rows of earlier transactions are behind it, if nothing was re-sent.
         self._reached: dict[Place, int] = {}
         # The fact that stops it, if it belongs to no open transaction: the next run must read it again.

@@ -119,6 +119,7 @@ class Database:
             frontier=frontier, state=self._state(frontier) if self._recipe.before == FROM_STATE else None,
             recalled=recalled, uncovered=self._uncovered(frontier), partial=self._tables.log_starts.partial,
             had=shows_rows_before if judged else None, counted=RowCounts(self._tables.rows()) if counts else None,
+            words=self._recipe.words,
         )
 
     def _uncovered(self, frontier: Antichain) -> set[str]:
@@ -131,7 +132,10 @@ class Database:
         """The content of the tables where the capture resumes: what the logs state before that time."""
         known = {table: min(at, check_int(frontier.elements[0])) for table, at in self._tables.log_frontiers().items()}
         known |= dict.fromkeys(self._uncovered(frontier), 0)
-        return Contents.of(self._recipe.tables, self._tables.logs, known, starts=self._tables.log_starts.begin)
+        return Contents.of(
+            self._recipe.tables, self._tables.logs, known, starts=self._tables.log_starts.begin,
+            words=self._recipe.words,
+        )
 
     @property
     def topics(self) -> frozenset[str]:
@@ -336,8 +340,8 @@ class Database:
         for fact in notified:
             self._snapshot.notification(*fact)
         if self._ended:
-            return snapshot_halt(self._snapshot)
-        end = snapshot_end(self._snapshot)
+            return snapshot_halt(self._snapshot, self._recipe.words)
+        end = snapshot_end(self._snapshot, self._recipe.words)
         self._ended = end is not None
         if isinstance(end, EndRecord):
             self._transactions.uncover(self._snapshot.uncovered)
@@ -365,6 +369,7 @@ def check_recipe(recipe: DatabaseConnector, ordering: str) -> None:
     if recipe.snapshot == "initial" and recipe.notification_topic is None:
         raise UsageError(
             f"the snapshot of {recipe.prefix} needs the connector's notification topic (--notifications), which "
-            "states how many rows it has; or, if the connector took no snapshot (snapshot.mode=no_data), --snapshot "
-            "none. A snapshot without notifications cannot be captured on a remap: capture it without --remap"
+            f"states how many rows it has; or, if the connector took no snapshot ({recipe.words.no_snapshot}), "
+            "--snapshot none. A snapshot without notifications cannot be captured on a remap: capture it without "
+            "--remap"
         )

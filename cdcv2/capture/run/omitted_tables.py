@@ -202,7 +202,7 @@ def _request(left: EarlierRecipe, kinds: Mapping[str, RowType]) -> CaptureReques
     for prefix, options in left.recipe.databases.items():
         names = {str(of["table"]): name for name, of in tables.items() if of.get("database") == prefix}
         if kinds.keys() >= set(names.values()):
-            databases[prefix] = database_kind(options.get("kind"))(
+            databases[prefix] = database_kind(options.get("kind")).connector(
                 prefix, {table: kinds[name] for table, name in names.items()}, snapshot=options["snapshot"],
                 notification_topic=options["notifications"], transaction_topic=options["transactions"],
                 full_identity=frozenset(options["full_identity"]), before=options.get("before", FROM_ENVELOPE),

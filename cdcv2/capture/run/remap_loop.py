@@ -159,10 +159,7 @@ def begin_when_there(
             if not run.follow or not missing or not missing <= run.request.single:
                 raise
         for topic in sorted(missing - reported):
-            remark(
-                f"waits for the topic {topic}, which the connector makes with the first transaction after its start, "
-                "if it has provide.transaction.metadata=true; or the prefix is wrong"
-            )
+            remark(f"waits for the topic {topic}. {run.request.made_by(topic)}")
         reported |= missing
         time.sleep(WAIT)
     return None

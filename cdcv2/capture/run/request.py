@@ -84,6 +84,13 @@ class CaptureRequest:
         of_databases = [recipe.transaction_topic for recipe, _ in self.databases.values()]
         return frozenset([*(topic for topic, _ in self.plain.values()), *of_databases])
 
+    def made_by(self, topic: str) -> str:
+        """What makes one of the topics that are needed, in words."""
+        return next(
+            (one.first_transaction for one, _ in self.databases.values() if one.transaction_topic == topic),
+            "What writes it makes it",
+        )
+
     @property
     def empty(self) -> frozenset[str]:
         """The logs of tables that were empty at the snapshot by the user's declaration."""

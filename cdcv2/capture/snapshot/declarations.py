@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from cdcv2.capture.snapshot.rules import TWO
+from cdcv2.capture.source_words import SLOT, SNAPSHOT_LSN
 
 
 def undeclared(declared: Collection[int], seen: Collection[int], through: int | None) -> list[int]:
@@ -40,10 +41,10 @@ def remedy(declared: Collection[int], seen: Collection[int], through: int | None
     lsns, where = ",".join(map(str, sorted({*known, *missing}))), ""
     if not missing:
         lsns, where = "LSN", (
-            " (source.lsn of its rows, of which none was seen yet: once it is complete, start this again, and it "
+            f" ({SNAPSHOT_LSN} of its rows, of which none was seen yet: once it is complete, start this again, and it "
             "is named here)"
         )
     return (
-        "If the connector's slot was lost, and it made a new one and took this snapshot on it first of all, and "
+        f"If the connector's {SLOT} was lost, and it made a new one and took this snapshot on it first of all, and "
         f"was not interrupted: go on with --snapshot-again {lsns} and --before from-state{where}. {otherwise}"
     )

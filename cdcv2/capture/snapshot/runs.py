@@ -17,6 +17,8 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
+from cdcv2.capture.source_words import SLOT
+
 #: The ``status`` of a scan that went through the table; a connector may leave it out.
 SCANNED = frozenset({"SUCCEEDED", "EMPTY"})
 
@@ -133,7 +135,8 @@ class SnapshotRuns:
         if self.is_open:
             self._contradict(
                 f"the connector began its snapshot twice (notification STARTED at offset {offset}, before COMPLETED): "
-                "its slot was there when it began again, so transactions may be both in the snapshot and in the stream"
+                f"its {SLOT} was there when it began again, so transactions may be both in the snapshot and in the "
+                "stream"
             )
         elif self.completed == self._allowed:
             self.another = self.contradiction is None

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from cdcv2.capture.open_records import SNAPSHOT, EndRecord, HaltRecord
 from cdcv2.capture.snapshot.tracker import SnapshotTracker
+from cdcv2.capture.source_words import ANY_SOURCE, SourceWords
 
 
-def snapshot_end(tracker: SnapshotTracker) -> EndRecord | HaltRecord | None:
+def snapshot_end(tracker: SnapshotTracker, words: SourceWords = ANY_SOURCE) -> EndRecord | HaltRecord | None:
     """The End, as soon as it is known, or the reason why there can be none.
 
     >>> tracker = SnapshotTracker(["t"], known=[])
@@ -22,13 +23,13 @@ def snapshot_end(tracker: SnapshotTracker) -> EndRecord | HaltRecord | None:
     (None, [], EndRecord(tx='snapshot', commit=70, counts=(('t', 2),)))
     """
     counts = tracker.counts()
-    halt = snapshot_halt(tracker)
+    halt = snapshot_halt(tracker, words)
     if halt is not None or counts is None or (tracker.lsn is None and any(counts.values())):
         return halt
     return EndRecord.of(SNAPSHOT, tracker.lsn or 0, counts)
 
 
-def snapshot_halt(tracker: SnapshotTracker) -> HaltRecord | None:
-    """The reason why the snapshot stops the capture, before its End or after it; None: it does not."""
-    stops = tracker.stops()
-    return HaltRecord(SNAPSHOT, None, stops[0].found.reason, stops[0].found.remedy) if stops else None
+def snapshot_halt(tracker: SnapshotTracker, words: SourceWords = ANY_SOURCE) -> HaltRecord | None:
+    """The reason why the snapshot stops the capture, before its End or after it, in these words; None: it does not."""
+    found = next((stop.found for stop in tracker.stops()), None)
+    return found and HaltRecord(SNAPSHOT, None, words.fill(found.reason), words.fill(found.remedy))

@@ -121,23 +121,23 @@ def recipe_from(
 
     ``tables_of`` gives of names as a user writes them those of its tables. Raises as :func:`recipe_of`.
     """
-    return database_kind(args.connector)(
+    return database_kind(args.connector).connector(
         prefix,
         {table: RowType.load(path) for table, path in rows.items()},
         snapshot=args.snapshot,
         notification_topic=notifications,
         full_identity=frozenset(tables_of(listed("--full-identity", args.full_identity))),
         before=args.before,
-        resnapshots=_lsns(args.snapshot_again),
+        resnapshots=_lsns(args.snapshot_again, database_kind(args.connector).words.snapshot_lsn),
         empty=frozenset(tables_of(listed("--empty", args.empty))),
     )
 
 
-def _lsns(text: str | None) -> tuple[int, ...]:
+def _lsns(text: str | None, where: str) -> tuple[int, ...]:
     names = [name.strip() for name in text.split(",")] if text is not None else []
     wrong = next((name for name in names if not (name.isascii() and name.isdigit())), None)
     if wrong is not None:
-        raise UsageError(f"--snapshot-again {wrong!r} is no LSN: write source.lsn of the snapshot's rows, a number")
+        raise UsageError(f"--snapshot-again {wrong!r} is no LSN: write {where} of the snapshot's rows, a number")
     return tuple(map(int, names))
 
 

@@ -16,6 +16,7 @@ from cdcv2.capture.connector import FIRST_KIND, FROM_ENVELOPE, FROM_STATE
 from cdcv2.capture.release import RELEASE_EVERY
 from cdcv2.capture.run.remap_loop import AT_MOST
 from cdcv2.cli.options.words import positive
+from cdcv2.connectors.kinds import called_by_kinds
 from cdcv2.connectors.stream import DIFF, TIME
 from cdcv2.timeline.ordering import AS_COMPLETE, COMMIT_ORDER
 
@@ -91,7 +92,8 @@ OPTIONS: tuple[CaptureOption, ...] = (
     ),
     _of_database(
         "--prefix", action="append", metavar="NAME",
-        help="the connector's topic.prefix; with --remap also several, one for each database",
+        help=f"the connector's {called_by_kinds(lambda words: words.prefix)}; with --remap also several, one for each "
+             "database",
     ),
     _of_database(
         "--connector", metavar="KIND", default=FIRST_KIND,
@@ -110,7 +112,8 @@ OPTIONS: tuple[CaptureOption, ...] = (
         help="the connector's notification topic: it states how many rows the snapshot has (with --remap a snapshot "
              "needs it); PREFIX=TOPIC for one of several",
     ),
-    _of_database("--full-identity", metavar="A,B", help="tables that are known to have REPLICA IDENTITY FULL"),
+    _of_database("--full-identity", metavar="A,B",
+                 help=f"tables that are known to have {called_by_kinds(lambda words: words.whole_rows)}"),
     _of_database(
         "--before", choices=(FROM_ENVELOPE, FROM_STATE), default=FROM_ENVELOPE,
         help="where before-images come from: the records, which must have them whole (the default), or what the logs "
@@ -123,8 +126,9 @@ OPTIONS: tuple[CaptureOption, ...] = (
     ),
     _what(
         "--snapshot-again", (COMMIT_TIMES,), "a second snapshot stops a capture there", metavar="LSN,LSN",
-        help="the LSNs of second snapshots (their source.lsn): the connector lost its slot, made a new one, and took a "
-             "second snapshot. It becomes the difference to what the logs hold. Name all of them, in every run. Needs "
+        help=f"the LSNs of second snapshots ({called_by_kinds(lambda words: words.snapshot_lsn)} of their rows): the "
+             f"connector lost its {called_by_kinds(lambda words: words.slot)}, made a new one, and took a second "
+             "snapshot. It becomes the difference to what the logs hold. Name all of them, in every run. Needs "
              "--before from-state and --notifications",
     ),
     _without_remap(

@@ -10,6 +10,7 @@ import argparse
 from collections.abc import Collection
 
 from cdcv2.cli.options.capture_options import COMMIT_TIMES, OPTIONS, READS, REMAP, STREAM, WRITES
+from cdcv2.connectors.kinds import database_kind
 from cdcv2.errors import UsageError
 
 _BY_NAME = {option.name: option for option in OPTIONS}
@@ -18,6 +19,10 @@ _BY_NAME = {option.name: option for option in OPTIONS}
 def check_together(given: Collection[str], args: argparse.Namespace) -> None:
     """Raise UsageError unless the options that were ``given`` go together, and with the arguments."""
     check_ways(given)
+    refused = database_kind(args.connector).refused
+    wrong = next((name for name in sorted(given) if name in refused), None)
+    if wrong is not None:
+        raise UsageError(f"{wrong} does not go with --connector {args.connector}: {refused[wrong]}. Leave it out")
     written = [place for place in (args.into, args.remap) if place is not None]
     # Without a source it is Kafka, or an error of its own.
     reads = not args.source or "kafka" in args.source

@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from cdcv2.capture.connector import FIRST_KIND, FROM_ENVELOPE, FROM_STATE
+from cdcv2.capture.source_words import SourceWords
 from cdcv2.capture.topics_check import listed, shown
 from cdcv2.connectors.debezium.envelope import FAULT, WHAT, classify
 from cdcv2.connectors.debezium.images import ImageReader
+from cdcv2.connectors.debezium.source_words import POSTGRES_WORDS
 from cdcv2.errors import DecodeError, UsageError
 from cdcv2.protocol.log import Position
 from cdcv2.rows.row_type import RowType
@@ -37,6 +39,7 @@ class Recipe:
     """
 
     kind: ClassVar[str] = FIRST_KIND
+    words: ClassVar[SourceWords] = POSTGRES_WORDS
     prefix: str
     tables: Mapping[str, RowType]
     snapshot: str = "initial"

@@ -8,6 +8,7 @@ from cdcv2.capture.snapshot.declarations import late, remedy, undeclared
 from cdcv2.capture.snapshot.extent import SnapshotExtent
 from cdcv2.capture.snapshot.positions import SnapshotRows
 from cdcv2.capture.snapshot.rules import TWO
+from cdcv2.connectors.debezium.source_words import POSTGRES_WORDS
 
 
 def test_only_the_last_row_of_all_ends_it() -> None:
@@ -80,9 +81,9 @@ FIRST = "go on with --snapshot-again {} and --before"
 ])  # fmt: skip
 def test_what_to_do_names_the_snapshots(declared: list[int], seen: list[int], through: int | None, words: str) -> None:
     """Those that are declared and known, and those that can be; else where their LSN is found."""
-    text = remedy(declared, seen, through)
+    text = POSTGRES_WORDS.fill(remedy(declared, seen, through))
 
-    assert words in text and text.endswith(f". Otherwise: {TWO[0].lower()}{TWO[1:]}")
+    assert words in text and text.endswith(f". Otherwise: {POSTGRES_WORDS.fill(TWO[0].lower() + TWO[1:])}")
     assert ("from-state. " in text) == ("go on with" in text and "LSN and" not in text)
     assert ("source.lsn of its rows, of which none was seen yet" in text) == ("LSN and" in text)
 

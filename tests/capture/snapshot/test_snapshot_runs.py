@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cdcv2.capture.snapshot.runs import SnapshotRuns
+from cdcv2.connectors.debezium.source_words import POSTGRES_WORDS
 
 Note = tuple[str, str | None, int | None, str | None]
 
@@ -81,7 +82,7 @@ def test_only_runs_from_start_to_end_as_many_as_are_declared_are_right(
     """The first thing that is wrong is what counts."""
     runs = after(*notes, declared=declared)
 
-    assert runs.contradiction is not None and runs.contradiction.startswith(contradiction)
+    assert runs.contradiction is not None and POSTGRES_WORDS.fill(runs.contradiction).startswith(contradiction)
     assert (another, aborted) == (runs.another, runs.aborted)
 
 
