@@ -8,6 +8,12 @@ must come from one source.
 As text and as JSON lines (--json): the updates of a batch by table, then the
 frontier that they complete. As CSV (--csv, for one table): time, diff, and
 the columns. NULL is an empty field, an empty string is "".
+
+With --lake DIR it is not printed: it goes into Parquet files, as the replay
+job on Spark writes them, and cdcv2.read_lake reads them. A later run goes on
+where the lake is, so you may kill it and run it again at any time. With
+--follow it continues until SIGTERM or Ctrl-C. cdcv2 up keeps such a replay
+running.
 """
 
 from __future__ import annotations
@@ -21,8 +27,10 @@ from cdcv2.cli.coverage import remark_logs
 from cdcv2.cli.display import csv_line, safe
 from cdcv2.cli.disputes import add_quarantine_argument, quarantine_of, remark_disputes
 from cdcv2.cli.logs import add_log_arguments, addresses, bar_of, open_logs
+from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.times import start_of
-from cdcv2.cli.options.words import STANDARD_OUTPUT, declare
+from cdcv2.cli.options.words import STANDARD_OUTPUT, declare, declare_follow
+from cdcv2.cli.replay_lake import write_lake
 from cdcv2.completeness import frontier_text, through_text, time_text
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
@@ -39,6 +47,7 @@ EXAMPLES = (
     ("cdcv2 replay logs --json", "of all the tables of a capture, as JSON lines"),
     ("cdcv2 replay logs/public.orders --csv --output orders.csv", "as CSV, into a file"),
     ("cdcv2 replay orders=logs/public.orders orders=copies/public.orders", "two copies of one log, as one"),
+    ("cdcv2 replay logs --lake history", "into Parquet files, and on from where they are"),
     ("cdcv2 replay kafka:orders --bootstrap localhost:9092 --row rows/public.orders.avsc", "from a topic"),
 )
 #: What exit codes mean here, beside those that mean the same everywhere.
@@ -49,20 +58,28 @@ EXITS = {
 }
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure(parser: OptionParser) -> None:
     """Declare the arguments."""
     add_log_arguments(parser, several=True)
     form = parser.add_mutually_exclusive_group()
     declare(form, "--json", more="one object a line")
     declare(form, "--csv", more="; for one table")
+    form.add_argument("--lake", metavar="DIR", help="into the lake in this folder, and on from where it is")
     declare(parser, "--start")
     add_quarantine_argument(parser)
     declare(parser, "--output", more=STANDARD_OUTPUT)
+    declare_follow(parser, default=False, more="; with --lake")
     declare(parser, "--events")
 
 
 def run(args: argparse.Namespace) -> Exit:
-    """Read the logs to their ends, and print each batch as it is complete."""
+    """Read the logs to their ends, and print each batch as it is complete; or write them into a lake."""
+    if args.lake is not None:
+        if args.output is not None:
+            raise UsageError("--lake and --output: the history goes into the lake, or is printed; leave one out")
+        return write_lake(args)
+    if args.follow:
+        raise UsageError("--follow goes with --lake: what is printed ends where the logs end; cdcv2 tail follows")
     logs = open_logs(args)
     demand_whole(addresses(args), logs)
     found = some_covered(logs)

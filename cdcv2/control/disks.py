@@ -1,4 +1,4 @@
-"""The disks that a pipeline fills: those of its state, and of the logs that are in directories."""
+"""The disks that a pipeline fills: those of its state, of logs in directories, and of the histories of replays."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ def disks_of(pipeline: Pipeline) -> Iterator[tuple[Path, str, DiskSpace]]:
     for capture in pipeline.captures.values():
         if not capture.arguments.into.is_topic:
             folders[pipeline.path.absolute().parent / capture.into.text()] = f"logs of {capture.name}"
+    folders |= {one.output: f"history of {one.name}" for one in pipeline.replays.values()}
     for folder, content in folders.items():
         # A folder that is not there yet will be on the disk of the one above.
         there = next(one for one in (folder, *folder.absolute().parents) if one.exists())

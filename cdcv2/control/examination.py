@@ -15,6 +15,7 @@ from cdcv2.control.owned_folders import demand_alone
 from cdcv2.control.pipeline_check import check_view_of, recipes_of, row_types
 from cdcv2.control.pipeline_external import external_needs
 from cdcv2.control.pipeline_file import CaptureFields, ConnectorFields, Pipeline, SourceFields, ViewFields
+from cdcv2.control.replay_fields import ReplayFields, known_tables
 from cdcv2.control.source_findings import source_findings
 from cdcv2.logs.kafka_topics import describe
 from cdcv2.rows.row_type import RowType
@@ -36,6 +37,8 @@ def examine(pipeline: Pipeline) -> Iterator[Finding]:
         yield from found
     for view in pipeline.views.values():
         yield from guarded(f"view {view.name}", _view(pipeline, view))
+    for replay in pipeline.replays.values():
+        yield from guarded(f"replay {replay.name}", _replay(pipeline, replay))
     for source in pipeline.sources.values():
         yield from guarded(f"source {source.name}", _source(pipeline, source))
         yield from guarded(f"connector of {source.name}", _connector(pipeline, source, recipes))
@@ -53,6 +56,12 @@ def _capture(
     if capture.owned:
         demand_alone(pipeline)
     yield Finding(f"capture {capture.name}", f"{len(types)} tables, of the row types in {capture.arguments.rows}")
+
+
+def _replay(pipeline: Pipeline, replay: ReplayFields) -> Iterator[Finding]:
+    if replay.capture is not None:
+        known_tables(replay, row_types(pipeline.captures[replay.capture]))
+    yield Finding(f"replay {replay.name}", f"{len(replay.tables)} tables, into {replay.output}")
 
 
 def _view(pipeline: Pipeline, view: ViewFields) -> Iterator[Finding]:

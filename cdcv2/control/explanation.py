@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import closing
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from cdcv2.cli.options.capture_arguments import from_kafka
 from cdcv2.connectors.debezium.config import heartbeat_topic
@@ -16,6 +16,7 @@ from cdcv2.control.pipeline_file import CaptureFields, Pipeline, ViewFields
 from cdcv2.control.pipeline_jobs import folder_of
 from cdcv2.control.pipeline_status import PipelineStatus, TableRow, bound_logs, captured_through, status_of
 from cdcv2.control.questions import NOT_ASKED, ask_all
+from cdcv2.control.replay_fields import ReplayFields
 from cdcv2.control.sights import SourceView, slot_of
 from cdcv2.errors import UnavailableError, UsageError
 from cdcv2.store.kafka_client import Client
@@ -33,6 +34,10 @@ _BLOCKED = """
      WHERE a.datname = current_database() AND a.usename = current_user AND a.wait_event_type = 'Lock'
        AND a.pid <> pg_backend_pid() ORDER BY 1, 2
 """
+
+
+#: A way: from a capture, or logs of others; to a reader, or no further than the logs.
+_Way: TypeAlias = tuple[CaptureFields | None, ViewFields | ReplayFields | None]
 
 
 class Explanation(NamedTuple):
@@ -53,7 +58,7 @@ class Explanation(NamedTuple):
 
 
 def explain(pipeline: Pipeline, name: str) -> list[Explanation]:
-    """The ways to what is called so: a capture, a view, a table (to each of its targets), or a target.
+    """The ways to what is called so: a capture, a view, a replay, a table (to each of its targets), or a target.
 
     Raises UsageError with what there is, and as :func:`~cdcv2.control.pipeline_status.status_of`.
     """
@@ -62,23 +67,23 @@ def explain(pipeline: Pipeline, name: str) -> list[Explanation]:
 
 
 def explanations(pipeline: Pipeline, status: PipelineStatus) -> list[Explanation]:
-    """The ways to all views of the file, and to the captures that no view of it reads, as a status has them."""
-    views = list(pipeline.views.values())
+    """The ways to all views and replays, and to the captures that none of them reads, as a status has them."""
+    views = list(pipeline.readers.values())
     read = {view.capture for view in views}
-    ways: list[tuple[CaptureFields | None, ViewFields | None]] = [(_capture_of(pipeline, view), view) for view in views]
+    ways: list[_Way] = [(_capture_of(pipeline, view), view) for view in views]
     ways += [(capture, None) for name, capture in pipeline.captures.items() if name not in read]
     return [_way(pipeline, status, capture, view) for capture, view in ways]
 
 
 def _ways(
     pipeline: Pipeline, status: PipelineStatus, name: str
-) -> list[tuple[CaptureFields | None, ViewFields | None]]:
+) -> list[_Way]:
     if name in pipeline.captures:
         return [(pipeline.captures[name], None)]
-    if name in pipeline.views:
-        return [(_capture_of(pipeline, pipeline.views[name]), pipeline.views[name])]
+    if name in pipeline.readers:
+        return [(_capture_of(pipeline, pipeline.readers[name]), pipeline.readers[name])]
     views = [
-        view for view in pipeline.views.values()
+        view for view in pipeline.readers.values()
         if name in {text for pair in bound_logs(view) for text in pair}
     ]
     captures = [row.job for row in status.tables if row.kind == "log" and row.table == name]
@@ -86,7 +91,7 @@ def _ways(
         return [(_capture_of(pipeline, view), view) for view in views]
     if captures:
         return [(pipeline.captures[capture], None) for capture in captures]
-    there = {*pipeline.captures, *pipeline.views, *(row.table for row in status.tables)}
+    there = {*pipeline.captures, *pipeline.readers, *(row.table for row in status.tables)}
     targets = {row.target for row in status.tables if row.target is not None}
     names = sorted(there | targets)
     raise UsageError(
@@ -95,12 +100,12 @@ def _ways(
     )
 
 
-def _capture_of(pipeline: Pipeline, view: ViewFields) -> CaptureFields | None:
+def _capture_of(pipeline: Pipeline, view: ViewFields | ReplayFields) -> CaptureFields | None:
     return None if view.capture is None else pipeline.captures[view.capture]
 
 
 def _way(
-    pipeline: Pipeline, status: PipelineStatus, capture: CaptureFields | None, view: ViewFields | None
+    pipeline: Pipeline, status: PipelineStatus, capture: CaptureFields | None, view: ViewFields | ReplayFields | None
 ) -> Explanation:
     names = {part.name for part in (capture, view) if part is not None}
     tables = [row for row in status.tables if row.job in names]
@@ -153,8 +158,10 @@ def _beat(pipeline: Pipeline, capture: CaptureFields) -> float | None:
     return answer
 
 
-def _blocked(view: ViewFields) -> str | None:
+def _blocked(view: ViewFields | ReplayFields) -> str | None:
     """Who holds a lock in PostgreSQL that the session of a view waits for."""
+    if isinstance(view, ReplayFields):
+        return None
     target = dict(view.fields["target"].entries())
     if target["driver"].text() != "postgres":
         return None

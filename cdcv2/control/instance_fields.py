@@ -13,12 +13,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from cdcv2.control.part_logs import logs_of_tables
 from cdcv2.control.yaml_lines import YamlNode
-from cdcv2.suggestions import meant
 
 #: The longest path of a Unix socket, in bytes: what Linux takes.
 _LONGEST_PLACE = 107
@@ -77,24 +77,9 @@ def instance_fields(
             f"{longest} is longer than {_LONGEST_PLACE} bytes, which no socket may be: name a shorter state folder"
         )
     index = _index(fields["index"])
-    logs = tuple(_logs(fields["logs"], index, under)) if "logs" in fields else ()
+    logs = tuple(logs_of_tables(fields["logs"], index, under, "index")) if "logs" in fields else ()
     history = fields["history"].seconds() if "history" in fields else _HISTORY
     return InstanceFields(name, capture, logs, index, place, places, history, part)
-
-
-def _logs(part: YamlNode, index: Collection[str], under: Callable[[YamlNode], Path]) -> Iterator[str]:
-    """As a view has them: each table with its folder, or copies of it; or the folder with what a capture wrote."""
-    if part.is_text:
-        yield from (str(under(part) / table) for table in index)
-        return
-    given = dict(part.entries())
-    for table in index:
-        if table not in given:
-            part.fail(f"there is no log of the table {table!r}; there are {', '.join(given)}{meant(table, given)}")
-    for table, copies in given.items():
-        if table not in index:
-            copies.fail(f"no key of the table {table!r} is named: name it in index, or leave it out")
-        yield from (f"{table}={under(copy)}" for copy in copies.items())
 
 
 def _index(part: YamlNode) -> dict[str, tuple[str, ...]]:

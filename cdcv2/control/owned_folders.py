@@ -32,6 +32,8 @@ def _kept(pipeline: Pipeline) -> Iterator[tuple[str, object, Path]]:
         yield from ((f"a folder of the capture {capture.name}", capture, one) for one in _folders(capture))
     for view in pipeline.views.values():
         yield from ((f"a folder of the view {view.name}", view, one) for one in _written(view))
+    for replay in pipeline.replays.values():
+        yield f"the output of the replay {replay.name}", replay, replay.output.resolve()
 
 
 def _folders(capture: CaptureFields) -> list[Path]:

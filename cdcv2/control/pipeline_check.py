@@ -10,6 +10,7 @@ from cdcv2.cli.options.remap_arguments import capture_request
 from cdcv2.cli.options.stream_arguments import stream_topics
 from cdcv2.control.materialization_file import check_view
 from cdcv2.control.pipeline_file import CaptureFields, Pipeline, ViewFields
+from cdcv2.control.replay_fields import known_tables
 from cdcv2.errors import UsageError
 from cdcv2.rows.row_type import RowType
 
@@ -28,9 +29,9 @@ def check_pipeline(pipeline: Pipeline) -> dict[str, Mapping[str, RowType]]:
 
 
 def mistakes(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
-    """The captures and views that cannot run as the file has them, each with what is wrong and its line.
+    """The captures, views and replays that cannot run as the file has them, each with what is wrong and its line.
 
-    A view of such a capture is not judged.
+    A reader of such a capture is not judged.
     """
     wrong = set[str]()
     for capture in pipeline.captures.values():
@@ -45,6 +46,12 @@ def mistakes(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
                 check_view_of(pipeline, view)
         except UsageError as error:
             yield view.name, str(error)
+    for replay in pipeline.replays.values():
+        try:
+            if replay.capture is not None and replay.capture not in wrong:
+                known_tables(replay, row_types(pipeline.captures[replay.capture]))
+        except UsageError as error:
+            yield replay.name, str(error)
 
 
 def check_view_of(pipeline: Pipeline, view: ViewFields) -> None:

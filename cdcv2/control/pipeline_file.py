@@ -22,13 +22,16 @@
         bindings:
           - {log: public.orders, target: orders, key: [id]}
         target: {driver: postgres, conninfo: "host=copy dbname=copy password=${COPY_PASSWORD}"}
+    replays:
+      history: {tables: [public.orders], output: history}
     timers:
       copies-are-equal: {compare: copy, every: 1h}
     instances:
       shop: {index: {public.orders: [id]}}
 
 A capture has the options of ``cdcv2 capture`` by their long names, a view the keys of the file of ``cdcv2
-materialize``; both may have ``spark:`` (:mod:`cdcv2.control.spark_fields`). Paths are from the file's folder.
+materialize``; both, and a replay, may have ``spark:`` (:mod:`cdcv2.control.spark_fields`). Paths are from the
+file's folder.
 
 The file is long because it is the form above, in code: each part names others, so all are judged together.
 """
@@ -46,6 +49,7 @@ from cdcv2.cli.options.capture_arguments import demand_directory
 from cdcv2.cli.options.capture_parser import add_command_options
 from cdcv2.cli.options.parser import OptionParser
 from cdcv2.control.instance_fields import InstanceFields, instance_fields
+from cdcv2.control.replay_fields import ReplayFields, ReplayLogs, demand_outputs_apart, replay_fields
 from cdcv2.control.spark_fields import SparkFields, capture_on_spark, view_on_spark
 from cdcv2.control.timer_fields import TimerFields, timer_fields
 from cdcv2.control.yaml_lines import LineError, YamlNode, load
@@ -176,6 +180,12 @@ class Pipeline:
     node: YamlNode = field(repr=False)
     timers: Mapping[str, TimerFields] = field(default_factory=dict)
     instances: Mapping[str, InstanceFields] = field(default_factory=dict)
+    replays: Mapping[str, ReplayFields] = field(default_factory=dict)
+
+    @property
+    def readers(self) -> dict[str, ViewFields | ReplayFields]:
+        """What keeps tables elsewhere that logs have: its views and its replays."""
+        return {**self.views, **self.replays}
 
     def view(self, name: str | None) -> ViewFields:
         """The view of this name; None: the only one. Raises UsageError."""
@@ -218,7 +228,7 @@ class _PipelineReader:
 
     def __init__(self, whole: YamlNode, path: Path) -> None:
         self._whole, self._path, self._folder = whole, path, path.absolute().parent
-        self._fields = whole.fields("pipeline", "state kafka rows sources captures views timers instances")
+        self._fields = whole.fields("pipeline", "state kafka rows sources captures views replays timers instances")
         self._rows = self._fields.get("rows", whole.with_text("rows"))
         self._kafka = self._fields["kafka"].fields("", "bootstrap config") if "kafka" in self._fields else {}
 
@@ -229,18 +239,34 @@ class _PipelineReader:
         state = self._fields.get("state", self._whole.with_text(f"{name}.state"))
         sources = {name: self._source(name, part) for name, part in self._named("sources")}
         captures = {name: self._capture(name, part, sources) for name, part in self._named("captures")}
-        if not captures and not self._named("views") and not self._named("instances"):
-            self._whole.fail("there is nothing to do: describe captures, or views or instances of logs that are there")
+        if not captures and not any(map(self._named, ("views", "replays", "instances"))):
+            self._whole.fail(
+                "there is nothing to do: describe captures, or views, replays or instances of logs that are there"
+            )
         _demand_apart(captures)
         views = {name: self._view(name, part, captures) for name, part in self._named("views")}
         on_remap = {name: one.arguments.remap is not None for name, one in captures.items()}
         timers = {name: timer_fields(name, part, on_remap, views) for name, part in self._named("timers")}
         instances = {name: self._instance(name, part, captures, state) for name, part in self._named("instances")}
-        _demand_own_names(captures, views, timers, instances)
+        replays = {name: self._replay(name, part, captures) for name, part in self._named("replays")}
+        demand_outputs_apart(replays, {
+            Path(one.arguments.into.name).resolve(): f"the capture {name}" for name, one in captures.items()
+            if not one.arguments.into.is_topic
+        })
+        _demand_own_names(captures, views, timers, instances, replays)
         return Pipeline(
             name, self._path, self._under(state), self._address(), self._under(self._rows), sources, captures, views,
-            self._whole, timers, instances,
+            self._whole, timers, instances, replays,
         )
+
+    def _replay(self, name: str, part: YamlNode, captures: Mapping[str, CaptureFields]) -> ReplayFields:
+        def logs_of(named: YamlNode | None) -> ReplayLogs:
+            capture = self._capture_of(named, part, captures)
+            into = capture.arguments.into
+            reach = (*kafka_words(*self._address()), f"--rows={self._under(self._rows)}") if into.is_topic else None
+            return ReplayLogs(capture.name, lambda table: str(into.of(table)), reach)
+
+        return replay_fields(name, part, logs_of, self._under)
 
     def _instance(
         self, name: str, part: YamlNode, captures: Mapping[str, CaptureFields], state: YamlNode
@@ -427,12 +453,12 @@ def _demand_name(part: YamlNode, name: str) -> None:
 
 def _demand_own_names(
     captures: Mapping[str, CaptureFields], views: Mapping[str, ViewFields], timers: Mapping[str, TimerFields],
-    instances: Mapping[str, InstanceFields],
+    instances: Mapping[str, InstanceFields], replays: Mapping[str, ReplayFields],
 ) -> None:
     """Each is a job, known by its name; a replica is one, too."""
     taken: dict[str, str] = {}
-    parts: dict[str, Mapping[str, CaptureFields | ViewFields | TimerFields | InstanceFields]]
-    parts = {"captures": captures, "views": views, "timers": timers, "instances": instances}
+    parts: dict[str, Mapping[str, CaptureFields | ViewFields | TimerFields | InstanceFields | ReplayFields]]
+    parts = {"captures": captures, "views": views, "timers": timers, "instances": instances, "replays": replays}
     for kind, named in parts.items():
         for name, part in named.items():
             for job in part.jobs if isinstance(part, InstanceFields) else (name,):

@@ -1,4 +1,4 @@
-"""The jobs of a pipeline, each of them a process of its own: of its captures, views, timers and instances."""
+"""The jobs of a pipeline, each of them a process of its own: of its captures, views, replays, timers and instances."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from cdcv2.control.instance_fields import InstanceFields
 from cdcv2.control.instance_jobs import instance_commands, instance_logs
 from cdcv2.control.job_folder import JobFolder
 from cdcv2.control.pipeline_file import CaptureFields, Pipeline, ViewFields, kafka_words
-from cdcv2.control.timer_fields import TIMER_COMMANDS, TimerFields
+from cdcv2.control.replay_fields import ReplayFields
+from cdcv2.control.replay_jobs import replay_command, replay_logs
 from cdcv2.control.supervisor import JobPlan
+from cdcv2.control.timer_fields import TIMER_COMMANDS, TimerFields
 from cdcv2.control.yaml_lines import YamlNode
 from cdcv2.errors import UsageError
 from cdcv2.logs.log_json import LOG_FILE
@@ -24,7 +26,7 @@ JOBS = "jobs"
 
 
 def jobs_of(pipeline: Pipeline) -> list[JobPlan]:
-    """A job for each capture, view and timer, by its name in the file, and those of each instance.
+    """A job for each capture, view, replay and timer, by its name in the file, and those of each instance.
 
     A job is another one, and is started again, when what the file has about it changes, or the folder of the file; not
     when a variable of the environment does, nor when Python or the file is found by another path.
@@ -37,6 +39,13 @@ def jobs_of(pipeline: Pipeline) -> list[JobPlan]:
         ),
         *(
             JobPlan(
+                part.name, (*replay_command(part), _events(pipeline, part.name)), None,
+                _reader_settings(pipeline, part), ("replay", part.name, _place(pipeline)),
+            )
+            for part in pipeline.replays.values()
+        ),
+        *(
+            JobPlan(
                 timer.name, _timer_argv(pipeline, timer), timer.every, _timer_settings(pipeline, timer),
                 (timer.command, timer.of, _place(pipeline)),
             )
@@ -44,7 +53,7 @@ def jobs_of(pipeline: Pipeline) -> list[JobPlan]:
         ),
         *(
             JobPlan(
-                name, (*argv, _events(pipeline, name)), None, _instance_settings(pipeline, part),
+                name, (*argv, _events(pipeline, name)), None, _reader_settings(pipeline, part),
                 ("instance", name, _place(pipeline), *map(str, (part.place, *part.replicas))),
             )
             for part in pipeline.instances.values()
@@ -68,10 +77,11 @@ def with_needs(plans: Iterable[JobPlan], entries: Iterable[CatalogueEntry]) -> l
 
 
 class FirstLogs:
-    """The logs in folders that views and instances wait for: their captures make them when they first start."""
+    """The logs in folders that views, replays and instances wait for: captures make them when they first start."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._lacking = {view.name: first_logs(pipeline, view) for view in pipeline.views.values()}
+        self._lacking |= {part.name: replay_logs(pipeline, part) for part in pipeline.replays.values()}
         for part in pipeline.instances.values():
             self._lacking |= {name: instance_logs(pipeline, part) for name in part.jobs}
 
@@ -173,8 +183,8 @@ def _settings(pipeline: Pipeline, part: CaptureFields | ViewFields) -> dict[str,
     return found | _shared(pipeline)
 
 
-def _instance_settings(pipeline: Pipeline, part: InstanceFields) -> dict[str, str]:
-    """What the file has about an instance, and about where its logs are."""
+def _reader_settings(pipeline: Pipeline, part: InstanceFields | ReplayFields) -> dict[str, str]:
+    """What the file has about an instance or a replay, and about where its logs are."""
     found = _written(part.node)
     if part.capture is not None:
         found[f"into of capture {part.capture}"] = pipeline.captures[part.capture].into.written()

@@ -19,6 +19,7 @@ from cdcv2.control.pipeline_check import row_types
 from cdcv2.control.pipeline_file import CaptureFields, Pipeline, ViewFields
 from cdcv2.control.pipeline_jobs import folder_of, jobs_of
 from cdcv2.control.questions import NOT_ASKED, Reply
+from cdcv2.control.replay_fields import ReplayFields
 from cdcv2.control.seconds_behind import UNANSWERED, Basis, ConnectorSight, CopySight, Lag, lag_of
 from cdcv2.control.sights import PipelineSight, SourceView, look
 from cdcv2.control.supervision import JobState, JobStatus
@@ -29,7 +30,7 @@ from cdcv2.errors import UsageError
 class JobRow(NamedTuple):
     """A job, for people and programs.
 
-    - ``kind``: ``capture``, ``view``, ``timer``, ``instance``, or ``left`` for one that the file has no more.
+    - ``kind``: ``capture``, ``view``, ``replay``, ``timer``, ``instance``, or ``left``: the file has it no more.
     - ``state``, ``since``: see :class:`~cdcv2.control.supervision.JobStatus`; ``alive``: whether a process of it runs.
     - ``frontier``: how far it is, as its newest event states; None: it has not stated anything yet.
     - ``committed_at``: when the source committed what the frontier completes last, in seconds since 1970, if known.
@@ -74,8 +75,8 @@ class JobRow(NamedTuple):
 class TableRow(NamedTuple):
     """A table in a log, or in a target, for people and programs. Moments are in seconds since 1970.
 
-    - ``table``: the table, as its log is called; ``kind``: ``log`` or ``target``; ``job``: the capture or view that
-      keeps it; ``target``: its name there, None of a log.
+    - ``table``: the table, as its log is called; ``kind``: ``log`` or ``target``; ``job``: the capture, view or
+      replay that keeps it; ``target``: its name there, None of a log.
     - ``frontier``: everything before it is there; None: not known.
     - ``committed_at``: when the source committed the last of that, if known.
     - ``seconds_behind``: the age of the oldest commit that is missing, 0 where none is; None: not known.
@@ -196,7 +197,7 @@ def job_rows(pipeline: Pipeline) -> list[JobRow]:
     reports = {report.name: report for report in supervisor.look()}
     kinds = {
         **dict.fromkeys(pipeline.captures, "capture"), **dict.fromkeys(pipeline.views, "view"),
-        **dict.fromkeys(pipeline.timers, "timer"),
+        **dict.fromkeys(pipeline.replays, "replay"), **dict.fromkeys(pipeline.timers, "timer"),
         **{job: "instance" for part in pipeline.instances.values() for job in part.jobs},
     }
     planned = [plan.name for plan in jobs_of(pipeline)]
@@ -244,7 +245,7 @@ class _Copies:
         found: dict[str, list[int]] = {name: [] for name in self._logs}
         copies = [(name, copy) for name, copy in self._logs.items()]
         copies += [
-            (view.capture, self._target(view, targets)) for view in self._pipeline.views.values()
+            (view.capture, self._target(view, targets)) for view in self._pipeline.readers.values()
             if view.capture is not None
         ]
         for name, copy in copies:
@@ -257,15 +258,15 @@ class _Copies:
         for name, tables in self._tables.items():
             for table in tables:
                 yield self._lagging(table, "log", name, None, self._logs[name], name, sight, now)
-                for view in self._pipeline.views.values():
+                for view in self._pipeline.readers.values():
                     if view.capture == name:
                         yield from self._targets(view, sight, now, table)
-        for view in self._pipeline.views.values():
+        for view in self._pipeline.readers.values():
             if view.capture is None:
                 yield from self._targets(view, sight, now)
 
     def _targets(
-        self, view: ViewFields, sight: PipelineSight, now: float, table: str | None = None
+        self, view: ViewFields | ReplayFields, sight: PipelineSight, now: float, table: str | None = None
     ) -> Iterator[TableRow]:
         copy = self._target(view, sight.targets)
         for log, target in bound_logs(view):
@@ -309,7 +310,7 @@ class _Copies:
             return CopySight(stated, _committed(job, stated), of_commits=of_commits)
         return CopySight(job.frontier, job.committed_at, of_commits=of_commits)
 
-    def _target(self, view: ViewFields, targets: Mapping[str, Reply]) -> CopySight:
+    def _target(self, view: ViewFields | ReplayFields, targets: Mapping[str, Reply]) -> CopySight:
         """As the target itself states it; where it does not answer, as its job does."""
         job, answer = self._jobs[view.name], targets.get(view.name, NOT_ASKED)
         frontier = job.frontier if answer.value is None else answer.value
@@ -334,8 +335,13 @@ def _committed(job: JobRow, frontier: list[Any] | None) -> float | None:
     return job.committed_at if len(known) == 2 and known[0] <= known[1] else None
 
 
-def bound_logs(view: ViewFields) -> list[tuple[str, str]]:
-    """The log and the target of each binding of a view. Raises UsageError with the line of one that has not both."""
+def bound_logs(view: ViewFields | ReplayFields) -> list[tuple[str, str]]:
+    """The log and the target of each binding of a view, and each table of a replay.
+
+    Raises UsageError with the line of a binding that has not both.
+    """
+    if isinstance(view, ReplayFields):
+        return [(table, table) for table in view.tables]
     bound = [dict(part.entries()) for part in view.fields["bindings"].items()]
     return [(one["log"].text(), one["target"].text()) for one in bound if "log" in one and "target" in one]
 

@@ -76,10 +76,7 @@ class MaterializationPlan:
         Asked again once there is something to commit, as a topic without messages states nothing. Raises RefusedError.
         """
         demand_ordered(self.logs, "a view of")
-        timeline, identities = check_timeline(self.logs, self.timeline, naming=FIELD), dict[str, list[str]]()
-        for named in self.logs:
-            identities.setdefault(named.table, []).extend(_identities(named.log))
-        return Provenance(timeline, identities)
+        return provenance_of(self.logs, check_timeline(self.logs, self.timeline, naming=FIELD))
 
     def demand_made_of(self, checkpoints: Iterable[Checkpoint]) -> None:
         """Raise ForeignStateError unless the logs, if they have anything, are those that the checkpoints are of."""
@@ -169,6 +166,14 @@ class MaterializationPlan:
             reason = str(cause)
             found = next((part for target, part in self.lines.items() if target and _names(reason, target)), None)
             (found or self.lines[None]).fail(reason)
+
+
+def provenance_of(logs: Iterable[NamedLog], timeline: str | None) -> Provenance:
+    """What is made of these logs of a timeline is made of."""
+    identities = dict[str, list[str]]()
+    for named in logs:
+        identities.setdefault(named.table, []).extend(_identities(named.log))
+    return Provenance(timeline, identities)
 
 
 def _identities(log: Log) -> list[str]:

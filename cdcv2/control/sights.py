@@ -75,10 +75,10 @@ def look(pipeline: Pipeline, frontiers: Callable[[Mapping[str, Reply]], Mapping[
             first["database", source.name] = _database(source)
         if source.connector is not None and source.connector.url is not None:
             first["connector", source.name] = _connector(source)
-    for view in pipeline.views.values():
+    for view in pipeline.readers.values():
         first["target", view.name] = lambda view=view: checkpoint_of(view)  # type: ignore[misc]
     answers = ask_all(first, ROUND)
-    targets = {name: answers["target", name] for name in pipeline.views}
+    targets = {name: answers["target", name] for name in pipeline.readers}
     of_interest = frontiers(targets)
     second = {
         capture.name: _topic(pipeline, recipe, of_interest.get(capture.name, ()))

@@ -1,4 +1,4 @@
-"""``spark:`` of a capture or a view in a pipeline's file: it runs as a job on Spark, started by spark-submit.
+"""``spark:`` of a capture, a view or a replay in a pipeline's file: it runs as a job on Spark, started by spark-submit.
 
 ::
 
@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.capture_parser import add_capture_job_options, add_command_options
-from cdcv2.cli.options.spark_jobs import add_materialize_job_options
+from cdcv2.cli.options.parser import OptionParser
+from cdcv2.cli.options.spark_jobs import add_materialize_job_options, add_replay_job_options
 from cdcv2.control.argument_secrets import demand_no_secret, demand_no_secrets
 from cdcv2.control.yaml_lines import LineError, YamlNode
 from cdcv2.errors import MissingExtraError, UsageError
@@ -29,6 +29,8 @@ from cdcv2.spark_files import job_file, spark_submit_program
 _SUBMIT = "submit arguments conf state"
 #: Options of the jobs that a pipeline gives itself.
 _GIVEN = {"help", "events", "follow", "no-follow", "state", "view"}
+#: Those of the replay job that the file has beside ``spark``.
+_OF_REPLAY = ("row", "rows", "output", "bootstrap", "kafka-config", "timeline", "start")
 #: Those whose value is a path.
 _PATHS = {"checkpoint", "quarantine"}
 #: What chooses where the driver runs.
@@ -75,6 +77,13 @@ def view_on_spark(part: YamlNode, words: Sequence[str], under: Callable[[YamlNod
     known = OptionParser("materialize.py", None)
     add_materialize_job_options(known)
     return _fields("materialize", known, part, words, under)
+
+
+def replay_on_spark(part: YamlNode, words: Sequence[str], under: Callable[[YamlNode], Path]) -> SparkFields:
+    """How a replay with these words of its job runs on Spark. Raises UsageError with the line."""
+    known = OptionParser("replay.py", None)
+    add_replay_job_options(known)
+    return _fields("replay", known, part, words, under, less=_OF_REPLAY)
 
 
 def _fields(

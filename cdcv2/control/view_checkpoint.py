@@ -1,4 +1,4 @@
-"""How far the target of a view is, as what keeps its checkpoint states. No log is opened, and nothing is made."""
+"""How far the target of a view or a replay is, as what keeps that states it. No log is opened, and nothing is made."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from functools import reduce
 from typing import Any
 
 from cdcv2.control.pipeline_file import ViewFields
+from cdcv2.control.replay_fields import ReplayFields
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import RefusedError
 from cdcv2.materialize import FileRecoveryLog, RecoveryLog, SqliteRecoveryLog
 from cdcv2.materialize.protocol.fence import Holding
 from cdcv2.materialize.protocol.messages import Checkpoint
+from cdcv2.materialize.targets.lake.manifest import LakeFolder
 from cdcv2.materialize.targets.postgres.view import committed
 from cdcv2.store.file_system import is_there
 from cdcv2.store.numbered import path_to_read
@@ -21,11 +23,14 @@ from cdcv2.store.postgres_session import connect
 _PATIENCE = 3.0
 
 
-def checkpoint_of(view: ViewFields) -> list[Any] | None:
+def checkpoint_of(view: ViewFields | ReplayFields) -> list[Any] | None:
     """Up to where its target has it, as plain JSON; None: it has not begun. Raises what asking raises.
 
     Raises RefusedError for the checkpoint of another view of the same name, which keeps other tables there.
     """
+    if isinstance(view, ReplayFields):
+        _, manifest = LakeFolder(view.output).last()
+        return None if manifest is None else manifest.frontier.to_plain()
     kept = [Checkpoint.from_plain(one.value["checkpoint"]) for one in _held(view)]
     for one in kept:
         _demand_own(view, one)

@@ -23,10 +23,10 @@ from cdcv2.errors import Cdcv2Error
 from cdcv2.materialize.distributed import DistributedRuntime, TargetWorker, carry
 from cdcv2.materialize.intake import canonical
 from cdcv2.materialize.protocol.messages import Key
+from cdcv2.materialize.targets.lake.history_output import demand_not_behind
 from cdcv2.protocol.messages import Update
 from cdcv2.rows.row_type import RowType
 from cdcv2.spark.codec import beyond
-from cdcv2.spark.output import demand_not_behind
 from cdcv2.spark.schema import values_of
 from cdcv2.views.combine import View, ViewBinding
 from cdcv2.views.identity import Provenance, demand_provenance

@@ -34,6 +34,7 @@ from cdcv2.core.order import Time
 from cdcv2.errors import DecodeError, MalformedError, RefusedError
 from cdcv2.logs.coverage import ALL, TableCoverage
 from cdcv2.logs.quarantine import Decision
+from cdcv2.materialize.targets.lake.history_output import demand_not_behind
 from cdcv2.protocol.ledger import Ledger
 from cdcv2.protocol.log import Position
 from cdcv2.protocol.messages import Progress
@@ -42,7 +43,7 @@ from cdcv2.spark.binding import binding, compare
 from cdcv2.spark.checkpoint import REMEDY
 from cdcv2.spark.codec import POSITION, RowCodec, begins_statement, begins_updates, beyond
 from cdcv2.spark.file_digests import check, marks
-from cdcv2.spark.output import Target, demand_not_behind
+from cdcv2.spark.output import Target
 from cdcv2.spark.partition_batch import PartitionBatch, statements, wrong
 from cdcv2.spark.session import tune
 from cdcv2.spark.sources import LogPlace, LogSources, read_files, read_offsets

@@ -23,9 +23,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.rows import row_file
-from cdcv2.cli.options.spark_jobs import add_reader_options
+from cdcv2.cli.options.spark_jobs import add_replay_job_options
 from cdcv2.cli.options.times import given_times
-from cdcv2.cli.options.words import declare
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import UsageError
 from cdcv2.events import JobEvents
@@ -241,12 +240,7 @@ def planned(options: argparse.Namespace) -> ReplayPlan:
 def parser() -> OptionParser:
     """The job's arguments."""
     made = OptionParser("replay.py", __doc__, EXAMPLES, EXITS)
-    declare(made, "log", nargs="*", more=" (the table: by default called as the log is); several are of several "
-                                         "tables, or copies of one")
-    declare(made, "--row", "--rows")
-    declare(made, "--output", required=True, more=": a directory for the tables, which every machine must see")
-    add_reader_options(made)
-    declare(made, "--bootstrap", "--kafka-config", "--timeline", "--start")
+    add_replay_job_options(made)
     made.formerly("--log", "{}")
     made.formerly("--rows", "--row={}", lambda text: table_of(text)[0] is not None)
     return made

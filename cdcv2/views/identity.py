@@ -121,8 +121,16 @@ class Provenance:
         return {**plain, "logs": logs} if logs else plain
 
 
-def demand_provenance(materialization: str, now: Provenance, checkpoint: Checkpoint) -> None:
-    """Raise ForeignStateError unless the checkpoint is of this timeline and these logs.
+#: What to do where a view and its logs do not go together.
+_REMEDY = (
+    "Give it the logs that it was made of; or materialize again, under another name and into an empty place"
+)
+
+
+def demand_provenance(
+    materialization: str, now: Provenance, checkpoint: Checkpoint, *, remedy: str = _REMEDY
+) -> None:
+    """Raise ForeignStateError, with the remedy, unless the checkpoint is of this timeline and these logs.
 
     What the checkpoint lacks, as one by an earlier release, is not compared. A log that has copies is the same
     if one of them was read before.
@@ -136,7 +144,7 @@ def demand_provenance(materialization: str, now: Provenance, checkpoint: Checkpo
         raise ForeignStateError(
             f"{materialization!r} is at {checkpoint.frontier} of the timeline {timeline}, and its logs are "
             f"{f'of {now.timeline}' if now.timeline else 'of none that they state'}: their times have nothing to do "
-            f"with each other. {_REMEDY}"
+            f"with each other. {remedy}"
         )
     for log, before in (logs if isinstance(logs, dict) else {}).items():
         if log in now.logs and not set(before) & set(now.logs[log]):
@@ -144,10 +152,5 @@ def demand_provenance(materialization: str, now: Provenance, checkpoint: Checkpo
             other = next((name for name, identities in now.logs.items() if set(before) & set(identities)), None)
             raise ForeignStateError(
                 f"{materialization!r} is at {checkpoint.frontier}, and was made of another log {log!r}: of "
-                f"{' and '.join(before)}{f' (now called {other!r})' if other else ''}, and it is {found} now. {_REMEDY}"
+                f"{' and '.join(before)}{f' (now called {other!r})' if other else ''}, and it is {found} now. {remedy}"
             )
-
-
-_REMEDY = (
-    "Give it the logs that it was made of; or materialize again, under another name and into an empty place"
-)

@@ -32,3 +32,13 @@ def add_materialize_job_options(made: OptionParser) -> None:
         "--merge-on-spark", action="store_true",
         help="merge staged rows by Delta on Spark (with the driver delta), not in one process; see the example",
     )
+
+
+def add_replay_job_options(made: OptionParser) -> None:
+    """Declare all options of the replay job."""
+    declare(made, "log", nargs="*", more=" (the table: by default called as the log is); several are of several "
+                                         "tables, or copies of one")
+    declare(made, "--row", "--rows")
+    declare(made, "--output", required=True, more=": a directory for the tables, which every machine must see")
+    add_reader_options(made)
+    declare(made, "--bootstrap", "--kafka-config", "--timeline", "--start")

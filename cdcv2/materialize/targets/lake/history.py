@@ -24,6 +24,7 @@ from cdcv2.materialize.targets.lake.manifest import LakeFolder, LakeManifest
 from cdcv2.protocol.timeline import demand_started
 from cdcv2.rows.columns import UpdateBatch, arrow_type
 from cdcv2.rows.row_type import RowType
+from cdcv2.rows.schema import Shape
 from cdcv2.views.combine import COUNT
 
 #: Up to when a table is read: an int for everything up to and including this time, an antichain or its elements for
@@ -185,6 +186,28 @@ def _updates(row_type: RowType, path: Path, through: Antichain) -> UpdateBatch:
     kinds = {column.name: arrow_type(column.shape) for column in row_type.shape.columns}
     typed = [column.view(_written(kind)).cast(kind) for kind, column in zip(kinds.values(), columns)]
     return UpdateBatch.from_arrow(row_type, pa.table(typed, list(kinds)), rows["time"], rows["diff"])
+
+
+def written_columns(batch: UpdateBatch) -> Any:
+    """The updates as a file of a history has them: columns data (with the names of Avro), time and diff."""
+    shapes = [column.shape for column in batch.row_type.shape.columns]
+    columns = [
+        column.combine_chunks().cast(_written(column.type)).view(_named(shape))
+        for shape, column in zip(shapes, batch.rows.columns)
+    ]
+    data = pa.StructArray.from_arrays(columns, [column.avro for column in batch.row_type.shape.columns])
+    return pa.table([data, batch.times.combine_chunks(), batch.diffs.combine_chunks()], ["data", "time", "diff"])
+
+
+def _named(shape: Shape) -> Any:
+    """The type of a column as its file has it."""
+    if shape.kind == "optional":
+        return _named(shape.item)
+    if shape.kind == "record":
+        return pa.struct([(column.avro, _named(column.shape)) for column in shape.columns])
+    if shape.kind == "map":
+        return pa.map_(pa.string(), _named(shape.item))
+    return pa.list_(_named(shape.item)) if shape.kind == "array" else _written(arrow_type(shape))
 
 
 def _written(kind: Any) -> Any:

@@ -43,7 +43,7 @@ class LakeManifest(TargetManifest):
     ``removing``: names of files that are being removed, which no later manifest may name. ``counts``: the multisets
     whose files are changes of counts, and whether a row stays whose count is 0; a multiset of an earlier release has
     files as the other tables have. ``histories``: the row types of tables of updates, ``coverage``: which of them the
-    connector covers.
+    connector covers; ``reader``: what the reader of the logs keeps beside them.
     """
 
     WHAT, FORMAT, NEWEST = "lake", "cdcv2 lake", 3
@@ -53,6 +53,7 @@ class LakeManifest(TargetManifest):
     counts: Mapping[str, bool] = field(default_factory=dict)
     histories: Mapping[str, RowType] = field(default_factory=dict)
     coverage: TableCoverage = ALL
+    reader: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def version(self) -> int:
@@ -93,6 +94,7 @@ class LakeManifest(TargetManifest):
             **({} if not self.histories else {
                 "histories": {name: row_type.schema for name, row_type in self.histories.items()},
                 "coverage": self.coverage.to_plain(),
+                **({"reader": dict(self.reader)} if self.reader else {}),
             }),
         }  # fmt: skip
 
@@ -105,6 +107,7 @@ class LakeManifest(TargetManifest):
             "counts": {name: checked(zeros, bool) for name, zeros in plain.get("counts", {}).items()},
             "histories": {name: RowType(schema) for name, schema in plain.get("histories", {}).items()},
             "coverage": TableCoverage.from_plain(plain["coverage"]) if "coverage" in plain else ALL,
+            "reader": checked(plain.get("reader", {}), dict),
         }  # fmt: skip
 
 

@@ -1,0 +1,125 @@
+"""``replays:`` of a pipeline's file: the whole history of some tables, as Parquet files that are read as of a time.
+
+::
+
+    replays:
+      history:
+        capture: shop                                   the only capture, if it is left out; or logs: {TABLE: FOLDER}
+        tables: [public.orders, public.customers]       not with logs that name them
+        output: history                                 the folder of the lake
+        start: 100                                      where the history begins; 0, if it is left out
+        spark: {state: /data/replay}                    it runs on Spark (cdcv2.control.spark_fields)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cdcv2.cli.options.times import whole_number
+from cdcv2.control.part_logs import logs_of_tables
+from cdcv2.control.spark_fields import SparkFields, replay_on_spark
+from cdcv2.control.yaml_lines import YamlNode
+from cdcv2.suggestions import meant
+
+
+@dataclass(frozen=True)
+class ReplayLogs:
+    """The logs of a capture. ``reach``: words for how topics are read; None: the logs are in folders."""
+
+    capture: str
+    place_of: Callable[[str], str]
+    reach: tuple[str, ...] | None
+
+
+@dataclass(frozen=True)
+class ReplayFields:
+    """A history. ``capture``: whose logs; None: those that the file names.
+
+    ``words`` has the logs, and how they are read, as a command line has it. ``start`` is None where it is left out.
+    """
+
+    name: str
+    capture: str | None
+    tables: tuple[str, ...]
+    words: tuple[str, ...]
+    output: Path
+    start: str | None
+    node: YamlNode = field(repr=False)
+    #: How it runs on Spark; None: as a command.
+    spark: SparkFields | None = None
+
+
+def replay_fields(
+    name: str, part: YamlNode, logs_of: Callable[[YamlNode | None], ReplayLogs], under: Callable[[YamlNode], Path]
+) -> ReplayFields:
+    """The history that a part of the file has kept. Raises UsageError with the line.
+
+    ``logs_of`` gives the logs of the capture that a part names, or of the only one; ``under`` reads a path of the file.
+    """
+    fields = part.fields("output", "capture logs tables start spark")
+    if "capture" in fields and "logs" in fields:
+        fields["capture"].fail("'capture' and 'logs' both name logs: leave one out")
+    capture = None if "logs" in fields else logs_of(fields.get("capture"))
+    tables = _tables(fields, part)
+    if capture is None:
+        words = tuple(logs_of_tables(fields["logs"], tables, under, "tables"))
+    else:
+        words = (*(f"{table}={capture.place_of(table)}" for table in tables), *(capture.reach or ()))
+    start = _start(fields["start"]) if "start" in fields else None
+    words = (*words, *([] if start is None else [f"--start={start}"]))
+    output = under(fields["output"])
+    spark = None
+    if "spark" in fields:
+        spark = replay_on_spark(fields["spark"], [*words, f"--output={output}"], under)
+    return ReplayFields(name, None if capture is None else capture.capture, tables, words, output, start, part, spark)
+
+
+def _tables(fields: Mapping[str, YamlNode], part: YamlNode) -> tuple[str, ...]:
+    named = "logs" in fields and not fields["logs"].is_text
+    if named and "tables" in fields:
+        fields["tables"].fail("'logs' names the tables: leave 'tables' out")
+    if named:
+        return tuple(table for table, _ in fields["logs"].entries())
+    if "tables" not in fields:
+        part.fail("which tables? Write tables: [TABLE, ...]")
+    tables = tuple(fields["tables"].texts())
+    if not tables or not all(tables) or len(set(tables)) < len(tables):
+        fields["tables"].fail("a list of tables is wanted here, each once: write [public.orders]")
+    return tables
+
+
+def _start(part: YamlNode) -> str:
+    text = part.text()
+    try:
+        whole_number(text)
+    except ValueError:
+        part.fail(f"{text!r} is no time of a lake: write a whole number")
+    return text
+
+
+def demand_outputs_apart(replays: Mapping[str, ReplayFields], taken: Mapping[Path, str]) -> None:
+    """Raise UsageError, with the line, for two that write one folder, or one of another part: of ``taken``, by paths.
+
+    Each is known by what it writes: two of them would end one another.
+    """
+    places = dict(taken)
+    for name, replay in replays.items():
+        # A link leads to the same folder.
+        place = replay.output.resolve()
+        if place in places:
+            replay.node.fail(
+                f"{replay.output} is written by {places[place]}, too: give {name} an output of its own"
+            )
+        places[place] = f"the replay {name} (line {replay.node.line})"
+
+
+def known_tables(replay: ReplayFields, tables: Mapping[str, object]) -> None:
+    """Raise UsageError, with the line, for a table that the capture of a replay does not capture."""
+    for table in replay.tables:
+        if table not in tables:
+            replay.node.fail(
+                f"there is no log of the table {table!r}; the capture {replay.capture} has "
+                f"{', '.join(tables)}{meant(table, tables)}"
+            )
