@@ -135,12 +135,6 @@ class Lane:
             return other
         return self if other.less_equal(self) else None
 
-    def meet(self, other: Lane) -> Lane:
-        """The earlier of two in one lane; the bottom across lanes."""
-        if self.less_equal(other):
-            return self
-        return other if other.less_equal(self) else Lane("", 0)
-
     def sort_key(self) -> tuple[str, int]:
         """The lane's name first; the bottom's is empty."""
         return self.lane, self.at

@@ -5,7 +5,7 @@ Standard library and sortedcontainers only; no clock, no chance, no I/O.
 
 from cdcv2.core.antichain import Antichain, MutableAntichain
 from cdcv2.core.changes import ChangeBatch, consolidate
-from cdcv2.core.order import MAX_TIME, PartialOrder, Product, Time, join, less_equal, meet
+from cdcv2.core.order import MAX_TIME, PartialOrder, Product, Time, join, less_equal
 
 __all__ = [
     "Antichain",
@@ -18,5 +18,4 @@ __all__ = [
     "consolidate",
     "join",
     "less_equal",
-    "meet",
 ]

@@ -1,11 +1,10 @@
 """Times, and the partial order on them.
 
 A *time* is a non-negative ``int`` (up to 2**63 - 1), a :class:`Product` of such integers, or any hashable value
-that offers ``less_equal``, ``join``, ``meet`` and ``sort_key``. The functions here are the only place that knows
+that offers ``less_equal``, ``join`` and ``sort_key``. The functions here are the only place that knows
 how the kinds differ:
 
-- ``less_equal(a, b)`` is the partial order. ``join`` is the least time beyond both (None where there is none),
-  ``meet`` the greatest time that both are beyond.
+- ``less_equal(a, b)`` is the partial order. ``join`` is the least time beyond both (None where there is none).
 - ``sort_key`` gives a total order that extends the partial one, for sorting and for nothing else. ``<`` never
   stands in for ``less_equal``: a plain tuple is refused as a time, since its order is lexicographic.
 """
@@ -31,9 +30,6 @@ class PartialOrder(Protocol):
 
     def join(self, other: Any) -> Any | None:
         """The least time beyond both, or None where the two have no common upper bound."""
-
-    def meet(self, other: Any) -> Any:
-        """The greatest time that both are beyond."""
 
     def sort_key(self) -> Any:
         """A key that sorts times of this type; if ``a.less_equal(b)`` then a's key is not above b's."""
@@ -67,10 +63,6 @@ class Product:
     def join(self, other: Product) -> Product:
         """The greater of each pair of coordinates."""
         return Product(*map(max, self._coordinates, self._others(other)))
-
-    def meet(self, other: Product) -> Product:
-        """The lesser of each pair of coordinates."""
-        return Product(*map(min, self._coordinates, self._others(other)))
 
     def sort_key(self) -> tuple[int, ...]:
         """The coordinates: lexicographic order extends the order by coordinates."""
@@ -125,18 +117,6 @@ def join(a: Time, b: Time) -> Time | None:
         return a if a >= b else b
     _same_kind(a, b)
     return cast("Time | None", cast(PartialOrder, a).join(b))
-
-
-def meet(a: Time, b: Time) -> Time:
-    """The greatest time that both are beyond.
-
-    >>> meet(3, 5), meet(Product(0, 2), Product(2, 0))
-    (3, Product(0, 0))
-    """
-    if type(a) is int and type(b) is int:
-        return a if a <= b else b
-    _same_kind(a, b)
-    return cast(Time, cast(PartialOrder, a).meet(b))
 
 
 def sort_key(time: Time) -> Any:

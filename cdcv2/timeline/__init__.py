@@ -6,10 +6,9 @@ them. ``questions`` answers questions in both directions.
 """
 
 from cdcv2.timeline.binding import Binding
-from cdcv2.timeline.gauges import Gauge, sources
 from cdcv2.timeline.minting import RemapLog
 from cdcv2.timeline.ordering import AS_COMPLETE, COMMIT_ORDER, check_ordered
-from cdcv2.timeline.partitioned import NOT_STARTED, Part, Partitioned, frontier_of, offsets, part_of
+from cdcv2.timeline.partitioned import NOT_STARTED, Part, Partitioned, frontier_of, offsets
 from cdcv2.timeline.questions import TimeAnswer, known, when, where
 from cdcv2.timeline.reclock import Reclock, ReclockedUpdates
 from cdcv2.timeline.remap import Hold, Remap
@@ -20,7 +19,6 @@ __all__ = [
     "AcceptedBinding",
     "Binding",
     "COMMIT_ORDER",
-    "Gauge",
     "Hold",
     "LogView",
     "NOT_STARTED",
@@ -36,8 +34,6 @@ __all__ = [
     "frontier_of",
     "known",
     "offsets",
-    "part_of",
-    "sources",
     "when",
     "where",
 ]

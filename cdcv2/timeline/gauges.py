@@ -1,4 +1,4 @@
-"""Gauges: the measures of how far sources are, and how each begins, is shown and is stored.
+"""Gauges: the measures of how far sources are, how each begins, and how its times are written.
 
 =========  ============================================  ====================================
 kind       a time is                                     its frontier begins at
@@ -18,74 +18,16 @@ frontier over both, and a source that is added later has not started until then 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import Any
 
 from cdcv2.core import order
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Time, check_time
 from cdcv2.errors import MalformedError
-from cdcv2.timeline.partitioned import NOT_STARTED, Part, Partitioned, part_of, parts_of
+from cdcv2.timeline.partitioned import Partitioned
 
 _LSN = re.compile(r"([0-9A-Fa-f]{1,8})/([0-9A-Fa-f]{1,8})\Z")
-
-
-@dataclass(frozen=True)
-class Gauge:
-    """A kind of times of a source: what it is called, and where its frontiers begin.
-
-    For ``sources``, ``parts`` names the gauge of each one. Two gauges are equal when their kinds are, all the way down.
-
-    >>> KAFKA.start
-    Antichain([Partitioned.rest()])
-    """
-
-    kind: str
-    start: Antichain
-    parts: tuple[tuple[Part, Gauge], ...] = ()
-
-    def show(self, frontier: Antichain) -> str:
-        """The frontier in words, for people.
-
-        >>> KAFKA.show(Antichain([Partitioned.at(0, 4), Partitioned.rest([0, 2])]))
-        '0 at 4, 2 finished'
-        >>> POSTGRES.show(Antichain([0x16B374D848]))
-        '16/B374D848'
-        """
-        if not frontier:
-            return "finished"
-        if frontier == self.start:
-            return "not started"
-        if any(isinstance(time, Partitioned) for time in frontier):
-            gauges = dict(self.parts)
-            shown = []
-            for part in parts_of(frontier):
-                gauge = gauges.get(part, INTEGER)
-                where = part_of(frontier, part, gauge.start)
-                text = gauge.show(where)
-                shown.append(f"{part} {text}" if text in ("finished", "not started") else f"{part} at {text}")
-            return ", ".join(shown)
-        return ", ".join(lsn_text(time) if self.kind == "lsn" and type(time) is int else str(time) for time in frontier)
-
-
-#: Numbers that only grow.
-INTEGER = Gauge("int", Antichain([0]))
-#: Lines of a file.
-LINE = Gauge("line", Antichain([0]))
-#: Positions in PostgreSQL's log, as integers; see :func:`lsn`.
-POSTGRES = Gauge("lsn", Antichain([0]))
-#: Partitions and offsets of a Kafka topic; see :func:`~cdcv2.timeline.partitioned.offsets`.
-KAFKA = Gauge("offsets", NOT_STARTED)
-
-
-def sources(gauges: Mapping[Part, Gauge]) -> Gauge:
-    """The gauge of several sources on one timeline, each with its own; frontiers come from ``frontier_of``.
-
-    >>> sources({"bank": POSTGRES, "orders": KAFKA}).start
-    Antichain([Partitioned.rest()])
-    """
-    return Gauge("sources", NOT_STARTED, tuple(gauges.items()))
 
 
 def lsn(text: str) -> int:

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias, Union
 
 from cdcv2.core.antichain import Antichain
-from cdcv2.core.order import Product, Time, check_time, join, less_equal, meet, sort_key
+from cdcv2.core.order import Product, Time, check_time, join, less_equal, sort_key
 from cdcv2.errors import MalformedError
 
 #: What a part is called: a number from 0 on, or a name.
@@ -87,7 +87,7 @@ class Partitioned:
 
     @classmethod
     def among(cls, parts: Iterable[Part]) -> Partitioned:
-        """These parts, of which nothing has happened: what a :meth:`meet` of two parts is. MalformedError for none."""
+        """These parts, of which nothing has happened. Raises MalformedError for none."""
         found = frozenset(map(_check_part, parts))
         if not found:
             raise MalformedError("a time of no parts is none: name a part, or write Partitioned.rest()")
@@ -107,10 +107,6 @@ class Partitioned:
     def all_but(self) -> bool:
         """Whether the set is of all parts but those named."""
         return self._but
-
-    def has(self, part: Part) -> bool:
-        """Whether ``part`` is in the set."""
-        return (part in self._parts) != self._but
 
     @property
     def named(self) -> tuple[Part, ...]:
@@ -146,23 +142,6 @@ class Partitioned:
             return self._made(False, parts, other._time if self._time is None else self._time)
         time = join(self._time, other._time)
         return None if time is None else self._made(False, parts, time)
-
-    def meet(self, other: Partitioned) -> Partitioned:
-        """The parts of either; of more than one part only that they are not before their start.
-
-        >>> Partitioned.at(2, 17).meet(Partitioned.at(2, 9)), Partitioned.at(2, 17).meet(Partitioned.at(3, 9))
-        (Partitioned.at(2, 9), Partitioned.among([2, 3]))
-        """
-        other = _other(self, other)
-        if self._but and other._but:
-            return self._made(True, self._parts & other._parts, None)
-        if self._but or other._but:
-            left_out, held = (self, other) if self._but else (other, self)
-            return self._made(True, left_out._parts - held._parts, None)
-        time = None
-        if self._parts == other._parts and self._time is not None and other._time is not None:
-            time = meet(self._time, other._time)
-        return self._made(False, self._parts | other._parts, time)
 
     def sort_key(self) -> tuple[Any, ...]:
         """Larger sets first, then by part and by time."""
@@ -229,39 +208,6 @@ def offsets(places: Mapping[Part, int | None], *, closed: bool = False) -> Antic
     """
     parts = {part: Antichain([] if offset is None else [offset]) for part, offset in places.items()}
     return frontier_of(parts, closed=closed)
-
-
-def part_of(frontier: Antichain, part: Part, start: Antichain) -> Antichain:
-    """Where a part stands at ``frontier``: at ``start`` when it has not started, at nothing when it is finished.
-
-    >>> where = offsets({0: 4, 2: None})
-    >>> [part_of(where, part, Antichain([0])) for part in (0, 1, 2)]
-    [Antichain([4]), Antichain([0]), Antichain([])]
-
-    Raises MalformedError for a frontier that is not of parts. Cost: linear in its elements.
-    """
-    found: list[Time] = []
-    for element in frontier:
-        if not isinstance(element, Partitioned):
-            raise MalformedError(f"{element!r} is no time of a source in parts: make its frontiers with offsets()")
-        if element.has(part):
-            if element.time is None:
-                return start
-            found.append(element.time)
-    return Antichain(found)
-
-
-def parts_of(frontier: Antichain) -> tuple[Part, ...]:
-    """The parts that the frontier speaks of one by one: started, or known to be finished; sorted.
-
-    >>> parts_of(offsets({0: 4, 2: None}))
-    (0, 2)
-    """
-    named: set[Part] = set()
-    for element in frontier:
-        if isinstance(element, Partitioned):
-            named.update(element.named)
-    return tuple(sorted(named, key=_part_key))
 
 
 def path_of(time: Time) -> tuple[Path | None, int]:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcv2.core import order
-from cdcv2.core.order import Product, check_time, from_plain, join, less_equal, meet, sort_key, to_plain
+from cdcv2.core.order import Product, check_time, from_plain, join, less_equal, sort_key, to_plain
 from cdcv2.errors import MalformedError
 from tests.doubles import Lane
 
@@ -60,29 +60,13 @@ def test_join_is_the_least_upper_bound(kind: str, data: st.DataObject) -> None:
 
 @each_kind
 @given(st.data())
-def test_meet_is_the_greatest_lower_bound(kind: str, data: st.DataObject) -> None:
-    """Both are beyond it, and it is beyond whatever both are beyond."""
-    a, b, c = data.draw(three(kind))
-    low = meet(a, b)
-
-    assert less_equal(low, a) and less_equal(low, b)
-    assert (less_equal(c, a) and less_equal(c, b)) == less_equal(c, low)
-
-
-@each_kind
-@given(st.data())
-def test_join_and_meet_absorb_and_do_not_mind_order(kind: str, data: st.DataObject) -> None:
-    """The remaining lattice laws: commutative, associative, idempotent, absorbing."""
+def test_join_does_not_mind_order(kind: str, data: st.DataObject) -> None:
+    """The remaining laws: commutative, associative, idempotent."""
     a, b, c = data.draw(three(kind))
 
-    assert a == join(a, a) == meet(a, a)
+    assert a == join(a, a)
     assert join(a, b) == join(b, a)
-    assert meet(a, b) == meet(b, a)
-    assert meet(meet(a, b), c) == meet(a, meet(b, c))
-    assert a == join(a, meet(a, b))
     left, right = join(a, b), join(b, c)
-    if left is not None:
-        assert a == meet(a, left)
     if left is not None and right is not None:
         assert join(left, c) == join(a, right)
 
@@ -104,7 +88,6 @@ def test_products_compare_coordinate_by_coordinate(a: tuple[int, int], b: tuple[
 
     assert (a[0] <= b[0] and a[1] <= b[1]) == left.less_equal(right) == less_equal(left, right)
     assert Product(max(a[0], b[0]), max(a[1], b[1])) == left.join(right)
-    assert Product(min(a[0], b[0]), min(a[1], b[1])) == left.meet(right)
 
 
 def test_a_product_is_a_value() -> None:
@@ -173,7 +156,7 @@ def test_a_product_refuses_what_is_no_coordinate(coordinates: tuple[Any, ...]) -
         Product(*coordinates)
 
 
-@pytest.mark.parametrize("operation", [less_equal, join, meet])
+@pytest.mark.parametrize("operation", [less_equal, join])
 @pytest.mark.parametrize(
     "a, b",
     [
@@ -232,10 +215,6 @@ class Named(NamedTuple):
     def join(self, other: Named) -> Named:
         """The larger of each."""
         return Named(max(self.x, other.x), max(self.y, other.y))
-
-    def meet(self, other: Named) -> Named:
-        """The smaller of each."""
-        return Named(min(self.x, other.x), min(self.y, other.y))
 
     def sort_key(self) -> tuple[int, int]:
         """Lexicographic."""

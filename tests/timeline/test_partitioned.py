@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cdcv2.core.antichain import Antichain, MutableAntichain
-from cdcv2.core.order import Product, Time, join, less_equal, meet, sort_key
+from cdcv2.core.order import Product, Time, join, less_equal, sort_key
 from cdcv2.errors import MalformedError
 from cdcv2.timeline import gauges
 from cdcv2.timeline.gauges import frontier_from_plain, frontier_to_plain, from_plain, to_plain
 from cdcv2.timeline.partitioned import (
-    NOT_STARTED, Beyond, Partitioned, frontier_of, is_least, offsets, part_of, parts_of, path_of,
+    NOT_STARTED, Beyond, Partitioned, frontier_of, is_least, offsets, path_of,
 )
 from tests.reclock_oracle import KINDS, Kind, Several, Topic
 from tests.strategies import Chooser, choosers
@@ -51,13 +51,12 @@ def test_it_is_a_partial_order_that_sort_keys_extend(a: Time, b: Time, c: Time) 
 
 @settings(max_examples=3 * ORDINARY)
 @given(NESTED, NESTED, NESTED)
-def test_join_and_meet_are_the_least_and_the_greatest_bound(a: Time, b: Time, c: Time) -> None:
-    """A join is None exactly where nothing is beyond both."""
-    upper, lower = join(a, b), meet(a, b)
+def test_the_join_is_the_least_bound(a: Time, b: Time, c: Time) -> None:
+    """It is None exactly where nothing is beyond both."""
+    upper = join(a, b)
 
     assert (less_equal(a, c) and less_equal(b, c)) == (upper is not None and less_equal(upper, c))
-    assert (less_equal(c, a) and less_equal(c, b)) == less_equal(c, lower)
-    assert (join(b, a), meet(b, a), a, a) == (upper, lower, join(a, a), meet(a, a))
+    assert (join(b, a), a) == (upper, join(a, a))
     assert less_equal(Partitioned.rest(), a) and hash(a) == hash(from_plain(to_plain(a)))
 
 
@@ -108,12 +107,9 @@ def test_there_is_one_frontier_for_each_place(kind: Kind, choose: Any) -> None:
 def test_not_started_and_finished_can_be_said_of_parts_that_appear_later() -> None:
     """A map from partition to offset cannot: in it a partition that is absent is the one or the other by guess."""
     begun, closed = offsets({0: 4, 2: None}), offsets({0: 4}, closed=True)
-    zero = Antichain([0])
 
-    assert [zero, zero] == [part_of(begun, part, zero) for part in (1, 99)]
-    assert [Antichain([4]), Antichain()] == [part_of(begun, part, zero) for part in (0, 2)]
-    assert Antichain() == part_of(closed, 99, zero) == part_of(Antichain(), 0, zero)
-    assert ((0, 2), (0,), ()) == (parts_of(begun), parts_of(closed), parts_of(NOT_STARTED))
+    assert [True, False] == [frontier.less_equal(Partitioned.at(99, 0)) for frontier in (begun, closed)]
+    assert [False, False] == [frontier.less_equal(Partitioned.at(2, 9)) for frontier in (begun, closed)]
     assert Antichain() == offsets({}, closed=True) and NOT_STARTED == offsets({0: 0, 7: 0})
     assert Antichain([Partitioned.at(0, 0)]) == offsets({0: 0}, closed=True)
 
@@ -122,8 +118,8 @@ def test_parts_hold_parts() -> None:
     """Sources of one timeline, of which one is a topic; a source that is added has not started until then."""
     both = frontier_of({"bank": Antichain([7]), "orders": offsets({1: 3})})
 
-    assert offsets({1: 3}) == part_of(both, "orders", NOT_STARTED)
-    assert NOT_STARTED == part_of(both, "added", NOT_STARTED)
+    assert both.less_equal(Partitioned.at("orders", Partitioned.at(1, 3)))
+    assert both.less_equal(Partitioned.at("added", Partitioned.rest()))
     assert both.join(frontier_of({"bank": Antichain([5]), "added": Antichain([1])})) == frontier_of(
         {"bank": Antichain([7]), "orders": offsets({1: 3}), "added": Antichain([1])}
     )
@@ -147,7 +143,7 @@ def test_a_time_shows_what_it_is() -> None:
     lambda: Partitioned.at(0, -1), lambda: Partitioned.rest([None]), lambda: Partitioned.among([]),
     lambda: frontier_of({0: 4}),
     lambda: Partitioned.at(0, 1).less_equal(1), lambda: Partitioned.at(0, 1).join(Product(1)),
-    lambda: part_of(Antichain([3]), 0, NOT_STARTED), lambda: Partitioned.at(0, 1).meet(Partitioned.at(0, Product(1))),
+    lambda: Partitioned.at(0, 1).join(Partitioned.at(0, Product(1))),
     lambda: from_plain({"at": 0}), lambda: from_plain({"rest": 0}), lambda: from_plain({"at": 0, "time": 1, "but": 2}),
     lambda: from_plain({"among": [0], "rest": []}), lambda: frontier_from_plain("12"), lambda: gauges.lsn("0/G"),
     lambda: gauges.lsn("FFFFFFFF/0"), lambda: gauges.lsn("1/2\n"),
@@ -158,19 +154,10 @@ def test_what_can_never_be_right_is_refused(wrong: Any) -> None:
         wrong()
 
 
-def test_gauges_show_progress_in_their_own_terms() -> None:
-    """Of several sources each in its own."""
-    both = gauges.sources({"bank": gauges.POSTGRES, "orders": gauges.KAFKA, "file": gauges.LINE})
-    at = frontier_of({
-        "bank": Antichain([gauges.lsn("1/2A")]), "orders": offsets({0: 4, 3: None}), "file": Antichain(),
-        "x": Antichain([5]),
-    })  # fmt: skip
-
-    assert "bank at 1/2A, file finished, orders at 0 at 4, 3 finished, x at 5" == both.show(at)
-    assert ("not started", "finished", "3") == (
-        both.show(NOT_STARTED), both.show(Antichain()), gauges.INTEGER.show(Antichain([3]))
-    )
+def test_an_lsn_is_read_and_written_as_postgresql_does() -> None:
+    """Two hexadecimal numbers of eight digits each."""
     assert (1 << 32 | 0x2A, "1/2A", "0/0") == (gauges.lsn("1/2a"), gauges.lsn_text(1 << 32 | 0x2A), gauges.lsn_text(0))
+    assert (0xFE << 32) + 0xB374D848 == gauges.lsn("fe/B374D848")
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: type(kind).__name__)
@@ -199,7 +186,7 @@ def test_a_part_with_times_of_another_kind_is_refused() -> None:
                 ask(wrong)
 
 
-@pytest.mark.parametrize("ask", [Partitioned.less_equal, Partitioned.join, Partitioned.meet])
+@pytest.mark.parametrize("ask", [Partitioned.less_equal, Partitioned.join])
 def test_times_of_different_kinds_are_both_named(ask: Any) -> None:
     """By the one who is asked and by the one who is asked about."""
     with pytest.raises(MalformedError, match=r"^Partitioned.at\(0, 1\) and 7 are times of different kinds"):
@@ -226,16 +213,11 @@ def test_times_of_one_part_are_sorted_even_if_they_are_of_different_kinds() -> N
     assert 50 == len({hash(Partitioned.at(0, number)) for number in range(50)})
 
 
-def test_what_two_times_leave_out_is_left_out_by_their_meet() -> None:
-    """And their join is without what either leaves out."""
+def test_a_join_is_without_what_either_leaves_out() -> None:
+    """Of two times that are of the rest."""
     one, other = Partitioned.rest([0, 1]), Partitioned.rest([1, 2])
 
-    assert (Partitioned.rest([1]), Partitioned.rest([0, 1, 2])) == (one.meet(other), one.join(other))
-
-
-def test_numbers_come_before_names() -> None:
-    """Of parts that a frontier names both ways."""
-    assert (0, 7, "a") == parts_of(frontier_of({"a": Antichain([1]), 7: Antichain([1]), 0: Antichain()}))
+    assert Partitioned.rest([0, 1, 2]) == one.join(other)
 
 
 def test_a_part_that_is_at_a_number_is_judged_without_its_frontier() -> None:
@@ -246,22 +228,3 @@ def test_a_part_that_is_at_a_number_is_judged_without_its_frontier() -> None:
     asked += [Partitioned.at("orders", Partitioned.at(0, offset)) for offset in (3, 4)]
 
     assert [False, True, False, True] == list(map(beyond, asked))
-
-
-@pytest.mark.parametrize("gauge, where, shown", [
-    (gauges.sources({1: gauges.KAFKA}), Antichain([Partitioned.among([1])]), "1 not started"),
-    (gauges.KAFKA, offsets({0: None, 1: 4}), "0 finished, 1 at 4"),
-    (gauges.INTEGER, Antichain([Product(0, 3), Product(2, 1)]), "Product(0, 3), Product(2, 1)"),
-    (gauges.INTEGER, Antichain([1 << 33]), "8589934592"),
-])  # fmt: skip
-def test_each_frontier_is_shown_as_its_gauge_has_it(gauge: gauges.Gauge, where: Antichain, shown: str) -> None:
-    """Of which the parts of a source are some."""
-    assert shown == gauge.show(where)
-
-
-def test_gauges_of_sources_are_equal_when_their_parts_are() -> None:
-    """And the digits of an LSN are sixteen."""
-    bank = gauges.sources({"bank": gauges.POSTGRES})
-
-    assert bank == gauges.Gauge("sources", NOT_STARTED, (("bank", gauges.POSTGRES),)) != gauges.sources({})
-    assert (0xFE << 32) + 0xB374D848 == gauges.lsn("fe/B374D848")
