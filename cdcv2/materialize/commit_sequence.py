@@ -8,14 +8,15 @@ knows. A crash between any two of them leaves the transaction done, or not begun
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from cdcv2 import failpoints
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import UsageError
-from cdcv2.materialize.protocol.fence import Piece, Range, meet_of
-from cdcv2.materialize.protocol.messages import Checkpoint, Opened, Patch
-from cdcv2.materialize.recovery_log import RangeClaim, RecoveredState, RecoveryLog
+from cdcv2.materialize.protocol.fence import Piece, meet_of
+from cdcv2.materialize.protocol.messages import Checkpoint, Open, Opened, Patch
+from cdcv2.materialize.recovery_log import RangeClaim, RecoveryLog
 
 BEFORE_COMMIT = failpoints.declare(
     "materialize.before-commit", "the driver has started its commit; the recovery log knows nothing of it"
@@ -47,12 +48,13 @@ class CommitSequence:
         #: How many transactions this instance has committed.
         self.transactions = 0
 
-    def claim(self, wanted: Range) -> RecoveredState | None:
-        """Take the range over from an earlier instance; what the recovery log has of it, None without one."""
+    def claim(self, message: Open) -> Open:
+        """Take its range over from an earlier instance; the message with what a recovery log has of it."""
         if self._log is None:
-            return None
-        self._claimed = self._log.open(wanted, self._start)
-        return self._claimed.recovered
+            return message
+        self._claimed = self._log.open(message.range, self._start)
+        found = self._claimed.recovered
+        return replace(message, state=found.state, pieces=found.pieces, extent=found.extent)
 
     def adopt(self, opened: Opened) -> tuple[Piece, ...]:
         """Take over the checkpoint that rules; how far each part of the range is.

@@ -23,7 +23,6 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.errors import Cdcv2Error, FencedError, RefusedError, UsageError
 from cdcv2.materialize.commit_sequence import CommitSequence
 from cdcv2.materialize.driver import Driver
-from cdcv2.materialize.protocol.fence import Range
 from cdcv2.materialize.protocol.messages import (
     Acknowledge, Changes, Checkpoint, ConflictError, Flush, Flushed, Key, Loaded, Open, StartCommit, Store,
     Values,
@@ -195,11 +194,10 @@ class DistributedRuntime:
 
     def open(self) -> None:
         """Take the materialization over from an earlier instance, and apply what was committed last."""
-        found = self._sequence.claim(Range())
-        state, known = (None, ()) if found is None else (found.state, found.pieces)
         tables = tuple(view.table for view in self.views)
+        message = self._sequence.claim(Open(self.name, tables, start=self._start))
         try:
-            opened = self._exchange(self._driver.open, Open(self.name, tables, Range(), state, self._start, known))
+            opened = self._exchange(self._driver.open, message)
         except RefusedError:
             # A successor may have brought the store further than our recovery log states.
             self._sequence.demand()

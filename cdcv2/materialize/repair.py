@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 from cdcv2.core.antichain import Antichain
-from cdcv2.errors import UsageError
+from cdcv2.materialize.commit_sequence import CommitSequence
 from cdcv2.materialize.driver import Driver
 from cdcv2.materialize.protocol.fence import Range, fenced
 from cdcv2.materialize.protocol.messages import Acknowledge, Checkpoint, Key, Open, Opened, Table, Values
-from cdcv2.materialize.recovery_log import RangeClaim, RecoveryLog
+from cdcv2.materialize.recovery_log import RecoveryLog
 
 
 class TableRepair(NamedTuple):
@@ -56,24 +55,12 @@ class TargetRepair:
         start: Antichain,
     ) -> None:
         self._name, self._driver = materialization, driver
-        self._claimed: RangeClaim | None = None
-        message = Open(materialization, tuple(tables), start=start)
-        if log is not None:
-            self._claimed = log.open(message.range, start)
-            found = self._claimed.recovered
-            message = replace(message, state=found.state, pieces=found.pieces, extent=found.extent)
-        checkpoint = driver.open_damaged(message).checkpoint
-        if checkpoint is None:
-            if self._claimed is None:
-                raise UsageError(
-                    f"the driver of {materialization!r} leaves the checkpoint to the recovery log: name one"
-                )
-            checkpoint = self._claimed.recovered.checkpoint
+        self._sequence = CommitSequence(materialization, log, start)
+        message = self._sequence.claim(Open(materialization, tuple(tables), start=start))
+        self._sequence.adopt(driver.open_damaged(message))
         #: what was committed last; it stays
-        self.checkpoint = checkpoint
-        acknowledged = driver.acknowledge(Acknowledge())
-        if self._claimed is not None:
-            self._claimed.patch(acknowledged.state)
+        self.checkpoint = self._sequence.checkpoint
+        self._sequence.patch(driver.acknowledge(Acknowledge()).state)
 
     def demand_at(self, frontier: Antichain) -> None:
         """Raise FencedError unless the target, as it is seen, is where it was taken over."""
@@ -82,12 +69,8 @@ class TargetRepair:
 
     def write(self, tables: Sequence[TableRepair]) -> None:
         """See :meth:`RepairableDriver.repair`."""
-        self._driver.repair(tables, self.checkpoint, self._demand)
+        self._driver.repair(tables, self.checkpoint, self._sequence.demand)
 
     def close(self) -> None:
         """Release the driver."""
         self._driver.close()
-
-    def _demand(self) -> None:
-        if self._claimed is not None:
-            self._claimed.demand()

@@ -161,13 +161,9 @@ class Runtime:
 
     def _open(self) -> Generator[Step, None, Intake]:
         tables = tuple(view.table for view in self._views)
-        message = Open(self._name, tables, self._range, start=self._start)
-        found = self._sequence.claim(self._range)
-        if found is not None:
-            message = replace(message, state=found.state, pieces=found.pieces, extent=found.extent)
+        message = self._sequence.claim(Open(self._name, tables, self._range, start=self._start))
         while (patch := self._connection.prepare(message)) is not None:
-            if found is not None:
-                message = replace(message, state=self._sequence.patch(patch))
+            message = replace(message, state=self._sequence.patch(patch))
         yield from self._send(message)
         opened = yield from self._expect(Opened)
         pieces = self._sequence.adopt(opened)

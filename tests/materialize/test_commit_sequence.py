@@ -9,8 +9,7 @@ import pytest
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.materialize.commit_sequence import CommitSequence
-from cdcv2.materialize.protocol.fence import Range
-from cdcv2.materialize.protocol.messages import Checkpoint, Opened
+from cdcv2.materialize.protocol.messages import Checkpoint, Open, Opened
 from cdcv2.materialize.recovery_log import RecoveredState
 
 START, UPPER, OTHER = Antichain([0]), Antichain([7]), Antichain([9])
@@ -26,7 +25,7 @@ def begun(opened: Opened, extent: Antichain | None) -> tuple[CommitSequence, lis
         patch=lambda patch: calls.append(("patch", patch)),
     )
     sequence = CommitSequence("m", SimpleNamespace(open=lambda wanted, start: claim), START)  # type: ignore[arg-type]
-    sequence.claim(Range())
+    sequence.claim(Open("m", ()))
     sequence.adopt(opened)
     return sequence, calls
 

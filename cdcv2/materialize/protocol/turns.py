@@ -151,12 +151,6 @@ class Turns:
             return TurnError(side, self._out_of_turn(side, kind))
         return TurnError(side, f"sent {kind.__name__} {WHILE[kind][1]}")
 
-    def ended(self) -> None:
-        """Take note that the conversation is over. It may end between transactions only; TurnError otherwise."""
-        if self.phases != {"runtime": Phase.LOAD, "driver": Phase.LOAD} or self._asked or self._loaded:
-            phases_in_words = ", ".join(f"the {side} in {phase.name}" for side, phase in self.phases.items())
-            raise TurnError("runtime", f"ended in the midst of a transaction ({phases_in_words})")
-
     def expected(self, side: str) -> list[str]:
         """The names of the messages that the side may send now."""
         moves = TABLES[side][self.phases[side]]

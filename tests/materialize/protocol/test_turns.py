@@ -186,24 +186,6 @@ def test_a_new_transaction_may_ask_for_the_same_keys() -> None:
     assert {"runtime": Phase.COMMIT, "driver": Phase.COMMIT} == talk.phases
 
 
-def test_it_ends_between_transactions_only() -> None:
-    """An end in the midst of one is a crash, and is called one."""
-    with pytest.raises(TurnError, match=r"transaction \(the runtime in STORE, the driver in LOAD\)"):
-        told([*OPENING, *LATE, Flush]).ended()
-    ends = [length for length in range(1, 12) if ended([*OPENING, *LATE, *ROUND, *LATE][:length])]
-
-    assert [len(OPENING + LATE)] == ends
-
-
-def ended(said: list[type[Any]]) -> bool:
-    """Whether the conversation may end behind these."""
-    try:
-        told(said).ended()
-    except TurnError:
-        return False
-    return True
-
-
 def diagram() -> str:
     """The two tables as a Mermaid state diagram, for docs/writing-a-driver.md."""
     lines = ["stateDiagram-v2"]
