@@ -112,8 +112,6 @@ class Writer:
         self._fed = origin
         # What is to be stated, and up to where.
         self._staged: tuple[list[Progress], Antichain] | None = None
-        #: Updates fed at times that the log had stated already: they were written before.
-        self.already_written = 0
 
     def update(self, data: Any, time: Time, diff: int) -> None:
         """The multiplicity of ``data`` changes at ``time`` by ``diff``; changes to one identity add up.
@@ -133,7 +131,6 @@ class Writer:
         pending = self._pending.get(time)
         if pending is None:
             if not self.known.less_equal(time):
-                self.already_written += 1
                 return
             pending = self._pending[time] = ChangeBatch()
         try:

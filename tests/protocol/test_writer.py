@@ -137,7 +137,6 @@ def test_it_resumes_at_what_is_known() -> None:
     writer.advance([4])
     writer.advance([8])
 
-    assert 2 == writer.already_written
     assert [Updates([("b", 6, 1)]), "flush", Progress([5], [8], {6: 1}), "flush"] == log.calls
     assert ({("a", 4): 1, ("b", 6): 1}, Antichain([8])) == replay(log.durable)
 
