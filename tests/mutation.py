@@ -150,25 +150,40 @@ def near(function: str, tests: Iterable[str]) -> list[str]:
     return [test for test in tests if test.startswith(files)] or list(tests)
 
 
+def mutants() -> list[str]:
+    """All that mutmut has made, by file."""
+    metas = sorted(Path("mutants", "cdcv2").rglob("*.meta"))
+    return [name for meta in metas for name in json.loads(meta.read_text("utf-8"))["exit_code_by_key"]]
+
+
+def tried(tests: dict[str, list[str]], took: dict[str, float]) -> dict[str, str]:
+    """What became of each mutant, tried with these tests of its function: the quickest first; see mutants_in_forks."""
+    work, results = Path("mutants", "work.json"), Path("mutants", "results.txt")
+    work.write_text(json.dumps({"took": took, "tests": {
+        mutant: sorted(tests.get(mutant.rpartition("__mutmut_")[0], ()), key=lambda test: took.get(test, 0))
+        for mutant in mutants()
+    }}), "utf-8")  # fmt: skip
+    command = [sys.executable, "-m", "tests.mutants_in_forks", work.name, results.name]
+    subprocess.run(command, cwd="mutants", check=True)
+    return dict(line.split() for line in results.read_text("utf-8").splitlines())
+
+
 def main() -> int:
     """Change, test, compare; see the module."""
     os.environ.setdefault("HYPOTHESIS_PROFILE", "mutate")
     children = ("--max-children", str(os.cpu_count() or 1))
-    # Which tests call which function is found out by the first run, here of a few changes.
+    # The changed files are made, and which tests call which function is found out, by a run of a few changes.
     mutmut("run", *children, "cdcv2.core.json_text.*")
-    whole = json.loads(STATS.read_text("utf-8"))
-    called = whole["tests_by_mangled_function_name"]
-    fewer = {function: near(function, tests) for function, tests in called.items()}
-    STATS.write_text(json.dumps({**whole, "tests_by_mangled_function_name": fewer}), "utf-8")
-    mutmut("run", *children)
-    found = statuses(mutmut("results", "--all", "true"))
+    stats = json.loads(STATS.read_text("utf-8"))
+    called = stats["tests_by_mangled_function_name"]
+    found = tried({name: near(name, tests) for name, tests in called.items()}, stats["duration_by_test"])
     left = [name for name, status in found.items() if status not in NOTICED]
-    STATS.write_text(json.dumps(whole), "utf-8")
     known = explained(EXPLAINED.read_text("utf-8"))
     changes = {name: change(name) for name in left}
     if unknown := [name for name in left if changes[name] not in known]:
         mutmut("run", *children, *unknown)
-    found = statuses(mutmut("results", "--all", "true"))
+        again = statuses(mutmut("results", "--all", "true"))
+        found |= {name: again[name] for name in unknown}
     unnoticed = {name: status for name, status in found.items() if status not in NOTICED}
     survivors = {changes[name]: status for name, status in unnoticed.items()}
     holes = survivors.keys() - known.keys()

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import configparser
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
@@ -73,3 +78,44 @@ def test_the_tests_of_its_own_box_are_tried_first() -> None:
 
     assert [own] == near("cdcv2.timeline.remap.x_f", [own, other])
     assert [other] == near("cdcv2.timeline.remap.x_f", [other]) == near("cdcv2.logs.x_f", [other])
+
+
+def test_changes_are_tried_in_forks(tmp_path: Path) -> None:
+    """To the first test that fails; a change that raises past pytest or never ends is noticed; a second run goes on."""
+    (tmp_path / "sample.py").write_text(dedent("""
+        import os
+        import signal
+
+        from mutmut.mutation.trampoline import get_mutant_under_test
+
+        def double(number):
+            changed = get_mutant_under_test()
+            if changed == "sample.x_double__mutmut_2":
+                raise SystemExit(0)
+            if changed == "sample.x_double__mutmut_3":
+                os.kill(os.getpid(), signal.SIGXCPU)
+            return number * (3 if changed == "sample.x_double__mutmut_1" else 2)
+    """), "utf-8")  # fmt: skip
+    (tmp_path / "test_sample.py").write_text(dedent("""
+        from sample import double
+
+        def test_zero(tmp_path):
+            assert 0 == double(0)
+
+        def test_one():
+            assert 2 == double(1)
+    """), "utf-8")  # fmt: skip
+    tests = ["test_sample.py::test_zero", "test_sample.py::test_one"]
+    asked = {f"sample.x_double__mutmut_{number}": tests for number in (1, 2, 3, 4)}
+    asked["sample.x_double__mutmut_5"] = tests[:1]
+    asked["sample.x_double__mutmut_6"] = []
+    (tmp_path / "work.json").write_text(json.dumps({"tests": asked, "took": {}}), "utf-8")
+    (tmp_path / "results.txt").write_text("sample.x_double__mutmut_4 killed\n", "utf-8")
+
+    command = [sys.executable, "-m", "tests.mutants_in_forks", "work.json", "results.txt"]
+    path = os.pathsep.join([str(EXPLAINED.parents[2]), str(tmp_path)])
+    subprocess.run(command, cwd=tmp_path, check=True, env={**os.environ, "PYTHONPATH": path})
+
+    found = dict(line.split() for line in (tmp_path / "results.txt").read_text("utf-8").splitlines())
+    becoming = {1: "killed", 2: "killed", 3: "timeout", 4: "killed", 5: "survived", 6: "survived"}
+    assert {f"sample.x_double__mutmut_{number}": what for number, what in becoming.items()} == found

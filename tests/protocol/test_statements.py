@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Product as P
 from cdcv2.errors import ResumeError
 from cdcv2.logs.memory import MemoryLog
-from cdcv2.protocol import statements as rules
+from cdcv2.protocol import writer
 from cdcv2.protocol.messages import Progress
 from cdcv2.protocol.statements import check_orphans, check_stated, statements
 from cdcv2.protocol.writer import Writer
@@ -48,12 +49,12 @@ def test_times_without_an_order_are_stated_at_once() -> None:
 
 def test_a_writer_states_many_times_in_several_messages(monkeypatch: pytest.MonkeyPatch) -> None:
     """A message that is larger than a topic takes would end it, and every run after it."""
-    monkeypatch.setattr(rules.statements, "__defaults__", (2,))
+    monkeypatch.setattr(writer, "statements", partial(statements, at_most=2))
     log = MemoryLog()
-    with Writer(log) as writer:
-        writer.extend([("a", 1, 1), ("a", 2, 1), ("a", 3, 1)])
-        writer.advance([9])
-        assert Antichain([9]) == writer.known
+    with Writer(log) as written:
+        written.extend([("a", 1, 1), ("a", 2, 1), ("a", 3, 1)])
+        written.advance([9])
+        assert Antichain([9]) == written.known
     stated: list[Any] = [entry.message for entry in log.read()][1:]
     assert [Progress([0], [3], {1: 1, 2: 1}), Progress([3], [9], {3: 1})] == stated
 
