@@ -2,14 +2,19 @@
 
 The result is compared with the source.
 
-With --small: without servers. Recorded change data, through files, in
-seconds. Without an option: cdcv2 up of the pipeline in examples/bank, with
-PostgreSQL, Kafka, Debezium and Spark. Its jobs and cdcv2 up itself are killed
-on the way. All are started here and stopped again. That needs Java 17 and the
-demo extra. With --targets, the same bank ends in a second
-PostgreSQL and in Delta tables, which are read all the time, while runtimes,
-sessions and a server are killed. With --two-captures: two databases, and two
-captures that write the same logs at once, each of which is killed.
+  --small         without servers: recorded change data through files, in
+                  seconds
+  no option       cdcv2 up of the pipeline in examples/bank, with PostgreSQL,
+                  Kafka, Debezium and Spark. Its jobs and cdcv2 up itself are
+                  killed on the way
+  --targets       the same bank ends in a second PostgreSQL and in Delta
+                  tables, which are read all the time, while runtimes, sessions
+                  and a server are killed
+  --two-captures  two databases, and two captures that write the same logs at
+                  once, each of which is killed
+
+Servers are started here and stopped again. That needs Java 17 and the extra
+demo.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Each job is asked to end, writes what is complete, and ends. One that does not
 end within a minute is killed: nothing is lost by that. Logs, targets and the
 states of the jobs stay as they are, so cdcv2 up continues where they were.
 What was made in other systems stays, too: topics, slots, connectors, tables.
-The connector and its slot go on (docs/operations/keep-running.md).
+The connector and its slot go on (docs/operations/stop.md).
 
 With --remove-external they are removed when the jobs have ended: all that cdcv2
 up made for the pipeline, with the data in it, and nothing of others. What the
@@ -13,7 +13,7 @@ refused, and nothing is removed. cdcv2 external lists before what there is. If
 a server is away, the rest is written down, and the next cdcv2 down
 --remove-external removes it.
 
-A slot that may be ours or of others (`doubtful`) is left alone and named. Drop
+A slot that may be ours or of others (doubtful) is left alone and named. Drop
 it, or state with --leave-doubtful that it is of others.
 
 End cdcv2 up first: as long as it runs, it would start the jobs again, and this

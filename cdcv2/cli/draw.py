@@ -5,7 +5,8 @@ What is drawn is what is named:
   LOG ...         updates by time, the times that statements cover, what
                   lacks, and how the frontiers moved while the logs were read
   REMAP [LOG ...] the bindings of a remap; how far the logs of its captures
-                  are; and, of logs of TEMP, when transactions were open
+                  are; and, of open-records logs (logs/_temp/PREFIX), when
+                  transactions were open
   FILE.yaml       a pipeline: from the source over the log to each target,
                   and how many seconds behind it is
 

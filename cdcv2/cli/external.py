@@ -1,14 +1,15 @@
 """List what a pipeline has in other systems, and what is still to be done.
 
-It lists what the file states as owned: yes or owned: no, from the catalogue of
-external state in the state folder: topics, remaps, publications, replication
-slots, connectors, target tables, staging schemas and folders. For each: its
-state and for how long, the jobs that use it, its identity, and what could not
-be done yet and why. It asks no server and changes nothing, and may run beside
-cdcv2 up.
+It lists the entries of the catalogue of external state, in the state folder:
+the connectors, slots and publications that the file names, and the logs,
+remaps, tables and topics that it states as owned: yes or owned: no. For each:
+its state and for how long, the jobs that use it, its identity, and what could
+not be done yet and why. It asks no server and changes nothing, and may run
+beside cdcv2 up.
 
 States: wanted (it should exist), made, in use, unwanted (it is to be removed),
-`gone`, lost (only a person can decide what to do).
+lost (only a person can decide what to do). What was removed is shown with
+--all alone.
 """
 
 from __future__ import annotations

@@ -35,9 +35,9 @@ COMMANDS = {
     "resolve": "show and decide what is in quarantine",
     "when": "print the time to which a position of a source is bound",
     "where": "print how far the sources of a timeline were at a time",
-    "compact-remap": "shorten a remap by what no log set needs",
+    "compact-remap": "shorten a remap by what no logs need",
     "open-transactions": "print the open transactions of a capture",
-    "mangle": "copy logs, duplicated, reordered and re-batched",
+    "mangle": "copy logs, duplicated and reordered on purpose",
     "rewrite": "write the history of logs, up to a time, into new logs",
     "materialize": "keep views of logs in another system, without Spark",
     "draw": "draw logs, a timeline or a pipeline as SVG",
@@ -54,7 +54,7 @@ COMMANDS = {
     "repair": "bring a damaged target back to its logs",
     "orphans": "remove files that dead transactions have left",
     "job-path": "print where a job for spark-submit is",
-    "external": "list what a pipeline has in other systems, and what is owed",
+    "external": "list what a pipeline has in other systems",
     "metrics": "print the metrics of a pipeline, for Prometheus",
     "rows": "make the row type of a table",
     "init": "make the files of a pipeline from a database",
@@ -64,7 +64,16 @@ COMMANDS = {
     "tail": "follow the changes of a table of an instance",
     "demo": "see it work on real change data",
 }
-
+#: How the help lists them: what a part is for, and its commands. One that is in no part is in the last.
+PARTS = {
+    "from a database to a copy that is right": "init doctor up status explain compare down",
+    "more about a pipeline": "run plan output page external metrics",
+    "logs": "capture verify as-of replay inspect draw rewrite resolve mangle",
+    "copies in other systems": "materialize repair orphans",
+    "single rows, and changes of a table": "instance replicas peek tail",
+    "a remap": "when where compact-remap open-transactions",
+    "others": "demo rows job-path",
+}
 
 #: What a newcomer tries first.
 BEGIN = """  # see it work, without servers
@@ -155,17 +164,28 @@ def _dispatch(arguments: list[str], events: JobEvents) -> int:
 
 
 def _front() -> OptionParser:
-    listed = "\n".join(f"  {name:<17}  {summary}" for name, summary in COMMANDS.items())
-    parser = OptionParser("cdcv2", "Change data capture that may be duplicated, reordered and re-batched at will.")
+    parser = OptionParser(
+        "cdcv2", "Copy the tables of a PostgreSQL database to other places, and prove that the\ncopies are right."
+    )
     parser.epilog = (
-        f"commands:\n{listed}\n\nexamples:\n{BEGIN}\n\n"
-        "'cdcv2 COMMAND --help' shows its arguments, examples and exit codes."
+        f"{_listed()}\n\nexamples:\n{BEGIN}\n\n"
+        "'cdcv2 COMMAND --help' shows its arguments, examples and exit codes. README.md\n"
+        "has the first steps, docs/operations.md the page for a question."
     )
     parser.add_argument("--version", action="version", version=f"cdcv2 {__version__}")
     parser.add_argument(
         "command", metavar="COMMAND", nargs="?", choices=list(COMMANDS), help="one of those below; none: this help"
     )
     return parser
+
+
+def _listed() -> str:
+    """All commands, part by part."""
+    parts = {title: names.split() for title, names in PARTS.items()}
+    parts["others"] += sorted(set(COMMANDS).difference(*parts.values()))
+    return "\n\n".join(
+        f"{title}:\n" + "\n".join(f"  {name:<17}  {COMMANDS[name]}" for name in names) for title, names in parts.items()
+    )
 
 
 def _no_command(args: argparse.Namespace) -> int:

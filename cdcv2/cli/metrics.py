@@ -1,11 +1,11 @@
 """Print the metrics of a pipeline once, in Prometheus's text form.
 
-They are those of the API of cdcv2 up (docs/operations/api.md), for who has no
-API: node_exporter's textfile collector reads such a file. Jobs, tables, slots,
+The API of cdcv2 up (docs/operations/api.md) has the same. Without the API,
+node_exporter's textfile collector reads such a file. Jobs, tables, slots,
 connectors, topics, remaps, disks and external state are looked at once, some
 seconds at most; a server that does not answer is a metric, and no error.
 
-docs/operations/monitoring.md has a table of all metrics, and alerts.
+docs/operations/metrics.md has a table of all metrics, and alerts.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ def configure(parser: OptionParser) -> None:
             more="a whole number, an LSN, now (the default: the last finished one), or after:TIME (now, as soon as "
                  "everything up to this time or LSN is finished)")
     declare(parser, "--timeout", default=TIMEOUT,
-            help=f"report what is left after so many seconds: what the answer waits for (default: {TIMEOUT:.0f})")
+            help=f"give up after so many seconds, and name what the answer waits for (default: {TIMEOUT:.0f})")
     declare(parser, "--json", more="one object a line, with its table")
 
 

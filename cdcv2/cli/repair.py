@@ -13,10 +13,11 @@ stays. Other targets are refused, with what to do instead.
 Rows that were deleted softly count as deleted, as in cdcv2 compare. Those of
 lost files do not come back.
 
-To write, it takes the materialization over, as a run does. An instance that
-runs meanwhile is fenced off, and loses nothing: start it again. (cdcv2 up does
-that.) If another instance starts during the repair, the repair ends with an
-error and has changed nothing. You may kill it and run it again at any time.
+To write, it takes the materialization over, as a run does. A process that keeps
+this target meanwhile is fenced off: it ends, and loses nothing. Start it again;
+under cdcv2 up its job is held: cdcv2 up FILE --start-held NAME. If another
+process starts during the repair, the repair ends with an error and has changed
+nothing. You may kill it and run it again at any time.
 With --dry-run it takes nothing over and writes nothing.
 """
 
@@ -53,7 +54,7 @@ from cdcv2.views.combine import ViewBinding
 
 EXAMPLES = (
     ("cdcv2 repair shop-lake.yaml --dry-run", "what differs, and would be written"),
-    ("cdcv2 repair shop-lake.yaml", "write it; an instance that runs is fenced off"),
+    ("cdcv2 repair shop-lake.yaml", "write it; a process that keeps this target is fenced off"),
     ("cdcv2 repair shop-lake.yaml --json", "the result as one JSON object"),
 )
 #: What exit codes mean here, beside those that mean the same everywhere.

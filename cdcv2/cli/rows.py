@@ -1,9 +1,9 @@
 """Make the row type of a table: an Avro record schema, for capture.
 
-Look at it, and commit it. --source reads the columns from the
-catalogue of the database, and reports a table that lacks REPLICA IDENTITY
-FULL. --from-envelope reads a record of Debezium that carries its schema
-(schemas.enable=true). Types are never guessed from values.
+Look at it, and commit it. --source reads the columns from the catalogue of the
+database, and reports a table that lacks REPLICA IDENTITY FULL. --from-envelope
+reads a record of Debezium that carries its schema (schemas.enable=true). Types
+are never guessed from values.
 
 Where the database is, and its password: --source env (CDCV2_POSTGRES, a
 connection string; or libpq's own PGHOST, PGDATABASE, PGPASSWORD, ...),

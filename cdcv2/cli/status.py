@@ -3,19 +3,20 @@
 A line for each table, of its log and of each target:
 
   seconds behind  the age of the oldest commit that is missing there, by the
-                  source's clock; 0: nothing is missing, but for the last
-                  second or two. "at most": commits may be missing, and none
-                  is older. "since the last END read": the source cannot be
-                  asked, so it is the age of the last commit that is there.
+                  source's clock; 0: none was missing when the source was
+                  asked, a second or two ago. "at most": commits may be
+                  missing, and none is older. "since the last END read": the
+                  source cannot be asked, so it is the age of the last commit
+                  that is there.
                   "not known": nothing states it, or nothing is complete yet.
                   What the connector does not send, no number shows
-                  (docs/operations/monitoring.md)
+                  (docs/operations/behind.md)
   complete        through which time
 
 A line for each job: a capture, a view, a timer, a process of an instance:
 
   state           running; waiting: for its next start; held: for a person;
-                  stopping; finished: its logs are closed; idle: never started
+                  stopping; finished: its history is; idle: never started
   since           how long it has been in this state
   how far         complete through which time, and how long ago the source
                   committed that; "stated N s ago": the last line of the job

@@ -2,8 +2,8 @@
 
 The instance is a cdcv2 instance, or cdcv2 replicas, that runs. Without
 --after the first batch is the table as it is now; then its changes follow,
-until Ctrl-C. It may be killed and started again meanwhile: each change is
-printed once.
+until Ctrl-C. The instance may be killed and started again meanwhile: each
+change is printed once.
 
 As text and as JSON lines (--json): the changes of a batch, then the frontier
 that they complete. Keep the last one, and begin there with --after the next
@@ -51,7 +51,7 @@ def configure(parser: OptionParser) -> None:
     parser.add_argument("--until", metavar="TIME", help="up to which time: a whole number, or now; then it ends")
     declare(parser, "--json", more="one object a line")
     declare(parser, "--timeout", default=TAIL_TIMEOUT,
-            help=f"report what is left after so many seconds: that no instance answers (default: {TAIL_TIMEOUT:.0f})")
+            help=f"give up after so many seconds (without an answer; default: {TAIL_TIMEOUT:.0f})")
 
 
 def run(args: argparse.Namespace) -> Exit:

@@ -17,7 +17,7 @@ import pytest
 
 from cdcv2 import __version__, errors
 from cdcv2.cli import verify
-from cdcv2.cli.main import COMMANDS, _module, main
+from cdcv2.cli.main import COMMANDS, PARTS, _module, main
 from cdcv2.exits import Exit, exit_of
 from cdcv2.protocol.messages import Progress, Updates
 from tests.children import CDCV2, started
@@ -32,6 +32,16 @@ def test_help_lists_every_command(run: Run) -> None:
     assert (0, "") == (said.code, said.err)
     assert set() == {name for name in COMMANDS if f"  {name} " not in said.out}
     assert (0, f"cdcv2 {__version__}\n", "") == run("--version")
+
+
+def test_a_command_is_in_one_part_of_the_help(run: Run) -> None:
+    """A newcomer sees which few are for a start; one that is in no part is listed last."""
+    named = [name for names in PARTS.values() for name in names.split()]
+    listed = re.findall(r"^  ([a-z-]+)  +\w", run("--help").out.split("\nexamples:")[0].split("\n\n", 4)[4], re.M)
+
+    assert sorted(COMMANDS) == sorted(listed)
+    assert listed[:len(named)] == named and set(named) <= set(COMMANDS)
+    assert ["init", "doctor", "up"] == named[:3]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -107,7 +107,7 @@ WORDS: dict[str, dict[str, Any]] = {
     "--events": {
         "metavar": "PLACE", "type": event_place,
         "help": "report to programs how far it is: start, progress and end, one JSON object a line; PLACE is a file, "
-                "or fd:N (docs/operations/monitoring.md#events)",
+                "or fd:N (docs/operations/events.md)",
     },
     "--follow": {"action": "store_true", "help": "continue when the input ends"},
     "--history": {
@@ -178,7 +178,7 @@ WORDS: dict[str, dict[str, Any]] = {
     },
     "--timeout": {
         "type": float, "default": TIMEOUT, "metavar": "SECONDS",
-        "help": f"report what is left after so many seconds, and end with code 4 (default: {TIMEOUT:.0f})",
+        "help": f"give up after so many seconds: name what is left, and end with code 4 (default: {TIMEOUT:.0f})",
     },
     "--times": {
         "default": "int", "metavar": "N",
