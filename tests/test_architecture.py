@@ -158,9 +158,9 @@ def test_every_folder_is_a_box() -> None:
     assert set() == folders - set(IMPORTS)
 
 
-def test_the_map_of_the_readme_is_the_tree() -> None:
+def test_the_map_is_the_tree() -> None:
     """Every folder of the checkout and of the package is on it, and nothing that is not."""
-    drawn = (ROOT / "README.md").read_text("utf-8").split("## The map")[1].split("```")[1]
+    drawn = (ROOT / "CONTRIBUTING.md").read_text("utf-8").split("## The map")[1].split("```")[1]
     names, inside = [], ""
     for line in drawn.splitlines()[1:]:
         for indent, first, beside in re.findall(r"^( *)([\w./-]+)|[;,] +([\w.]+/?):", line):

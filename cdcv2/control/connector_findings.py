@@ -12,7 +12,7 @@ from cdcv2.logs.kafka_topics import Topic
 
 #: The oldest Debezium that numbers rows after a restart as before.
 OLDEST = (3, 7, 0)
-_IDLE = "docs/operations/set-up-a-source.md#when-tables-are-idle"
+_IDLE = "docs/operations/connector.md#when-tables-are-idle"
 _JSON = "org.apache.kafka.connect.json.JsonConverter"
 #: Setting -> what it has to be; what a connector without it has is in :data:`_DEFAULTS`.
 _DEMANDED = {

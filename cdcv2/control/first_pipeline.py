@@ -115,7 +115,7 @@ class FirstPipeline:
         conninfo = f"host={place.host} port={place.port} dbname={place.name} user={place.user}"
         secret = " password=${PGPASSWORD}" if place.password else ""
         lines = [
-            "# From a database to its copy. Each key is explained in docs/operations/pipeline.md.",
+            "# From a database to its copy. Each key is explained in docs/operations/pipeline-file.md.",
             "#   cdcv2 doctor pipeline.yaml          is everything as it has to be?",
             "#   cdcv2 up pipeline.yaml              make what is owned: yes, capture, and keep the copy",
             f"pipeline: {self.name}",

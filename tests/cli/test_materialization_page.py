@@ -1,4 +1,4 @@
-"""The file in docs/materialization.md works as it stands there, on what a capture wrote; but for the address."""
+"""The files of the pages of materialization work as they stand there, on what a capture wrote; but for the address."""
 
 from __future__ import annotations
 
@@ -14,8 +14,12 @@ from cdcv2.materialize.targets.webhook.driver import WebhookDriver
 from cdcv2.servers.postgres import Postgres
 from tests.cli.conftest import Run
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "materialization.md").read_text("utf-8")
-#: The YAML files that the page shows.
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+#: That of the command, and those of the targets.
+PAGE = "".join(
+    (DOCS / f"{name}.md").read_text("utf-8") for name in ("materialization", "target-files", "target-pushes")
+)
+#: The YAML files that they show.
 FILES = [one.split("```")[0] for one in PAGE.split("```yaml\n")[1:]]
 
 

@@ -1,4 +1,4 @@
-"""The connector in docs/operations/set-up-a-source.md is what ``debezium_config`` returns."""
+"""The connector in docs/operations/connector.md is what ``cdcv2 init`` writes."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from cdcv2.connectors.debezium.config import JSON_CONVERTERS, debezium_config
+from cdcv2.connectors.debezium.config import IDLE_SETTINGS, JSON_CONVERTERS, debezium_config
 from cdcv2.errors import UsageError
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "operations" / "set-up-a-source.md").read_text("utf-8")
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "operations" / "connector.md").read_text("utf-8")
 
 
 def test_the_connector_of_the_page_is_the_one_that_is_returned() -> None:
@@ -19,7 +19,7 @@ def test_the_connector_of_the_page_is_the_one_that_is_returned() -> None:
     shown = json.loads(PAGE.split("```json\n")[1].split("```")[0])
     made = debezium_config(
         "shop", ["public.orders", "public.order_items"], host="db", port=5432, database="shop", user="cdc",
-        publication="disabled", more=JSON_CONVERTERS,
+        replication=-1, publication="disabled", more={**JSON_CONVERTERS, **IDLE_SETTINGS},
     )  # fmt: skip
 
     assert list(made.items()) == list(shown.items())

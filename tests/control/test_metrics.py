@@ -213,7 +213,7 @@ def test_a_pipeline_is_measured_though_its_servers_are_away(tmp_path: Path, monk
 
 def test_the_page_has_every_metric() -> None:
     """With its labels and its sentence; it is what this renders."""
-    page = (ROOT / "docs" / "operations" / "monitoring.md").read_text("utf-8")
+    page = (ROOT / "docs" / "operations" / "metrics.md").read_text("utf-8")
     names = {metric: metric.name + "_total" * metric.total for metric in METRICS}
     rows = [f"| `{name}` | {', '.join(metric.labels)} | {metric.text} |" for metric, name in names.items()]
 

@@ -1,4 +1,4 @@
-"""What docs/materialization.md and docs/types.md say of a view's columns is what the code does."""
+"""What docs/target-postgresql.md and docs/types.md say of a view's columns is what the code does."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cdcv2.materialize import Field
 from cdcv2.materialize.protocol.messages import KINDS
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-PAGE = (DOCS / "materialization.md").read_text("utf-8")
+PAGE = (DOCS / "target-postgresql.md").read_text("utf-8")
 
 
 def kinds_in(page: str) -> list[list[str]]:
