@@ -135,7 +135,7 @@ def job(both: Both) -> None:
     runtime = DistributedRuntime(given.name, given.bindings, given.driver(), log=given.recovery(), start=[given.start])
     try:
         reader = replay(
-            stage.spark, plan, ProgressLines.standard("materialize"), signals=False,
+            stage.spark, plan, ProgressLines.standard(job="materialize"), signals=False,
             target=lambda: views_of(given, runtime),
         )  # fmt: skip
         exit_code(given, runtime, reader)

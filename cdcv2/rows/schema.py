@@ -18,7 +18,7 @@ stand for any number of items.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -113,9 +113,14 @@ def parse(schema: object, *, outer: bool = True) -> Shape:
     return replace(shape, name=ROW_NAME) if outer else shape
 
 
-def emit(shape: Shape) -> Any:
-    """The normal form of a shape, as parsed JSON; a named type is written out where it first occurs."""
-    return _emit(shape, set())
+def emit(
+    shape: Shape, attributes: Callable[[Shape | SchemaColumn], Mapping[str, Any]] = lambda of: json.loads(of.extras)
+) -> Any:
+    """The normal form of a shape, as parsed JSON; a named type is written out where it first occurs.
+
+    ``attributes``: which further ones a type or a column has (default: all its own).
+    """
+    return _emit(shape, set(), attributes)
 
 
 def canonical_text(schema: object) -> str:
@@ -242,17 +247,17 @@ class _Parser:
         return name
 
 
-def _emit(shape: Shape, written: set[str]) -> Any:
+def _emit(shape: Shape, written: set[str], attributes: Callable[[Shape | SchemaColumn], Mapping[str, Any]]) -> Any:
     if shape.kind == "optional":
-        inner = _emit(shape.item, written)
+        inner = _emit(shape.item, written, attributes)
         return ["null", inner] if shape.null_first else [inner, "null"]
-    extras = json.loads(shape.extras)
+    extras = attributes(shape)
     if shape.kind in PRIMITIVES:
         return {"type": shape.kind, **extras} if extras else shape.kind
     if shape.kind == "array":
-        return {"type": "array", "items": _emit(shape.item, written), **extras}
+        return {"type": "array", "items": _emit(shape.item, written, attributes), **extras}
     if shape.kind == "map":
-        return {"type": "map", "values": _emit(shape.item, written), **extras}
+        return {"type": "map", "values": _emit(shape.item, written, attributes), **extras}
     if shape.name in written:
         return shape.name
     written.add(shape.name)
@@ -263,7 +268,7 @@ def _emit(shape: Shape, written: set[str]) -> Any:
     if shape.kind == "fixed":
         return {**plain, "size": shape.size}
     fields = [
-        {"name": column.avro, "type": _emit(column.shape, written), **json.loads(column.extras)}
+        {"name": column.avro, "type": _emit(column.shape, written, attributes), **attributes(column)}
         for column in shape.columns
     ]
     return {**plain, "fields": fields}

@@ -16,16 +16,16 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from cdcv2.errors import ForeignStateError, UnavailableError, UnsafeTopicError
-from cdcv2.logs.directory import DirectoryLog
+from cdcv2.errors import ForeignStateError, UnavailableError
 from cdcv2.store.file_system import in_words
 
 #: About so many marks are kept of one directory: those of all its files, and of one that has more, evenly spread.
 MOST = 100
 
 _BEGINNING = 1 << 16
-_REMEDY = (
-    "Bring the log back; or, if this one is to be read, give the replay a state and an output of their own: in these "
+#: What helps where the log of a replay is another one.
+REPLAY_REMEDY = (
+    "bring the log back; or, if this one is to be read, give the replay a state and an output of their own: in these "
     "the two histories would be mixed"
 )
 
@@ -43,23 +43,14 @@ def marks(directory: str, end: int, known: Mapping[int, str]) -> dict[int, str]:
     return {number: mark for number, mark in taken.items() if mark is not None}
 
 
-def check(directory: str, end: int, known: Mapping[int, str], state: Path | None, remedy: str = _REMEDY) -> None:
-    """Raise an error unless the directory is the log whose files below ``end`` ``state`` (None: a memory) has absorbed.
-
-    Raises UnsafeTopicError for a log that is shorter, ForeignStateError for one with other files.
-    """
-    there = DirectoryLog(directory).ends()[0]
+def check(directory: str, known: Mapping[int, str], state: Path | None, remedy: str = REPLAY_REMEDY) -> None:
+    """Raise ForeignStateError unless the directory is the log whose files ``state`` (None: a memory) has absorbed."""
     who = "the memory" if state is None else f"the state in {state}"
-    if there < end:
-        raise UnsafeTopicError(
-            f"the log {directory} ends at {there} and was read up to {end}, as {who} states: it was made "
-            f"again, or files were removed. {remedy}"
-        )
     for number, mark in sorted(known.items()):
         if _mark(directory, number) not in (mark, None):
             raise ForeignStateError(
                 f"{who} is of another log that was also at {directory}: file {number} there is not the "
-                f"one that was read. {remedy}"
+                f"one that was read: {remedy}"
             )
 
 

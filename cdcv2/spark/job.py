@@ -26,6 +26,7 @@ from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from cdcv2 import errors
 from cdcv2.cli.options.events import started_events
@@ -280,10 +281,17 @@ def _around(text: str, found: re.Match[str]) -> str:
     return " ".join(line.split())[:300]
 
 
-def every(seconds: float) -> str:
+def triggered(writer: DataStreamWriter, *, available_now: bool, interval: float | None) -> DataStreamWriter:
+    """With micro-batches to the end of what is there, or so many seconds after one another; None: as they come."""
+    if available_now:
+        return writer.trigger(availableNow=True)
+    return writer if interval is None else writer.trigger(processingTime=_every(interval))
+
+
+def _every(seconds: float) -> str:
     """The interval of micro-batches as Spark takes it: it reads no exponents, and knows no shorter time.
 
-    >>> every(1.5), every(0.00001)
+    >>> _every(1.5), _every(0.00001)
     ('1500 milliseconds', '1 milliseconds')
     """
     return f"{max(1, round(seconds * 1000))} milliseconds"

@@ -151,7 +151,7 @@ def main(read: SpecReader, arguments: Sequence[str] | None = None) -> int:
                         driver.commit = committer(spark)
                     return views_of(given, runtime)
 
-                reader = replay(spark, plan, ProgressLines.standard("materialize", events), target=target)
+                reader = replay(spark, plan, ProgressLines.standard(events, job="materialize"), target=target)
                 return exit_code(given, runtime, reader)
         finally:
             runtime.close()

@@ -9,16 +9,13 @@ too low: rows are counted exactly only when their time may be complete.
 
 from __future__ import annotations
 
-import json
-import sys
-import time
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TextIO
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from cdcv2.completeness import through_text
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import sort_key, to_plain
-from cdcv2.events import JobEvents, JobProgress
+from cdcv2.events import JobProgress
 from cdcv2.logs.commit_clock import CommitClock
 from cdcv2.logs.coverage import TableCoverage
 from cdcv2.logs.quarantine import Case
@@ -26,69 +23,40 @@ from cdcv2.logs.reading_state import missing_waits
 from cdcv2.logs.stops import Stop
 from cdcv2.protocol.missing import MissingUpdates
 from cdcv2.spark.reader import BatchReport, Reader, TableReader
-from cdcv2.spark.turn_report import TurnReport
+from cdcv2.spark.turn_report import JobLines
 
 
-class ProgressLines:
-    """Writes the lines. ``people`` and ``machines`` may each be None: then nothing is written there.
+class ProgressLines(JobLines):
+    """The lines of a replay, and of what gives its rows to a target."""
 
-    ``events`` are those of the job. ``calm``: people get a line now and then, instead of those of every micro-batch.
-    """
-
-    def __init__(
-        self, people: TextIO | None = None, machines: TextIO | None = None, *, job: str = "replay",
-        events: JobEvents | None = None, calm: bool = False,
-    ) -> None:
-        self._people, self._machines, self._job, self._calm = people, machines, job, calm
-        self._turns = TurnReport(events or JobEvents(f"{job}.py"), self._print if calm else None)
-
-    @classmethod
-    def standard(cls, job: str = "replay", events: JobEvents | None = None) -> ProgressLines:
-        """To standard error and standard output."""
-        return cls(sys.stderr, sys.stdout, job=job, events=events, calm=True)
-
-    def turn(self, made: Callable[[], JobProgress], *, last: bool = False) -> None:
-        """A turn is done; see :meth:`~cdcv2.spark.turn_report.TurnReport.turn`."""
-        self._turns.turn(made, last=last)
+    JOB = "replay"
 
     def covered(self, coverage: TableCoverage) -> None:
         """Name the tables that the connector does not cover, or not from the beginning on."""
         for text in coverage.texts():
-            self._line("not-covered", text, **coverage.to_plain())
+            self.write("not-covered", text, **coverage.to_plain())
 
     def quarantined(self, disputed: Mapping[str, Iterable[Case]]) -> None:
         """Name what is in dispute by the quarantine: it holds its table."""
         for table, cases in disputed.items():
             for case in cases:
                 text = f"{table}: in quarantine as {case.name}: {case.text}"
-                self._line("quarantined", text, table=table, case=case.name)
+                self.write("quarantined", text, table=table, case=case.name)
 
     def stopped(self, stops: Iterable[Stop]) -> None:
         """Name the stops that the logs keep: what is complete is given out, and nothing comes after it any more."""
         for stop in stops:
-            self._line("stopped", stop.text, **stop._asdict())
+            self.write("stopped", stop.text, **stop._asdict())
 
     def batch(self, report: BatchReport) -> None:
         """Report a batch that is done."""
-        self._write("batch", batch=report.batch, rows=report.rows, **state(report.frontier, report.tables))
+        facts = {"batch": report.batch, "rows": report.rows, **state(report.frontier, report.tables)}
+        self.write("batch", sentence("batch", facts), often=True, **facts)
 
     def end(self, frontier: Antichain, tables: Mapping[str, TableReader]) -> None:
         """Report how the job ends."""
-        self._write("end", **state(frontier, tables))
-
-    def _write(self, what: str, **facts: Any) -> None:
-        self._line(what, sentence(what, facts), **facts)
-
-    def _line(self, what: str, text: str, **facts: Any) -> None:
-        if self._machines is not None:
-            line = {"job": self._job, "at": round(time.time(), 3), "what": what, **facts}
-            print(json.dumps(line, ensure_ascii=False), file=self._machines, flush=True)
-        if not (self._calm and what == "batch"):
-            self._print(text)
-
-    def _print(self, text: str) -> None:
-        if self._people is not None:
-            print(f"{self._job}: {text}", file=self._people, flush=True)
+        facts = state(frontier, tables)
+        self.write("end", sentence("end", facts), **facts)
 
 
 def state(frontier: Antichain, tables: Mapping[str, TableReader]) -> dict[str, Any]:

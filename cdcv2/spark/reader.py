@@ -33,16 +33,18 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Time
 from cdcv2.errors import DecodeError, MalformedError, RefusedError
 from cdcv2.logs.coverage import ALL, TableCoverage
+from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.quarantine import Decision
 from cdcv2.materialize.targets.lake.history_output import demand_not_behind
 from cdcv2.protocol.ledger import Ledger
 from cdcv2.protocol.log import Position
+from cdcv2.protocol.log_identity import check_ends
 from cdcv2.protocol.messages import Progress
 from cdcv2.rows.row_type import RowType
 from cdcv2.spark.binding import binding, compare
 from cdcv2.spark.checkpoint import REMEDY
 from cdcv2.spark.codec import POSITION, RowCodec, begins_statement, begins_updates, beyond
-from cdcv2.spark.file_digests import check, marks
+from cdcv2.spark.file_digests import REPLAY_REMEDY, check, marks
 from cdcv2.spark.output import Target
 from cdcv2.spark.partition_batch import PartitionBatch, statements, wrong
 from cdcv2.spark.session import tune
@@ -118,7 +120,7 @@ class Reader:
 
     Raises IncompleteError where no table is covered, ForeignStateError when the state is of other logs, row types or
     another start, RefusedError when it is past the beginning of a table that was not covered then, or has given out
-    what the target lacks, UnsafeTopicError when a directory is shorter than it was.
+    what the target lacks.
     """
 
     def __init__(
@@ -427,7 +429,8 @@ class Reader:
         for place, known in plain.get("marks", {}).items():
             self._marks[place] = {int(number): mark for number, mark in known.items()}
         for place in self._logs.directories:
-            check(place, self._next(place), self._marks.get(place, {}), self.folder)
+            check_ends(place, {0: self._next(place)}, DirectoryLog(place).ends(), REPLAY_REMEDY)
+            check(place, self._marks.get(place, {}), self.folder)
         self._done = (plain["done"][0], plain["done"][1])
         for name, table in self.tables.items():
             kept = plain["tables"].get(name)

@@ -39,7 +39,7 @@ from cdcv2.logs.quarantine import decisions_about, disputed_in, history_of
 from cdcv2.logs.stops import stops_of
 from cdcv2.rows.row_type import RowType
 from cdcv2.spark import checkpoint
-from cdcv2.spark.job import SUBMIT, Guard, every, follow, listen, run, translated
+from cdcv2.spark.job import SUBMIT, Guard, follow, listen, run, translated, triggered
 from cdcv2.spark.output import OutputFolder, Target
 from cdcv2.spark.paths import nameable, writable
 from cdcv2.spark.progress import ProgressLines, ReaderProgress, lacking
@@ -207,9 +207,7 @@ def started(spark: SparkSession, plan: ReplayPlan, guard: Guard) -> StreamingQue
     """Start the query."""
     writer = plan.logs.stream(spark).writeStream.foreachBatch(guard).queryName("cdcv2 replay")
     writer = writer.option("checkpointLocation", writable(plan.checkpoint))
-    if plan.available_now:
-        return writer.trigger(availableNow=True).start()
-    return writer.trigger(processingTime=every(plan.interval)).start()
+    return triggered(writer, available_now=plan.available_now, interval=plan.interval).start()
 
 
 def planned(options: argparse.Namespace) -> ReplayPlan:

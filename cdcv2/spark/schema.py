@@ -25,7 +25,7 @@ from pyspark.sql import types as spark
 
 from cdcv2.errors import UsageError
 from cdcv2.rows.row_type import RowType
-from cdcv2.rows.schema import NAMESPACE, Shape
+from cdcv2.rows.schema import NAMESPACE, SchemaColumn, Shape, emit
 
 #: The most digits that Spark's decimals have.
 MOST_DIGITS = 38
@@ -68,7 +68,7 @@ def envelope(row_type: RowType) -> str:
     Only what decides the bytes and the Spark types is in it; any other attribute of the row schema might make Spark
     choose other types.
     """
-    update = _record("update", [("data", _avro(row_type.shape, set())), ("time", "long"), ("diff", "long")])
+    update = _record("update", [("data", emit(row_type.shape, _decimal)), ("time", "long"), ("diff", "long")])
     count = _record("counts", [("time", "long"), ("count", "long")])
     times = {"type": "array", "items": "long"}
     progress = _record("progress", [("lower", times), ("upper", times), ("counts", {"type": "array", "items": count})])
@@ -104,33 +104,10 @@ def _struct(shape: Shape, place: str) -> spark.StructType:
     return struct
 
 
-def _avro(shape: Shape, written: set[str]) -> Any:
-    if shape.kind == "optional":
-        inner = _avro(shape.item, written)
-        return ["null", inner] if shape.null_first else [inner, "null"]
-    if shape.kind == "array":
-        return {"type": "array", "items": _avro(shape.item, written)}
-    if shape.kind == "map":
-        return {"type": "map", "values": _avro(shape.item, written)}
-    if shape.kind not in ("record", "enum", "fixed"):
-        return {"type": shape.kind, **_decimal(shape)} if shape.decimal else shape.kind
-    if shape.name in written:
-        return shape.name
-    written.add(shape.name)
-    named: dict[str, Any] = {"type": shape.kind, "name": shape.name}
-    if shape.kind == "record":
-        named["fields"] = [{"name": column.avro, "type": _avro(column.shape, written)} for column in shape.columns]
-    elif shape.kind == "enum":
-        named["symbols"] = list(shape.symbols)
-    else:
-        named.update(size=shape.size, **_decimal(shape))
-    return named
-
-
-def _decimal(shape: Shape) -> dict[str, Any]:
-    if shape.decimal is None:
+def _decimal(of: Shape | SchemaColumn) -> dict[str, Any]:
+    if not isinstance(of, Shape) or of.decimal is None:
         return {}
-    return {"logicalType": "decimal", "precision": shape.decimal[0], "scale": shape.decimal[1]}
+    return {"logicalType": "decimal", "precision": of.decimal[0], "scale": of.decimal[1]}
 
 
 def _record(name: str, fields: list[tuple[str, Any]]) -> dict[str, Any]:

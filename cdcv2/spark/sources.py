@@ -24,7 +24,7 @@ from cdcv2.logs.container import Origin, unpack
 from cdcv2.logs.description import LogDescription
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.kafka_topics import Topic
-from cdcv2.logs.log_names import check_table, log_address, named_after
+from cdcv2.logs.log_names import check_table, named_after
 from cdcv2.logs.stops import Stop, in_headers
 from cdcv2.protocol.log import LogAddress
 from cdcv2.rows.row_type import RowType
@@ -51,21 +51,11 @@ class LogPlace:
     times: ClassVar[Times] = "int"
 
     @classmethod
-    def parse(cls, text: str) -> LogPlace:
-        """From ``TABLE=kafka:TOPIC`` or ``TABLE=DIRECTORY``; without ``TABLE=`` it is called as the log is.
+    def of(cls, address: LogAddress) -> LogPlace:
+        """From the address of one log; without ``TABLE=`` it is called as the log is.
 
         Raises UsageError for a table that cannot be, and a directory that Spark cannot read as a stream.
-
-        >>> LogPlace.parse("orders=kafka:shop.orders")
-        LogPlace(table='orders', kind='topic', name='shop.orders')
         """
-        address = log_address(text)
-        address.demand_one()
-        return cls.of(address)
-
-    @classmethod
-    def of(cls, address: LogAddress) -> LogPlace:
-        """The same from the address."""
         name = address.name if address.is_topic else str(Path(address.name).absolute())
         table = check_table(address.table or (name if address.is_topic else named_after(name)))
         if not address.is_topic:

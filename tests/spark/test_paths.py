@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import UsageError
+from cdcv2.logs.log_names import log_address
 from cdcv2.spark.capture.topics import FileTopics
 from cdcv2.spark.output import OutputFolder, as_of
 from cdcv2.spark.paths import nameable, readable, streamable, writable
@@ -82,7 +83,7 @@ def test_tables_may_be_called_as_the_database_calls_them(spark: SparkSession, tm
     places = []
     for table, path in logs.items():
         put(path, said[table], row_type=PLAIN, per_file=99)
-        places.append(LogPlace.parse(str(path) if path.name == table else f"{table}={path}"))
+        places.append(LogPlace.of(log_address(str(path) if path.name == table else f"{table}={path}")))
     wanted = plan(tmp_path, places)
 
     run(spark, wanted)
@@ -99,7 +100,7 @@ def test_a_pattern_cannot_be_read_as_a_stream_and_is_refused_by_name(character: 
     folder = tmp_path / f"a{character}b"
 
     with pytest.raises(UsageError) as caught:
-        LogPlace.parse(f"things={folder}")
+        LogPlace.of(log_address(f"things={folder}"))
     assert f"has {character} in its name" in str(caught.value)
     assert "symbolic link" in str(caught.value)
     with pytest.raises(UsageError, match="in its name"):
@@ -111,7 +112,7 @@ def test_a_symbolic_link_helps(spark: SparkSession, tmp_path: Path) -> None:
     said = messages(updates(12, count=20), 12, seed=12)
     put(tmp_path / "b[1]" / "things", said, per_file=5)
     (tmp_path / "linked").symlink_to(tmp_path / "b[1]")
-    wanted = plan(tmp_path, [LogPlace.parse(f"things={tmp_path / 'linked' / 'things'}")])
+    wanted = plan(tmp_path, [LogPlace.of(log_address(f"things={tmp_path / 'linked' / 'things'}"))])
     run(spark, wanted)
 
     assert truth({"things": said}) == replayed(spark, wanted)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from cdcv2.errors import ForeignStateError, UnsafeTopicError
+from cdcv2.errors import ForeignStateError
 from cdcv2.exits import Exit
 from cdcv2.protocol import Message, Progress, Updates
 from cdcv2.spark.file_digests import MOST, marks
@@ -74,9 +74,9 @@ def test_a_log_made_anew_with_another_history_is_refused(spark: SparkSession, re
 def test_a_log_that_is_shorter_than_what_was_read_is_refused(spark: SparkSession, read: ReplayPlan, anew) -> None:
     """With all its files removed, or begun anew and not as long yet: what was read is not there."""
     anew([])
-    refused(spark, read, UnsafeTopicError, "ends at 0 and was read up to 5")
+    refused(spark, read, ForeignStateError, "ends at 0 in part 0 and was read up to 5")
     anew(FIRST[:2])
-    refused(spark, read, UnsafeTopicError, "ends at 2 and was read up to 5")
+    refused(spark, read, ForeignStateError, "ends at 2 in part 0 and was read up to 5")
 
 
 def test_a_copy_of_the_directory_is_the_same_log(spark: SparkSession, read: ReplayPlan) -> None:
@@ -101,7 +101,7 @@ def test_a_state_from_before_there_were_marks_is_gone_on_with(
     assert [5] == [parts[0] for parts in _positions(spark, wanted).values()]
 
     anew([])
-    refused(spark, wanted, UnsafeTopicError, "ends at 0 and was read up to 5")
+    refused(spark, wanted, ForeignStateError, "ends at 0 in part 0 and was read up to 5")
 
 
 def test_a_log_may_have_no_file_yet_when_the_state_is_made(spark: SparkSession, tmp_path: Path) -> None:

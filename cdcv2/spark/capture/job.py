@@ -62,7 +62,7 @@ from cdcv2.spark.capture.query import CaptureQuery
 from cdcv2.spark.capture.report import CaptureReport
 from cdcv2.spark.capture.tails import LogSpec
 from cdcv2.spark.capture.topics import FileTopics, SparkKafkaTopics, SparkTopics
-from cdcv2.spark.job import SUBMIT, Guard, every, follow, listen, run
+from cdcv2.spark.job import SUBMIT, Guard, follow, listen, run
 from cdcv2.spark.remap_capture import job as bound_job
 from cdcv2.spark.session import KAFKA, ended, require, session
 from cdcv2.store.numbered import local_path
@@ -90,10 +90,6 @@ EXITS = {
     Exit.UNABLE: "a server is down, or the capture met something that no log can continue across, such as a second "
                  "snapshot: reason and remedy are printed, and the logs are complete up to there",
 }
-
-
-#: How often one that waits for a topic looks for it, in seconds.
-_LOOK = 1.0
 
 
 class CaptureJobPlan(NamedTuple):
@@ -165,19 +161,9 @@ def begins(spark: SparkSession, plan: CaptureJobPlan, report: CaptureReport, sto
     One that does not follow waits for none. Reports what it waits for. Raises MissingLogError for topics that nothing
     could ever be complete of, and what asking raises.
     """
-    reported: set[str] = set()
-
-    def remark(text: str) -> None:
-        if text not in reported:
-            reported.add(text)
-            report.waiting(text)
-
-    while not stopping.is_set():
-        if plan.topics.check_meet(spark, follow=not plan.available_now, remark=remark):
-            return True
-        report.events.alive()
-        stopping.wait(_LOOK)
-    return False
+    return report.wait(
+        lambda remark: plan.topics.check_meet(spark, follow=not plan.available_now, remark=remark), stopping
+    )
 
 
 def capture(
@@ -203,8 +189,7 @@ def _capture(
     made: CaptureQuery = kind(plan.recipe, plan.topics, plan.logs, plan.state, spark, report, begin, times)
     try:
         guard = Guard(made.batch, stopping, lambda: report.turn(made.progress))
-        interval = None if plan.interval is None else every(plan.interval)
-        follow(made.query(guard, available_now=plan.available_now, interval=interval), guard)
+        follow(made.query(guard, available_now=plan.available_now, interval=plan.interval), guard)
         made.finished = plan.available_now and not stopping.is_set()
         if made.finished:
             made.ended()

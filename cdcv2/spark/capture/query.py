@@ -33,7 +33,7 @@ from cdcv2.spark.capture.memory_folder import MemoryFolder
 from cdcv2.spark.capture.report import CaptureReport
 from cdcv2.spark.capture.tails import LogSpec
 from cdcv2.spark.capture.topics import SparkTopics
-from cdcv2.spark.job import Guard
+from cdcv2.spark.job import Guard, triggered
 from cdcv2.spark.paths import nameable, writable
 from cdcv2.timeline.binding import check_int
 
@@ -155,18 +155,14 @@ class CaptureQuery(ABC):
 
     # -- the query
 
-    def query(self, guard: Guard, *, available_now: bool = False, interval: str | None = None) -> StreamingQuery:
+    def query(self, guard: Guard, *, available_now: bool = False, interval: float | None = None) -> StreamingQuery:
         """Start the streaming query; ``guard`` is made of :meth:`batch`."""
         self._report_missing(self._spark)
         checkpoints = self.state / "checkpoint"
         shutil.rmtree(checkpoints, ignore_errors=True)
         writer = self.topics.stream(self._spark, self.start).writeStream.foreachBatch(guard).queryName("cdcv2 capture")
         writer = writer.option("checkpointLocation", writable(checkpoints / uuid.uuid4().hex))
-        if available_now:
-            writer = writer.trigger(availableNow=True)
-        elif interval is not None:
-            writer = writer.trigger(processingTime=interval)
-        return writer.start()
+        return triggered(writer, available_now=available_now, interval=interval).start()
 
     # -- what it reports
 

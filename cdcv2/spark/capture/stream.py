@@ -38,7 +38,7 @@ from cdcv2.spark.capture.logs import TableLogs
 from cdcv2.spark.capture.memory_folder import MemoryFolder
 from cdcv2.spark.capture.report import CaptureReport
 from cdcv2.spark.capture.tails import LogSpec
-from cdcv2.spark.job import Guard, follow
+from cdcv2.spark.job import Guard, follow, triggered
 from cdcv2.spark.paths import readable, writable
 from cdcv2.spark.session import tune
 
@@ -103,16 +103,12 @@ class StreamCapture:
         """All times below it are stated."""
         return self.logs.known[self._spec.table]
 
-    def start(self, frame: DataFrame, *, available_now: bool = False, interval: str | None = None) -> None:
+    def start(self, frame: DataFrame, *, available_now: bool = False, interval: float | None = None) -> None:
         """Start the query over ``topic, partition, offset, value``; :meth:`wait` follows it."""
         rows = frame.select("topic", "partition", "offset", "value")
         writer = rows.writeStream.foreachBatch(self.guard).queryName(f"cdcv2 capture {self._spec.table}")
         writer = writer.option("checkpointLocation", writable(self._state / "checkpoint"))
-        if available_now:
-            writer = writer.trigger(availableNow=True)
-        elif interval is not None:
-            writer = writer.trigger(processingTime=interval)
-        self.query = writer.start()
+        self.query = triggered(writer, available_now=available_now, interval=interval).start()
 
     def wait(self) -> None:
         """Follow the query to its end; raises what ended it."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack
 from functools import partial
@@ -37,14 +37,10 @@ from cdcv2.spark.capture.report import CaptureReport
 from cdcv2.spark.capture.stream import CheckSpan, StreamCapture
 from cdcv2.spark.capture.tails import LogSpec
 from cdcv2.spark.capture.topics import check_dumped_span, dumped_stream, dumped_topics
-from cdcv2.spark.job import every
 from cdcv2.spark.paths import nameable, streamable
 from cdcv2.spark.topics import reading, settings
 from cdcv2.store.kafka_client import Client
 from cdcv2.store.numbered import local_path
-
-#: How often one that waits for a topic looks for it, in seconds.
-_LOOK = 1.0
 
 
 class StreamSource(Protocol):
@@ -190,12 +186,11 @@ def capture(
         captures = {table: _opened(plan, table, report, stopping, progress) for table in sorted(plan.tables)}
         logs = {log.name: log for one in captures.values() for log in one.logs.all()}
         stated = describe_log_set(logs, log_set_in(plan.together))
-        interval = None if plan.interval is None else every(plan.interval)
         try:
             for table, one in captures.items():
                 one.logs.described(stated)
                 frame = plan.source.frame(spark, plan.tables[table].topic)
-                one.start(frame, available_now=plan.available_now, interval=interval)
+                one.start(frame, available_now=plan.available_now, interval=plan.interval)
         except BaseException:
             stopping.set()
             raise
@@ -259,21 +254,18 @@ def _opened(
 
 def _there(spark: SparkSession, plan: StreamJobPlan, report: CaptureReport, stopping: threading.Event) -> bool:
     """Wait until the topics are there; False: it is to end before they are. One that does not follow waits for none."""
-    reported = None
-    while not stopping.is_set():
+
+    def there(remark: Callable[[str], None]) -> bool:
         try:
             plan.source.demand(spark)
         except MissingLogError as missing:
             if plan.available_now:
                 raise
-            if str(missing) != reported:
-                reported = str(missing)
-                report.waiting(f"waiting: {reported}")
-            report.events.alive()
-            stopping.wait(_LOOK)
-        else:
-            return True
-    return False
+            remark(f"waiting: {missing}")
+            return False
+        return True
+
+    return report.wait(there, stopping)
 
 
 def _follow(captures: Mapping[str, StreamCapture], stopping: threading.Event) -> None:

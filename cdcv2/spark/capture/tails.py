@@ -112,17 +112,17 @@ def recognized(
     for table, spec in specs.items():
         tail = tails.get(table)
         if tail is not None:
-            check_ends(logs[table].name, tail.positions, logs[table].ends(), FORGET)
+            check_ends(logs[table].name, tail.positions, logs[table].ends(), _REMEDY)
         known = dict(tail.marks) if tail else {}
         if spec.folder is not None:
             if tail is not None:
-                file_digests.check(spec.folder, tail.positions.get(0, 0), _files(known), None, _REMEDY)
+                file_digests.check(spec.folder, _files(known), None, _REMEDY)
             found[table] = known
             continue
         found[table] = {"topic": str(spec.topic_id())}
         if known and known != found[table]:
             raise ForeignStateError(
-                f"the topic {spec.topic} was made again: the capture's memory is of another one of that name. {_REMEDY}"
+                f"the topic {spec.topic} was made again: the capture's memory is of another one of that name: {_REMEDY}"
             )
     return found
 
@@ -143,4 +143,4 @@ def _files(known: Mapping[str, str]) -> dict[int, str]:
     return {int(file): mark for file, mark in known.items()}
 
 
-_REMEDY = f"Bring the log back, or {FORGET}"
+_REMEDY = f"bring the log back, or {FORGET}"

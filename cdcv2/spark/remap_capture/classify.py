@@ -96,14 +96,13 @@ def bound(records: DataFrame, readers: Mapping[str, tuple[int, Reader]], stretch
 def _readers(raw: bytes) -> dict[str, tuple[int, Any]]:
     # Unpickled once per worker process: it compiles the functions of each row type.
     readers: dict[str, tuple[int, Reader]] = pickle.loads(raw)
-    made: dict[int, _DatabaseClassifier | _KeyedClassifier] = {}
+    made: dict[int, _DatabaseClassifier] = {}
     found: dict[str, tuple[int, Any]] = {}
     for topic, (output, reader) in readers.items():
         if isinstance(reader, tuple):
             found[topic] = output, _PlainClassifier(output, *reader)
         else:
-            kind = _KeyedClassifier if reader.before == FROM_STATE else _DatabaseClassifier
-            found[topic] = output, made.setdefault(output, kind(output, reader))
+            found[topic] = output, made.setdefault(output, _DatabaseClassifier(output, reader))
     return found
 
 
@@ -127,10 +126,10 @@ def _classify(how: bytes, stretch: BoundRanges, batches: Iterable[pa.RecordBatch
 
 
 class _DatabaseClassifier:
-    """Reads the topics of a connector."""
+    """Reads the topics of a connector. Where before-images are looked up, every fact goes to the driver."""
 
     def __init__(self, output: int, recipe: DatabaseConnector) -> None:
-        self._output, self._recipe = output, recipe
+        self._output, self._recipe, self._looked_up = output, recipe, recipe.before == FROM_STATE
         self._tables = {table: (at, recipe.tables[table].encode) for at, table in enumerate(sorted(recipe.tables))}
 
     def take(self, record: Record, into: int, place: int, facts: ShareFacts, rows: list[tuple[Any, ...]]) -> None:
@@ -139,7 +138,7 @@ class _DatabaseClassifier:
         if is_renumbered(fact):
             facts.old.add(self._output)
         one = fact if isinstance(fact, Notification) else timeline_fact(fact)
-        if isinstance(one, RowRecord):
+        if isinstance(one, RowRecord) and not self._looked_up:
             table, encode = self._tables[one.table]
             snapshot = one.tx == SNAPSHOT_TX
             images = encoded_images(one.changes, encode, record.position)
@@ -149,22 +148,6 @@ class _DatabaseClassifier:
                 *(None if data is None else mark(data) for data in images), None,
             ))
         elif one is not None:
-            facts.reports.append((self._output, into, record.offset, one))
-
-
-class _KeyedClassifier:
-    """Reads the topics of a connector whose before-images are looked up: every fact goes to the driver."""
-
-    def __init__(self, output: int, recipe: DatabaseConnector) -> None:
-        self._output, self._recipe = output, recipe
-
-    def take(self, record: Record, into: int, place: int, facts: ShareFacts, rows: list[tuple[Any, ...]]) -> None:
-        """Take the fact of a record. Raises DecodeError for a malformed one."""
-        fact = self._recipe.fact(record)
-        if is_renumbered(fact):
-            facts.old.add(self._output)
-        one = fact if isinstance(fact, Notification) else timeline_fact(fact)
-        if one is not None:
             facts.reports.append((self._output, into, record.offset, one))
 
 
