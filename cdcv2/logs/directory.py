@@ -168,7 +168,7 @@ class DirectoryLog:
         while True:
             temporary = write_temporary(self.path, pack(self._sent, self._origin(free)))
             failpoints.reach(BEFORE_LINK)
-            if link(temporary, self.path / _file_name(free)):
+            if link(temporary, self.path / file_name(free)):
                 break
             temporary.unlink()
             free += 1
@@ -223,7 +223,7 @@ class DirectoryLog:
                 return
             at = end
             # Numbers have no gaps, so one look shows whether there is more. What was removed, the whole list shows.
-            if is_there(self.path / _file_name(end)) or time.monotonic() >= listed + _LISTING:
+            if is_there(self.path / file_name(end)) or time.monotonic() >= listed + _LISTING:
                 end, listed = self._end_beyond(end), time.monotonic()
             if at == end:
                 yield None
@@ -231,9 +231,9 @@ class DirectoryLog:
 
     def _messages(self, number: int) -> Iterator[Entry]:
         try:
-            raw = (self.path / _file_name(number)).read_bytes()
+            raw = (self.path / file_name(number)).read_bytes()
         except FileNotFoundError:
-            raise self._missing_file(number) from None
+            raise missing_file(self.name, number) from None
         except OSError as cause:
             raise UnavailableError(f"the log {self.name} cannot be read: {in_words(cause)}") from cause
         index = 0
@@ -243,17 +243,11 @@ class DirectoryLog:
                 index += 1
         except ForeignFile as cause:
             raise UnsafeTopicError(
-                f"the log {self.name} has not its own file {_file_name(number)}: {cause.reason}. Files of logs were "
+                f"the log {self.name} has not its own file {file_name(number)}: {cause.reason}. Files of logs were "
                 "swapped or copied; bring its own back, or write the log again"
             ) from None
         except DecodeError as cause:
             yield Entry(Position(self.name, 0, number, index), GarbledMessage(raw, cause.reason))
-
-    def _missing_file(self, number: int) -> UnsafeTopicError:
-        return UnsafeTopicError(
-            f"the log {self.name} has no file {_file_name(number)}, though later ones are there: it was removed, "
-            "and with it facts. Bring it back, or write the log again"
-        )
 
     def _decoded(self, value: bytes) -> Message | GarbledMessage:
         try:
@@ -270,11 +264,11 @@ class DirectoryLog:
                 "files were removed. Read it from the start, with a fresh state"
             )
         # Files from there on are read, which shows one that lacks. Of those before it, only their names are asked for.
-        if start and sum(name < _file_name(start) for name in names) != start:
+        if start and sum(name < file_name(start) for name in names) != start:
             for number in range(start):
                 # One that came while the names were read may not have been among them.
-                if not is_there(self.path / _file_name(number)):
-                    raise self._missing_file(number)
+                if not is_there(self.path / file_name(number)):
+                    raise missing_file(self.name, number)
         return end
 
     def _end(self) -> int:
@@ -310,5 +304,14 @@ def _end_of(names: Iterable[str]) -> int:
     return 0 if last is None else int(last[:20]) + 1
 
 
-def _file_name(number: int) -> str:
+def file_name(number: int) -> str:
+    """What the file with this number is called in the directory of a log."""
     return f"{number:020d}.avro"
+
+
+def missing_file(log: str, number: int) -> UnsafeTopicError:
+    """What is raised for a file that is not there, though later ones are."""
+    return UnsafeTopicError(
+        f"the log {log} has no file {file_name(number)}, though later ones are there: it was removed, "
+        "and with it facts. Bring it back, or write the log again"
+    )

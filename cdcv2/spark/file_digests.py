@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from cdcv2.errors import ForeignStateError, UnavailableError
+from cdcv2.logs.directory import file_name
 from cdcv2.store.file_system import in_words
 
 #: About so many marks are kept of one directory: those of all its files, and of one that has more, evenly spread.
@@ -56,7 +57,7 @@ def check(directory: str, known: Mapping[int, str], state: Path | None, remedy: 
 
 def _mark(directory: str, number: int) -> str | None:
     """The mark of a file; None for one that was removed: reading it will raise."""
-    path = Path(directory) / f"{number:020d}.avro"
+    path = Path(directory) / file_name(number)
     try:
         with open(path, "rb") as file:
             digest = hashlib.sha256(str(os.fstat(file.fileno()).st_size).encode())

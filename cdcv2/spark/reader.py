@@ -321,6 +321,9 @@ class Reader:
 
     def _odd(self, one: PartitionBatch) -> DecodeError:
         offset, index, value, fault = one.odd or (0, 0, None, None)
+        if value is None and one.place in self._logs.directories:
+            # A file in the place of another is no damage: every reader refuses it at its first message.
+            next(DirectoryLog(one.place).read({0: offset}), None)
         if value is None:
             reason = fault or "there is no value (a tombstone): a log's messages have one"
         else:

@@ -18,11 +18,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from cdcv2.errors import DecodeError, UnsafeTopicError, UsageError
+from cdcv2.errors import DecodeError, UsageError
 from cdcv2.logs import log_json
 from cdcv2.logs.container import Origin, unpack
 from cdcv2.logs.description import LogDescription
-from cdcv2.logs.directory import DirectoryLog
+from cdcv2.logs.directory import DirectoryLog, file_name, missing_file
 from cdcv2.logs.kafka_topics import Topic
 from cdcv2.logs.log_names import check_table, named_after
 from cdcv2.logs.stops import Stop, in_headers
@@ -122,14 +122,11 @@ def row_type_of(directory: Path) -> RowType:
 
 def read_files(spark: SparkSession, directory: str, numbers: Iterable[int]) -> DataFrame:
     """Some files of a directory log, by number, as RAW. Raises UnsafeTopicError if one is missing."""
-    paths = [Path(directory) / f"{number:020d}.avro" for number in numbers]
-    for path in paths:
+    paths = {number: Path(directory) / file_name(number) for number in numbers}
+    for number, path in paths.items():
         if not path.exists():
-            raise UnsafeTopicError(
-                f"the log {directory} has no file {path.name}, though later ones are there: it was removed, and with "
-                "it facts. Bring it back, or write the log again"
-            )
-    return _from_files(spark.read.format("binaryFile").load([readable(path) for path in paths]), directory)
+            raise missing_file(directory, number)
+    return _from_files(spark.read.format("binaryFile").load([readable(path) for path in paths.values()]), directory)
 
 
 def read_offsets(
@@ -201,7 +198,7 @@ def _unpacker(directory: str, place: Origin) -> Callable[[Iterator[pa.RecordBatc
 
 def _messages(directory: str, place: Origin, path: str, content: bytes) -> Iterator[pa.RecordBatch]:
     """The messages in a file, as Arrow batches of RAW; a fault where the file breaks off, or is another log's."""
-    number = int(path[-len(f"{0:020d}.avro"):-len(".avro")])
+    number = int(path[-len(file_name(0)):-len(".avro")])
     values: list[bytes | None] = []
     first = size = 0
     fault = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cdcv2.core.antichain import Antichain
-from cdcv2.errors import ContradictionError, DecodeError, UsageError
+from cdcv2.errors import ContradictionError, DecodeError, UnsafeTopicError, UsageError
 from cdcv2.logs.avro import MessageCodec
 from cdcv2.logs.container import pack
 from cdcv2.logs.directory import DirectoryLog
@@ -135,6 +136,19 @@ def contradiction(spark: SparkSession, tmp_path: Path, said: Sequence[Any]) -> C
     with pytest.raises(ContradictionError) as caught:
         run(spark, plan(tmp_path, [place], files=1))
     return caught.value
+
+
+def test_a_file_in_the_place_of_another_is_refused_as_by_every_reader(spark: SparkSession, tmp_path: Path) -> None:
+    """With exit code 4 and what to do: it is no damage, and no fault of who wrote the log."""
+    place = put(tmp_path / "things", [Updates([(ONE, 0, 1)]), Progress([0], [1], {0: 1})], row_type=PLAIN, per_file=1)
+    files = sorted((tmp_path / "things").glob("*.avro"))
+    shutil.copy(files[0], files[1])
+    with pytest.raises(UnsafeTopicError) as by_reader:
+        [*DirectoryLog(tmp_path / "things").read()]
+
+    with pytest.raises(UnsafeTopicError, match="has not its own file 0{19}1.avro: it is file 0 of") as caught:
+        run(spark, plan(tmp_path, [place]))
+    assert str(by_reader.value) == str(caught.value)
 
 
 def test_two_diffs_of_one_identity_are_told_with_both_positions(spark: SparkSession, tmp_path: Path) -> None:
