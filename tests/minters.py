@@ -9,31 +9,40 @@ shares nothing with `cdcv2`.
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Generator, Iterator
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import SourceStop, UnavailableError
-from cdcv2.timeline.minting import Append, Get, List, Put, Read, Remove, Trim, agree, compact, follow, mint, on_objects
+from cdcv2.timeline.minting import (
+    Append, Get, List, Put, Read, RemapLog, Remove, Trim, agree, compact, follow, mint, on_objects, run,
+)
 from cdcv2.timeline.partitioned import NOT_STARTED, Partitioned, offsets
 from cdcv2.timeline.shared_remap import AcceptedBinding, LogView, SharedRemap
 from tests.strategies import Chooser
 
 Place = dict[int, int]
+Part = TypeVar("Part")
 
 
-class Decision(NamedTuple):
+class Decision(NamedTuple, Generic[Part]):
     """A proposal that won: the times that it decides, where the sources came to, and the recipe."""
 
     lower: int
     upper: int
-    place: Place
+    place: dict[Part, int]
     recipe: str
 
 
-def decided(history: list[bytes]) -> list[Decision]:
-    """What wins, of every record that was ever in the log, in order."""
-    done: list[Decision] = []
+def decided(history: list[bytes]) -> list[Decision[int]]:
+    """What wins, of every record that was ever in the log of one topic, in order."""
+    return won(history, lambda frontier: {at["at"]: at["time"] for at in frontier if "at" in at})
+
+
+def won(history: list[bytes], place_of: Callable[[list[Any]], dict[Part, int]]) -> list[Decision[Part]]:
+    """The same of other sources; ``place_of`` has where a frontier is, as it is written."""
+    done: list[Decision[Part]] = []
     epoch = 0
     for raw in history:
         said = json.loads(raw)
@@ -41,7 +50,7 @@ def decided(history: list[bytes]) -> list[Decision]:
             done.append(Decision(0, 1, {}, said["recipe"]))
         if said["kind"] != "proposal" or said["epoch"] != epoch or said["lower"] != done[-1].upper:
             continue
-        place = {at["at"]: at["time"] for at in said["frontier"] if "at" in at}
+        place = place_of(said["frontier"])
         if said["upper"] > said["lower"] and all(place.get(part, 0) >= at for part, at in done[-1].place.items()):
             done.append(Decision(said["lower"], said["upper"], place, said["recipe"] or done[-1].recipe))
             epoch += said["recipe"] is not None
@@ -59,7 +68,7 @@ def held(history: list[bytes]) -> dict[str, int]:
     return found
 
 
-def place_at(decisions: list[Decision], time: int) -> Place:
+def place_at(decisions: list[Decision[int]], time: int) -> Place:
     """Where the sources are at a time: each decision comes into force at the last of its times."""
     return [decision.place for decision in decisions if decision.upper - 1 <= time][-1]
 
@@ -311,3 +320,27 @@ class Race:
                 answer = self.log.perform(who, reading.send(answer))
             except StopIteration as done:
                 return list(done.value)
+
+
+def minted_in_threads(opened: Callable[[], RemapLog], last: int) -> list[SharedRemap]:
+    """Five that each bind a partition of their own up to an offset at once, one of whom compacts on the way."""
+    readers = [SharedRemap(NOT_STARTED, recipe="v1", name=str(number)) for number in range(5)]
+    failures: list[BaseException] = []
+
+    def race(number: int) -> None:
+        try:
+            log = opened()
+            for offset in range(1, last + 1):
+                run(log, mint(readers[number], offsets({number: offset}), lambda: offset))
+                if number == 0 and offset % 3 == 0:
+                    run(log, compact(readers[number], readers[number].remap.last - 3))
+        except BaseException as error:  # noqa: B036  # shown by the test
+            failures.append(error)
+
+    threads = [threading.Thread(target=race, args=(number,)) for number in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [] == failures
+    return readers

@@ -11,10 +11,8 @@ What the logs must say is worked out from every record that was ever in the rema
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 from unittest import mock
 
@@ -34,6 +32,7 @@ from cdcv2.timeline.minting import compact, follow, run as minted
 from cdcv2.timeline.ordering import COMMIT_ORDER
 from cdcv2.timeline.recipe import BoundRecipe
 from cdcv2.timeline.shared_remap import LogView, SharedRemap
+from tests.minters import Decision, won
 from tests.strategies import Chooser
 
 Place = tuple[str, int]
@@ -44,41 +43,18 @@ class Killed(BaseException):
     """The process is no more. Not an Exception: nobody may handle it."""
 
 
-@dataclass(frozen=True)
-class Decision:
-    """A proposal that won: the times that it decides, where the topics came to, and the recipe."""
-
-    lower: int
-    upper: int
-    places: dict[Place, int]
-    recipe: str
-
-
-def decided(history: list[bytes]) -> list[Decision]:
+def decided(history: list[bytes]) -> list[Decision[Place]]:
     """What wins, of every record that was ever in the remap, in order."""
-    done: list[Decision] = []
-    epoch = 0
-    for raw in history:
-        said = json.loads(raw)
-        if said["kind"] == "genesis" and not done:
-            done.append(Decision(0, 1, {}, said["recipe"]))
-        if said["kind"] != "proposal" or said["epoch"] != epoch or said["lower"] != done[-1].upper:
-            continue
-        places = {
-            (at["at"], at["time"]["at"]): at["time"]["time"]
-            for at in said["frontier"] if "at" in at and "at" in at["time"]
-        }
-        if said["upper"] > said["lower"] and all(places.get(at, 0) >= n for at, n in done[-1].places.items()):
-            done.append(Decision(said["lower"], said["upper"], places, said["recipe"] or done[-1].recipe))
-            epoch += said["recipe"] is not None
-    return done
+    return won(history, lambda frontier: {
+        (at["at"], at["time"]["at"]): at["time"]["time"] for at in frontier if "at" in at and "at" in at["time"]
+    })
 
 
-def times_of(decisions: list[Decision]) -> Callable[[Place, int], int | None]:
+def times_of(decisions: list[Decision[Place]]) -> Callable[[Place, int], int | None]:
     """The definition: a record happens at the first time at which the topics have come to behind it."""
 
     def time_of(place: Place, offset: int) -> int | None:
-        return next((one.upper - 1 for one in decisions if one.places.get(place, 0) > offset), None)
+        return next((one.upper - 1 for one in decisions if one.place.get(place, 0) > offset), None)
 
     return time_of
 

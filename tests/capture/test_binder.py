@@ -22,34 +22,24 @@ from cdcv2.timeline.partitioned import NOT_STARTED
 from cdcv2.timeline.positions import frontier, places
 from cdcv2.timeline.recipe import BoundRecipe
 from cdcv2.timeline.records import Genesis, HoldRecord, Proposal, Record, decode
-from cdcv2.timeline.shared_remap import LogView, SharedRemap
+from cdcv2.timeline.shared_remap import SharedRemap
+from tests.remap_in_memory import RemapRecords
 
 A, B = ("topic-a", 0), ("topic-b", 0)
 NOTHING_NEW = TopicExtents({})
 
 
-class Stage:
+class Stage(RemapRecords):
     """A remap in memory, and the clock of the timeline, which goes on by ``ticks`` at each look."""
 
-    name = "remap"
-
     def __init__(self) -> None:
-        self.raws: list[bytes] = []
+        super().__init__()
         self.clock, self.ticks = 100, 0
-
-    def place(self, number: int) -> str:
-        """For people."""
-        return f"remap[0]@{number}"
-
-    def read(self, after: int) -> LogView:
-        """All from there on."""
-        return LogView(list(enumerate(self.raws))[after:], len(self.raws))
 
     def append(self, raw: bytes, after: int) -> int:
         """At the end. What is void again and again never ends: no test needs so many."""
         assert after <= len(self.raws) < 50
-        self.raws.append(raw)
-        return len(self.raws) - 1
+        return super().append(raw, after)
 
     def trim(self, before: int) -> None:
         """Never."""

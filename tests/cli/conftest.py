@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+import subprocess
+from collections.abc import Callable, Iterator
 from importlib import resources
 from pathlib import Path
 from typing import NamedTuple
@@ -58,6 +59,17 @@ def runs(capsys: pytest.CaptureFixture[str]) -> Run:
         return Said(code, *capsys.readouterr())
 
     return run
+
+
+@pytest.fixture
+def ended() -> Iterator[list[subprocess.Popen[str]]]:
+    """What was started is ended."""
+    running: list[subprocess.Popen[str]] = []
+    yield running
+    for process in running:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
 
 
 MARKET = LogDescription(timeline="market")

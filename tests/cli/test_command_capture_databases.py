@@ -8,7 +8,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -343,17 +342,6 @@ def test_a_snapshot_that_nobody_counts_is_refused(run: Run, recorded: Path, tmp_
 
 
 # -- two processes
-
-
-@pytest.fixture
-def ended() -> Iterator[list[subprocess.Popen[str]]]:
-    """What was started is ended."""
-    running: list[subprocess.Popen[str]] = []
-    yield running
-    for process in running:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
 
 
 @pytest.mark.xdist_group("jobs")

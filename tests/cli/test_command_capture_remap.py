@@ -330,17 +330,6 @@ def started(folder: Path, name: str, crash: str = "") -> subprocess.Popen[str]:
     )
 
 
-@pytest.fixture
-def ended() -> Iterator[list[subprocess.Popen[str]]]:
-    """What was started is ended."""
-    running: list[subprocess.Popen[str]] = []
-    yield running
-    for process in running:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
-
-
 @pytest.mark.xdist_group("jobs")
 @pytest.mark.parametrize("step", ["shared-capture.read:3", "files.after-link:4"])
 def test_two_processes_one_killed_and_started_again(

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from contextlib import ExitStack
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from cdcv2 import failpoints
 from cdcv2.capture.facts import Record
 from cdcv2.capture.run.request import TEMP_FOLDER
-from cdcv2.errors import Cdcv2Error, SourceStop
 from cdcv2.logs.description import LogDescription, description_of
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.remap_files import DirectoryRemap
@@ -22,7 +19,7 @@ from tests.every_way.compare import Case
 from tests.every_way.connector import NOTIFICATIONS, PREFIX, TRANSACTIONS, Place
 from tests.every_way.database import TABLES
 from tests.every_way.judge import Facts, Way
-from tests.every_way.pure import ROWS, UNWANTED, Came, bindings, kept_in, of_covered, recipe
+from tests.every_way.pure import ROWS, Came, bindings, kept_in, live, of_covered, recipe
 from tests.every_way.ways import judged_by
 from tests.every_way.world import Cut, World
 from tests.spark.binding import Bound, dumped
@@ -111,26 +108,6 @@ def _told_on_a_remap(run: Bound) -> tuple[dict[int, Facts], int]:
     return facts, upper or (run.known(temp) if (run.folder / temp).is_dir() else 0)
 
 
-def _live(
-    came: Came, told: Callable[[], tuple[dict[int, Facts], int]], cut: Cut, capture: Callable[[], object],
-    step: tuple[str, int] | None,
-) -> None:
-    stop = None
-    try:
-        with ExitStack() as stack:
-            if step is not None:
-                stack.enter_context(failpoints.placed(*step))
-            capture()
-    except failpoints.PlacedCrash:
-        return
-    except SourceStop as found:
-        stop = f"{found.reason}. {found.remedy}"
-        came.lasting |= {stop} if found.lasting else set()
-    except Cdcv2Error as found:
-        stop = f"{UNWANTED} {type(found).__name__}: {found}"
-    came.lives.append((cut, stop, told()[1]))
-
-
 def _step(chance: random.Random, last: bool) -> tuple[str, int] | None:
     return None if last or chance.random() < 0.5 else (chance.choice(STEPS), chance.choice((1, 2)))
 
@@ -144,7 +121,7 @@ def by_commits(world: World, way: Way, seed: int, spark: SparkSession, folder: P
         if new:
             dump_into(folder / "topics", new, size=max(1, len(new) // chance.choice((1, 1, 2)) + 1))
         before = cut
-        _live(came, lambda: _told(run.logs), cut, lambda: run.run(spark), _step(chance, cut == world.whole))
+        live(came, cut, lambda: run.run(spark), lambda: _told(run.logs)[1], _step(chance, cut == world.whole))
     came.facts, came.upper = _told(run.logs)
     came.kept = _kept(run.logs)
     return came
@@ -165,8 +142,8 @@ def bound(world: World, way: Way, seed: int, spark: SparkSession, folder: Path) 
     for cut in _stages(world, chance):
         dumped(folder / "topics" / "all.jsonl", _between(records, Cut(), cut, chance))
         step = _step(chance, cut == world.whole)
-        _live(
-            came, lambda: _told_on_a_remap(run), cut, lambda: run.spark(spark, "logs", "--bind-at-most", size), step
+        live(
+            came, cut, lambda: run.spark(spark, "logs", "--bind-at-most", size), lambda: _told_on_a_remap(run)[1], step
         )
     came.facts, came.upper = _told_on_a_remap(run)
     came.cuts = bindings(DirectoryRemap(folder / "remap"))

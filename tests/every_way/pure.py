@@ -145,21 +145,30 @@ class Life:
 
     def live(self, capture: Callable[[], None], came: Came, upper: Callable[[], int]) -> None:
         """Until it ends, stops or is killed."""
-        try:
-            with ExitStack() as stack:
-                if self.step is not None:
-                    stack.enter_context(failpoints.placed(self.step, self.nth))
-                capture()
-            stop = None
-        except (failpoints.PlacedCrash, UnsafeTopicError):
-            # A topic that has not what is to be read is refused, whatever is in it.
-            return
-        except SourceStop as found:
-            stop = f"{found.reason}. {found.remedy}"
-            came.lasting |= {stop} if found.lasting else set()
-        except Cdcv2Error as found:
-            stop = f"{UNWANTED} {type(found).__name__}: {found}"
-        came.lives.append((self.cut, stop, upper()))
+        # A topic that has not what is to be read is refused, whatever is in it.
+        step = None if self.step is None else (self.step, self.nth)
+        live(came, self.cut, capture, upper, step, passed_over=(UnsafeTopicError,))
+
+
+def live(
+    came: Came, cut: Cut, capture: Callable[[], object], upper: Callable[[], int], step: tuple[str, int] | None,
+    *, passed_over: tuple[type[Cdcv2Error], ...] = (),
+) -> None:
+    """A capture runs until it ends, stops or is killed at the step."""
+    stop = None
+    try:
+        with ExitStack() as stack:
+            if step is not None:
+                stack.enter_context(failpoints.placed(*step))
+            capture()
+    except (failpoints.PlacedCrash, *passed_over):
+        return
+    except SourceStop as found:
+        stop = f"{found.reason}. {found.remedy}"
+        came.lasting |= {stop} if found.lasting else set()
+    except Cdcv2Error as found:
+        stop = f"{UNWANTED} {type(found).__name__}: {found}"
+    came.lives.append((cut, stop, upper()))
 
 
 def lives(world: World, chance: random.Random, names: list[str]) -> list[Life]:

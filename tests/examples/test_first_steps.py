@@ -22,24 +22,34 @@ def outputs(notebook: Any) -> list[list[Any]]:
     ]
 
 
-@pytest.fixture(scope="module")
-def executed() -> Any:
-    """The notebook, run anew from top to bottom."""
-    notebook = nbformat.read(NOTEBOOK, as_version=4)
-    NotebookClient(notebook, timeout=240, kernel_name="python3").execute(cwd=str(NOTEBOOK.parent))
+def run_notebook(path: Path) -> Any:
+    """The notebook, run from top to bottom."""
+    notebook = nbformat.read(path, as_version=4)
+    NotebookClient(notebook, timeout=240, kernel_name="python3").execute(cwd=str(path.parent))
     return notebook
 
 
-def test_it_runs_and_shows_what_is_committed(executed: Any) -> None:
-    """Nothing in it depends on the machine or the hour; with CDCV2_REWRITE=1 what it shows now is what is committed."""
+def check_committed(executed: Any, path: Path) -> None:
+    """It shows what it is committed with; with CDCV2_REWRITE=1 what it shows now is what is committed."""
     if os.environ.get("CDCV2_REWRITE"):
         for cell in executed.cells:
             cell["metadata"] = {}
-        nbformat.write(executed, NOTEBOOK)
-    committed = nbformat.read(NOTEBOOK, as_version=4)
+        nbformat.write(executed, path)
+    committed = nbformat.read(path, as_version=4)
 
     nbformat.validate(committed)
     assert outputs(committed) == outputs(executed)
+
+
+@pytest.fixture(scope="module")
+def executed() -> Any:
+    """The notebook, run from top to bottom."""
+    return run_notebook(NOTEBOOK)
+
+
+def test_it_runs_and_shows_what_is_committed(executed: Any) -> None:
+    """Nothing in it depends on the machine or the hour."""
+    check_committed(executed, NOTEBOOK)
 
 
 def test_it_shows_a_frontier_that_moves_to_the_end(executed: Any) -> None:

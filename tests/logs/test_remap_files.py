@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,9 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.errors import MissingLogError, OutputError, RefusedError, UnavailableError, UsageError
 from cdcv2.logs.remap_files import DirectoryRemap
 from cdcv2.timeline.minting import compact, follow, mint, run
-from cdcv2.timeline.partitioned import NOT_STARTED, offsets
+from cdcv2.timeline.partitioned import offsets
 from cdcv2.timeline.shared_remap import LogView, SharedRemap
+from tests.minters import minted_in_threads
 
 ROOT = Path(__file__).resolve().parents[2]
 START = Antichain([0])
@@ -96,25 +96,7 @@ def test_a_compaction_that_dies_while_it_trims_is_finished_by_the_next(log: Dire
 
 def test_threads_that_race_agree(log: DirectoryRemap) -> None:
     """On real files, with compactions in between; each binds its own partition."""
-    readers = [SharedRemap(NOT_STARTED, recipe="v1", name=str(number)) for number in range(5)]
-    failures: list[BaseException] = []
-
-    def race(number: int) -> None:
-        try:
-            mine = DirectoryRemap(log.path)
-            for offset in range(1, 9):
-                run(mine, mint(readers[number], offsets({number: offset}), lambda: offset))
-                if number == 0 and offset % 3 == 0:
-                    run(mine, compact(readers[number], readers[number].remap.last - 3))
-        except BaseException as error:  # noqa: B036  # shown by the test
-            failures.append(error)
-
-    threads = [threading.Thread(target=race, args=(number,)) for number in range(5)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert [] == failures
+    readers = minted_in_threads(lambda: DirectoryRemap(log.path), 8)
     fresh = SharedRemap()
     for reader in (fresh, *readers):
         run(log, follow(reader))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -14,9 +14,10 @@ from cdcv2.logs.remap_kafka import KafkaRemap
 from cdcv2.servers.kafka import KafkaBroker
 from cdcv2.servers.processes import free_port
 from cdcv2.store.kafka_client import Client
-from cdcv2.timeline.minting import compact, follow, mint, run
-from cdcv2.timeline.partitioned import NOT_STARTED, offsets
+from cdcv2.timeline.minting import follow, mint, run
+from cdcv2.timeline.partitioned import offsets
 from cdcv2.timeline.shared_remap import LogView, SharedRemap
+from tests.minters import minted_in_threads
 
 pytestmark = pytest.mark.integration
 
@@ -41,27 +42,14 @@ def test_records_are_read_at_their_offsets(broker: KafkaBroker) -> None:
 
 def test_minters_that_race_agree(broker: KafkaBroker) -> None:
     """Each binds its own partition, one compacts on the way; a reader that comes later knows the same."""
-    readers = [SharedRemap(NOT_STARTED, recipe="v1", name=str(number)) for number in range(5)]
-    failures: list[BaseException] = []
+    with ExitStack() as opened:
 
-    def race(number: int) -> None:
-        log = KafkaRemap("race", broker.bootstrap, create=True)
-        try:
-            for offset in range(1, 7):
-                run(log, mint(readers[number], offsets({number: offset}), lambda: offset))
-                if number == 0 and offset % 3 == 0:
-                    run(log, compact(readers[number], readers[number].remap.last - 3))
-        except BaseException as error:  # noqa: B036  # shown by the test
-            failures.append(error)
-        finally:
-            log.close()
+        def log_of_one() -> KafkaRemap:
+            one = KafkaRemap("race", broker.bootstrap, create=True)
+            opened.callback(one.close)
+            return one
 
-    threads = [threading.Thread(target=race, args=(number,)) for number in range(5)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert [] == failures
+        readers = minted_in_threads(log_of_one, 6)
     log, fresh = KafkaRemap("race", broker.bootstrap), SharedRemap()
     for reader in (fresh, *readers):
         run(log, follow(reader))

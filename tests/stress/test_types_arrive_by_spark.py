@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from cdcv2.cli.main import main
 from cdcv2.servers.kafka import KafkaBroker
 from cdcv2.servers.submit import spark_submit
 from tests import every_type
 from tests.arriving import TABLES, Source, arriving, check_arrived, check_equal, files, target_database
-from tests.cli.conftest import Run, Said
+from tests.cli.conftest import Run, runs
 from tests.spark.submitting import QUICK
 from tests.stress.summary import record
 
@@ -29,13 +28,7 @@ MERGE = {
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Run:
     """Runs the command in this process."""
-
-    def run(*words: object) -> Said:
-        capsys.readouterr()
-        code = main([str(word) for word in words])
-        return Said(code, *capsys.readouterr())
-
-    return run
+    return runs(capsys)
 
 
 def test_types_arrive_as_types(run: Run, broker: KafkaBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,35 +27,19 @@ from cdcv2.timeline.partitioned import NOT_STARTED, offsets
 from cdcv2.timeline.records import Genesis, HoldRecord, Proposal, RecipeEpoch, Record, Summary, decode, encode
 from cdcv2.timeline.remap import Remap
 from cdcv2.timeline.shared_remap import LogView, SharedRemap
+from tests.remap_in_memory import RemapRecords
 
 START = Antichain([0])
 
 
-class Shelf:
-    """A log in memory; what is trimmed is deleted."""
+class Shelf(RemapRecords):
+    """One that has these records."""
 
     name = "shelf"
 
     def __init__(self, *records: Record) -> None:
-        self.first, self.raws = 0, list(map(encode, records))
-
-    def place(self, number: int) -> str:
-        """For people."""
-        return f"remap[0]@{number}"
-
-    def read(self, after: int) -> LogView:
-        """All that is there from a place on."""
-        places = range(max(after, self.first), len(self.raws))
-        return LogView([(place, self.raws[place]) for place in places], len(self.raws))
-
-    def append(self, raw: bytes, after: int) -> int:
-        """At the end."""
-        self.raws.append(raw)
-        return len(self.raws) - 1
-
-    def trim(self, before: int) -> None:
-        """For good."""
-        self.first = max(self.first, before)
+        super().__init__()
+        self.raws += map(encode, records)
 
     def records(self) -> list[Record]:
         """What is there."""

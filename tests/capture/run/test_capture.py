@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from hypothesis import example, given, settings, strategies as st
 
-from cdcv2 import failpoints
 from cdcv2.capture.facts import End, Notification, RowFact, SnapshotRow, Truncate, UnfitRow
 from cdcv2.capture.run.commit_times import Capture, ReleaseReport
 from cdcv2.connectors.debezium.recipe import Recipe
@@ -21,7 +20,7 @@ from cdcv2.rows.row_type import RowType
 from tests.capture.run.test_lost_ends import TransactionRecords
 from tests.connector import PREFIX, History, Topics, histories, sent
 from tests.doubles import Crash, KeptMemory, RecordingLog
-from tests.steps import RELEASE
+from tests.steps import killed_anywhere
 
 A, B = "public.a", "public.b"
 ROWS = RowType({"type": "record", "name": "t", "fields": [{"name": "text", "type": "string"}]})
@@ -112,18 +111,14 @@ def test_crashes_anywhere_lose_nothing_and_repeat_nothing(seed: int, memory: str
     history.snapshot[A] += 1
     topics = sent(history, chance, notified=notified)
     how = recipe(notification_topic="notifications" if notified else None)
-    logs, kept = new_logs(), KeptMemory()
-    for _ in range(30):
-        logs = {table: log.again() for table, log in logs.items()}
-        kept.plain = {"kept": kept.plain, "lost": None, "older": chance.choice(kept.older)}[memory]
-        try:
-            with failpoints.placed(chance.choice(RELEASE), nth=chance.randint(1, 3)):
-                capture = Capture(how, logs, memory=kept, updates_per_message=2)
-                capture.recall(TransactionRecords(*topics.endings()))
-                feed(capture, topics, chance)
-            break
-        except failpoints.PlacedCrash:
-            continue
+    kept = KeptMemory()
+
+    def life(logs: Logs) -> None:
+        capture = Capture(how, logs, memory=kept, updates_per_message=2)
+        capture.recall(TransactionRecords(*topics.endings()))
+        feed(capture, topics, chance)
+
+    logs = killed_anywhere(chance, memory, new_logs(), kept, life)
     assert history.truth() == content(logs)
     assert {end_of(history)} == frontiers(logs)
 

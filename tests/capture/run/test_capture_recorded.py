@@ -7,7 +7,6 @@ from functools import cache
 
 import pytest
 
-from cdcv2 import failpoints
 from cdcv2.capture import updates_then_statements as release_order
 from cdcv2.capture.facts import Truncate
 from cdcv2.capture.run.commit_times import Capture, ReleaseReport
@@ -16,9 +15,9 @@ from cdcv2.errors import SourceStop
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.messages import Updates
 from tests.connector import Place
-from tests.doubles import KeptMemory, RecordingLog
+from tests.doubles import RecordingLog
 from tests.recorded import CHECKPOINTS, TABLES, checkpoint_time, content, dump, ends, facts, recipe, truth
-from tests.steps import RELEASE
+from tests.steps import RELEASE, killed_three_times
 
 Logs = dict[str, RecordingLog]
 RUNS = ["clean_full", "crash_full"]
@@ -60,18 +59,23 @@ def feed(run: str, capture: Capture, chance: random.Random) -> SourceStop:
     return caught.value
 
 
+def arrive(run: str, capture: Capture) -> None:
+    """Give it the records in the order in which they came, releasing now and then, and in the end."""
+    for number, record in enumerate(dump(run).read()):
+        capture.absorb(record)
+        if capture.needs_ends:
+            capture.ends_read(dump(run).ends())
+        if number % 100 == 0:
+            capture.release()
+    capture.release()
+
+
 @cache
 def in_order(run: str) -> tuple[Logs, SourceStop, list[ReleaseReport]]:
     """The run as it was recorded, by arrival, from the records themselves."""
     logs, told = new_logs(), list[ReleaseReport]()
     with Capture(recipe(run), logs, on_release=told.append) as capture, pytest.raises(SourceStop) as caught:
-        for number, record in enumerate(dump(run).read()):
-            capture.absorb(record)
-            if capture.needs_ends:
-                capture.ends_read(dump(run).ends())
-            if number % 100 == 0:
-                capture.release()
-        capture.release()
+        arrive(run, capture)
     return logs, caught.value, told
 
 
@@ -145,19 +149,9 @@ def test_any_interleaving_of_the_topics_gives_the_same_logs(run: str) -> None:
 def test_a_crash_at_any_step_leaves_the_same_facts_in_the_end(step: str, remembers: bool) -> None:
     """Died, started again, three times over at each step: nothing lost, nothing twice, no other fact."""
     expected = {table: said(log) for table, log in in_order("clean_full")[0].items()}
-    chance = random.Random(step)
-    logs, memory, crashes = new_logs(), KeptMemory(), 0
-    while True:
-        logs = {table: log.again() for table, log in logs.items()}
-        memory = memory if remembers else KeptMemory()
-        capture = Capture(recipe("clean_full"), logs, memory=memory)
-        try:
-            with failpoints.placed(step, nth=chance.randint(1, 3) if crashes < 3 else 10**9):
-                feed("clean_full", capture, chance)
-            break
-        except failpoints.PlacedCrash:
-            crashes += 1
-    assert 3 == crashes
+    logs = killed_three_times(step, new_logs(), lambda logs, memory, chance: feed(
+        "clean_full", Capture(recipe("clean_full"), logs, memory=memory), chance
+    ), most=3, remembers=remembers)
     assert expected == {table: said(log) for table, log in logs.items()}
 
 

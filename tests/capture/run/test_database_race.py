@@ -18,7 +18,7 @@ from cdcv2.timeline.ordering import AS_COMPLETE, COMMIT_ORDER
 from cdcv2.timeline.recipe import BoundRecipe
 from tests.connector import PREFIX, History, Topics, histories, sent
 from tests.envelopes import value
-from tests.racing_captures import Decision, World, capturing, decided
+from tests.racing_captures import Decision, Place, World, capturing, decided
 from tests.strategies import Chooser, seeded
 
 A, B = "public.a", "public.b"
@@ -32,13 +32,15 @@ def recipe(snapshot: bool) -> Recipe:
     return Recipe(PREFIX, {A: ROWS, B: ROWS}, snapshot=kind, notification_topic="notifications")
 
 
-def by_definition(history: History, topics: Topics, decisions: list[Decision], snapshot: bool, ordered: bool) -> Told:
+def by_definition(
+    history: History, topics: Topics, decisions: list[Decision[Place]], snapshot: bool, ordered: bool
+) -> Told:
     """Each transaction at the first time at which all of it is bound and, in their order, all before it is."""
     told: Told = {A: set(), B: set()}
     done, through = set[Any](), not snapshot
     for decision in decisions:
         facts = [
-            fact for place, entries in topics.entries.items() for fact in entries[:decision.places.get(place, 0)]
+            fact for place, entries in topics.entries.items() for fact in entries[:decision.place.get(place, 0)]
         ]
         rows = {(fact.tx, fact.order) for fact in facts if isinstance(fact, RowFact)}
         ends = {fact.tx for fact in facts if isinstance(fact, End)}

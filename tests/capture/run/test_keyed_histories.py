@@ -7,14 +7,13 @@ import random
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from cdcv2 import failpoints
 from cdcv2.capture.run.commit_times import Capture
 from cdcv2.capture.facts import Record
 from cdcv2.core.antichain import Antichain
 from cdcv2.protocol.iter import Iter
 from tests.doubles import Crash, KeptMemory, RecordingLog
 from tests.keyed_connector import FULL, KEYLESS, PREFIX, TABLES, Database, Place, delivered, lived, read, recipe
-from tests.steps import RELEASE
+from tests.steps import killed_anywhere
 
 Logs = dict[str, RecordingLog]
 Topics = dict[Place, list[Record]]
@@ -71,16 +70,10 @@ def test_crashes_anywhere_change_nothing(seed: int, memory: str) -> None:
     chance = random.Random(seed)
     database = lived(chance)
     topics = delivered(database, chance)
-    logs, kept = new_logs(), KeptMemory()
-    for _ in range(30):
-        logs = {table: log.again() for table, log in logs.items()}
-        kept.plain = {"kept": kept.plain, "lost": None, "older": chance.choice(kept.older)}[memory]
-        try:
-            with failpoints.placed(chance.choice(RELEASE), nth=chance.randint(1, 3)):
-                feed(Capture(recipe(), logs, memory=kept, updates_per_message=2), topics, chance)
-            break
-        except failpoints.PlacedCrash:
-            continue
+    kept = KeptMemory()
+    logs = killed_anywhere(chance, memory, new_logs(), kept, lambda logs: feed(
+        Capture(recipe(), logs, memory=kept, updates_per_message=2), topics, chance
+    ))
     check(database, logs)
 
 

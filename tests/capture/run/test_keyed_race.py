@@ -46,7 +46,7 @@ def called(record: Record) -> Any:
     return "row", body["source"]["txId"], body["transaction"]["total_order"]
 
 
-def by_definition(history: Database, topics: Topics, decisions: list[Decision]) -> Told:
+def by_definition(history: Database, topics: Topics, decisions: list[Decision[Place]]) -> Told:
     """At each time what the tables held after the last commit that is released, less what they held before.
 
     A commit is given out when all of it is bound and, in their order, all before it are.
@@ -61,7 +61,7 @@ def by_definition(history: Database, topics: Topics, decisions: list[Decision]) 
     told: Told = {table: set() for table in TABLES}
     before: dict[str, Counter[Any]] = {table: Counter() for table in TABLES}
     for decision in decisions:
-        bound = {name for place, of_place in names.items() for name in of_place[:decision.places.get(place, 0)]}
+        bound = {name for place, of_place in names.items() for name in of_place[:decision.place.get(place, 0)]}
         given = sum(needs <= bound for needs in needed)
         now = history.commits[given - 1][1] if given else {table: Counter() for table in TABLES}
         for table in TABLES:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
 import pytest
 
-from cdcv2 import failpoints
 from cdcv2.capture.facts import Fact, Notification, Record
 from cdcv2.capture.run.commit_times import Capture
 from cdcv2.connectors.debezium.recipe import Recipe
@@ -17,13 +17,13 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.errors import SourceStop
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.log import Position
-from cdcv2.protocol.messages import Progress, Updates
+from cdcv2.protocol.messages import Message, Progress, Updates
 from cdcv2.rows.row_type import RowType
-from tests.capture.run.test_capture_recorded import said
+from tests.capture.run.test_capture_recorded import arrive, said
 from tests.connector import Place
 from tests.doubles import KeptMemory, RecordingLog
 from tests.recorded import CHECKPOINTS, TABLES, checkpoint_time, content, dump, recipe, truth
-from tests.steps import RELEASE
+from tests.steps import RELEASE, killed_three_times
 
 Logs = dict[str, RecordingLog]
 ALL = [*CHECKPOINTS, "final"]
@@ -87,13 +87,7 @@ def in_order(run: str) -> Logs:
     """The run as it was recorded, by arrival, from the records themselves."""
     logs = new_logs()
     with Capture(keyed(run), logs) as capture:
-        for number, record in enumerate(dump(run).read()):
-            capture.absorb(record)
-            if capture.needs_ends:
-                capture.ends_read(dump(run).ends())
-            if number % 100 == 0:
-                capture.release()
-        capture.release()
+        arrive(run, capture)
         assert "nothing is open" == capture.waits().text
     return logs
 
@@ -128,19 +122,9 @@ def test_any_interleaving_of_the_topics_gives_the_same_logs(run: str) -> None:
 @pytest.mark.parametrize("step", RELEASE)
 def test_a_crash_at_any_step_leaves_the_same_facts_in_the_end(step: str, remembers: bool) -> None:
     """Died, started again, three times over at each step; the state is rebuilt from logs that a crash left apart."""
-    chance = random.Random(step)
-    logs, memory, crashes = new_logs(), KeptMemory(), 0
-    while True:
-        logs = {table: log.again() for table, log in logs.items()}
-        memory = memory if remembers else KeptMemory()
-        capture = Capture(keyed("clean_default"), logs, memory=memory)
-        try:
-            with failpoints.placed(step, nth=chance.randint(1, 5) if crashes < 3 else 10**9):
-                feed("clean_default", capture, chance, often=0.05)
-            break
-        except failpoints.PlacedCrash:
-            crashes += 1
-    assert 3 == crashes
+    logs = killed_three_times(step, new_logs(), lambda logs, memory, chance: feed(
+        "clean_default", Capture(keyed("clean_default"), logs, memory=memory), chance, often=0.05
+    ), most=5, remembers=remembers)
     assert expected("clean_default") == {table: said(log) for table, log in logs.items()}
 
 
@@ -208,10 +192,10 @@ def capture_rare(tables: dict[str, RowType], logs: Logs) -> SourceStop | None:
     return None
 
 
-def held(log: RecordingLog) -> Counter[Any]:
-    """The table that a log states."""
+def held(messages: Iterable[Message]) -> Counter[Any]:
+    """The table that the messages of a log state."""
     rows: Counter[Any] = Counter()
-    for batch in Iter(log.durable):
+    for batch in Iter(messages):
         for row, _, diff in batch.updates:
             rows[tuple(row)] += diff
     return Counter({row: number for row, number in rows.items() if number})
@@ -239,14 +223,14 @@ def test_cascades_partitions_and_truncates_come_to_the_truth() -> None:
     assert {
         "public.parent": {}, "public.child": {}, "public.nopk": {(71, "after trunc"): 1},
         "public.part_a": {}, "public.part_b": {(120, 1): 1, (150, 2): 1},
-    } == {table: dict(held(log)) for table, log in logs.items()}
+    } == {table: dict(held(log.durable)) for table, log in logs.items()}
 
 
 def test_all_types_large_values_and_a_switch_to_full_up_to_an_added_column() -> None:
     """A key that is changed twice, with 3000 bytes that no record has; then FULL; then there is another column."""
     logs = {"public.types_t": RecordingLog()}
     stop = capture_rare({"public.types_t": MANY}, logs)
-    rows = {row[0]: row for row in held(logs["public.types_t"])}
+    rows = {row[0]: row for row in held(logs["public.types_t"].durable)}
     large = [row.big for batch in Iter(logs["public.types_t"].durable) for row, _, diff in batch.updates if diff > 0]
 
     assert stop is not None and "'added' is new, in transaction 793" in stop.reason
@@ -260,4 +244,4 @@ def test_a_column_that_only_the_snapshot_has_is_refused_by_name() -> None:
     stop = capture_rare({"public.gencol": columns(id="int", gen="int")}, logs)
 
     assert stop is not None and "public.gencol changed: 'gen' is missing, in transaction 776" in stop.reason
-    assert {(1, 2): 1} == held(logs["public.gencol"])
+    assert {(1, 2): 1} == held(logs["public.gencol"].durable)

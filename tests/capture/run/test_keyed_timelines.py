@@ -5,15 +5,13 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 from cdcv2.errors import SourceStop
-from cdcv2.protocol.iter import Iter
 from tests import keyed_connector
 from tests.keyed_connector import DEFAULT, delivered
-from tests.capture.run.test_keyed_recorded import MANY, SMALL, columns
+from tests.capture.run.test_keyed_recorded import MANY, SMALL, columns, held
 from tests.timelines import Timeline, edge, made_once, recipe, topics
 
 
@@ -34,7 +32,7 @@ def test_cascades_partitions_and_truncates_come_to_the_truth(seed: int) -> None:
     assert {
         "public.parent": {}, "public.child": {}, "public.nopk": {(71, "after trunc"): 1},
         "public.part_a": {}, "public.part_b": {(120, 1): 1, (150, 2): 1},
-    } == {table: dict(held_of(timeline, table)) for table in SMALL}
+    } == {table: dict(held(timeline.tables[table].messages)) for table in SMALL}
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -46,7 +44,7 @@ def test_large_values_and_a_switch_to_full_up_to_an_added_column(seed: int) -> N
     for _ in range(2):
         with pytest.raises(SourceStop, match="'added' is new, in transaction 793"):
             timeline.run(how, at_most=timeline.chance.choice((3, 50)))
-    rows = {row[0]: row for row in held_of(timeline, table)}
+    rows = {row[0]: row for row in held(timeline.tables[table].messages)}
 
     assert ({1: "a3", 3: "again"}, "x" * 3000) == ({key: row[1] for key, row in rows.items()}, rows[1][2])
 
@@ -58,7 +56,7 @@ def test_a_column_that_only_the_snapshot_has_is_refused_by_name() -> None:
     with pytest.raises(SourceStop, match="'gen' is missing, in transaction 776"):
         timeline.run(how)
 
-    assert {(1, 2): 1} == held_of(timeline, "public.gencol")
+    assert {(1, 2): 1} == held(timeline.tables["public.gencol"].messages)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -107,18 +105,9 @@ def test_what_cannot_be_known_stops_before_its_transaction() -> None:
         other.run(how)
 
     assert told == other.told()
-    assert {(1, "new", None, None): 1} == held_of(timeline, DEFAULT)
+    assert {(1, "new", None, None): 1} == held(timeline.tables[DEFAULT].messages)
     left = Counter({row: diff for (row, _), diff in told["temp"][0].items()})
     assert {"halt": 1, "row": 3, "end": 2, "begun": 1, "through": 1} == Counter(row.kind for row in left)
     # What has not sent anything yet is not covered: nothing is stated of it.
     covered = [name for name in told if name == "temp" or timeline.tables[name].description().covered]
     assert DEFAULT in covered and 1 == len({str(told[name][1]) for name in covered})
-
-
-def held_of(timeline: Timeline, table: str) -> Counter[Any]:
-    """The table that a log states."""
-    rows: Counter[Any] = Counter()
-    for batch in Iter(timeline.tables[table].messages):
-        for row, _, diff in batch.updates:
-            rows[tuple(row)] += diff
-    return Counter({row: number for row, number in rows.items() if number})

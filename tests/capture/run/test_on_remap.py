@@ -36,7 +36,8 @@ from cdcv2.timeline.positions import frontier, places
 from cdcv2.timeline.ranges import next_stretch
 from cdcv2.timeline.recipe import BoundRecipe
 from cdcv2.timeline.records import Genesis, HoldRecord, Proposal, decode, encode
-from cdcv2.timeline.shared_remap import LogView, SharedRemap
+from cdcv2.timeline.shared_remap import SharedRemap
+from tests.remap_in_memory import RemapRecords
 
 ROWS = RowType({"type": "record", "name": "t", "fields": [{"name": "text", "type": "string"}]})
 A, B = ("topic-a", 0), ("topic-b", 0)
@@ -67,38 +68,11 @@ class Topics:
             yield from self.records[place][low:high]
 
 
-class RemapLog:
-    """A remap in memory."""
-
-    name = "remap"
-
-    def __init__(self) -> None:
-        self.raws: list[bytes] = []
-        self.first = 0
-
-    def place(self, number: int) -> str:
-        """For people."""
-        return f"remap[0]@{number}"
-
-    def read(self, after: int) -> LogView:
-        """All from there on."""
-        return LogView(list(enumerate(self.raws))[max(after, self.first):], len(self.raws))
-
-    def append(self, raw: bytes, after: int) -> int:
-        """At the end."""
-        self.raws.append(raw)
-        return len(self.raws) - 1
-
-    def trim(self, before: int) -> None:
-        """For good."""
-        self.first = before
-
-
 class Stage:
     """Topics, a remap and logs, and captures of them; the clock goes on by one at each look."""
 
     def __init__(self) -> None:
-        self.topics, self.remap, self.clock = Topics(), RemapLog(), 99
+        self.topics, self.remap, self.clock = Topics(), RemapRecords(), 99
         self.logs = {"a": MemoryLog("a"), "b": MemoryLog("b")}
 
     def now(self) -> int:

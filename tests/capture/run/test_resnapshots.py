@@ -26,7 +26,7 @@ from cdcv2.protocol.log import Place
 from tests.doubles import GivenRanges, KeptMemory, RecordingLog
 from tests.keyed_connector import TABLES, read, recipe
 from tests.lost_slots import Topics, World
-from tests.steps import RELEASE
+from tests.steps import RELEASE, killed_anywhere
 from tests.timelines import NOTIFICATIONS
 
 Logs = dict[str, RecordingLog]
@@ -122,16 +122,10 @@ def test_crashes_anywhere_change_nothing(seed: int, memory: str) -> None:
     """At any step, any number of times, with the memory kept, lost or set back."""
     chance = random.Random(seed)
     world = World(chance, chance.randint(2, 3))
-    logs, kept = new_logs(), KeptMemory()
-    for _ in range(30):
-        logs = {table: log.again() for table, log in logs.items()}
-        kept.plain = {"kept": kept.plain, "lost": None, "older": chance.choice(kept.older)}[memory]
-        try:
-            with failpoints.placed(chance.choice(RELEASE), nth=chance.randint(1, 3)):
-                feed(opened(logs, world.told, kept), world.topics, chance)
-            break
-        except failpoints.PlacedCrash:
-            continue
+    kept = KeptMemory()
+    logs = killed_anywhere(
+        chance, memory, new_logs(), kept, lambda logs: feed(opened(logs, world.told, kept), world.topics, chance)
+    )
     logs = {table: log.again() for table, log in logs.items()}
     feed(opened(logs, world.told, kept), world.topics, chance)
     check(world, logs)
