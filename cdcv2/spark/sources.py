@@ -7,7 +7,6 @@ read decides only what a micro-batch brings. What has been *absorbed* is decided
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
@@ -31,7 +30,7 @@ from cdcv2.rows.row_type import RowType
 from cdcv2.rows.times import Times
 from cdcv2.spark.codec import ARROW, RAW
 from cdcv2.spark.paths import readable, streamable
-from cdcv2.spark.topics import reading
+from cdcv2.spark.topics import kafka_frame, reading
 
 # What a directory log calls its files; nothing else in the directory is part of the log.
 _NAMES = "[0-9]" * 20 + ".avro"
@@ -133,13 +132,7 @@ def read_offsets(
     spark: SparkSession, kafka: Mapping[str, str], topic: str, part: int, first: int, end: int
 ) -> DataFrame:
     """The messages of a partition from offset ``first`` to before ``end``, as RAW."""
-    frame = (
-        spark.read.format("kafka").options(**reading(kafka))
-        .option("assign", f'{{"{topic}":[{part}]}}')
-        .option("startingOffsets", f'{{"{topic}":{{"{part}":{first}}}}}')
-        .option("endingOffsets", f'{{"{topic}":{{"{part}":{end}}}}}').load()
-    )
-    return _from_kafka(frame)
+    return _from_kafka(kafka_frame(spark, kafka, {(topic, part): (first, end)}))
 
 
 class LogFacts(NamedTuple):
@@ -156,15 +149,10 @@ def stated(spark: SparkSession, kafka: Mapping[str, str], topics: Iterable[Topic
     """
     found: dict[str, LogFacts] = {}
     for topic in topics:
-        lasts = {str(part): high - 1 for part, (low, high) in topic.spans.items() if low < high}
+        lasts = {(topic.name, part): (high - 1, high) for part, (low, high) in topic.spans.items() if low < high}
         if not lasts:
             continue
-        frame = (
-            spark.read.format("kafka").options(**reading(kafka)).option("includeHeaders", "true")
-            .option("assign", json.dumps({topic.name: sorted(map(int, lasts))}))
-            .option("startingOffsets", json.dumps({topic.name: lasts}))
-            .option("endingOffsets", json.dumps({topic.name: {part: last + 1 for part, last in lasts.items()}})).load()
-        )
+        frame = kafka_frame(spark, kafka, lasts, headers=True)
         description, stops = LogDescription(), list[Stop]()
         for row in frame.select("headers").collect():
             headers = tuple((one["key"], bytes(one["value"] or b"")) for one in row["headers"] or ())

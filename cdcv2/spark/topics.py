@@ -1,4 +1,4 @@
-"""Kafka's description of topics before they are read, from the Java client that Spark itself will use.
+"""Kafka's description of topics before they are read, from the Java client that Spark itself will use; and records.
 
 So there is one configuration for everything that the job does with Kafka, and nothing else to install. Settings come
 from a properties file, as Java's clients have it; they may hold secrets, so no value of theirs is ever shown.
@@ -6,17 +6,18 @@ from a properties file, as Java's clients have it; they may hold secrets, so no 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from cdcv2.errors import MissingLogError, UnavailableError, UsageError
 from cdcv2.logs.kafka_topics import Topic, check_keeps, check_positions
-from cdcv2.protocol.log import Positions
+from cdcv2.protocol.log import Place, Positions, plain_places
 from cdcv2.spark.session import jvm
 from cdcv2.store.kafka_client import read_properties
 
@@ -58,6 +59,26 @@ def reading(kafka: Mapping[str, str]) -> dict[str, str]:
     options = {f"kafka.{key}": value for key, value in patient.items()}
     # Records that are deleted are rows that are missing: better to stop, and report it.
     return {**options, "kafka.isolation.level": "read_committed", "failOnDataLoss": "true"}
+
+
+def kafka_frame(
+    spark: SparkSession, java: Mapping[str, str], ranges: Mapping[Place, tuple[int, int]], *, tasks: int = 1,
+    headers: bool = False,
+) -> DataFrame:
+    """Records of these ranges, by Spark's source; ``java`` are the clients' settings. In at least so many tasks.
+
+    Each range has its first offset and the one behind its last; ``headers``: with the records' headers.
+    """
+    assign: dict[str, list[int]] = {}
+    for topic, part in sorted(ranges):
+        assign.setdefault(topic, []).append(part)
+    first = plain_places({place: low for place, (low, _) in ranges.items()})
+    behind = plain_places({place: high for place, (_, high) in ranges.items()})
+    options = reading(java) | {
+        "minPartitions": str(tasks), "includeHeaders": str(headers).lower(),
+        "assign": json.dumps(assign), "startingOffsets": json.dumps(first), "endingOffsets": json.dumps(behind),
+    }  # fmt: skip
+    return spark.read.format("kafka").options(**options).load()
 
 
 def describe(spark: SparkSession, kafka: Mapping[str, str], names: Sequence[str]) -> list[TopicDescription]:

@@ -27,8 +27,7 @@ from cdcv2.errors import MalformedError, MissingLogError
 from cdcv2.protocol.log import Place, plain_places
 from cdcv2.spark.capture.batch_facts import PartitionSpan
 from cdcv2.spark.paths import nameable, readable, streamable
-from cdcv2.spark.remap_capture.frames import kafka_frame
-from cdcv2.spark.topics import describe, reading, settings
+from cdcv2.spark.topics import describe, kafka_frame, reading, settings
 from cdcv2.store.kafka_client import PATIENCE, Client
 
 #: A line of a dump; of the names of a value, one is there.

@@ -6,7 +6,6 @@ The driver itself asks how far topics are, and which of their records are missin
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Protocol
 
@@ -14,8 +13,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from cdcv2.capture.topics import Ranges
-from cdcv2.protocol.log import Place, plain_places
-from cdcv2.spark.topics import reading, settings
+from cdcv2.protocol.log import Place
+from cdcv2.spark.topics import kafka_frame, settings
 
 
 class Frames(Protocol):
@@ -54,19 +53,3 @@ class MemoryFrames:
         return spark.createDataFrame(
             pa.table({name: pa.array(column, kind) for name, column, kind in zip(names, columns, kinds)})
         )
-
-
-def kafka_frame(
-    spark: SparkSession, java: Mapping[str, str], ranges: Mapping[Place, tuple[int, int]], *, tasks: int = 1
-) -> DataFrame:
-    """Records of these ranges, by Spark's source; ``java`` are the clients' settings. In at least so many tasks."""
-    assign: dict[str, list[int]] = {}
-    for topic, part in sorted(ranges):
-        assign.setdefault(topic, []).append(part)
-    first = plain_places({place: low for place, (low, _) in ranges.items()})
-    behind = plain_places({place: high for place, (_, high) in ranges.items()})
-    options = reading(java) | {
-        "minPartitions": str(tasks),
-        "assign": json.dumps(assign), "startingOffsets": json.dumps(first), "endingOffsets": json.dumps(behind),
-    }  # fmt: skip
-    return spark.read.format("kafka").options(**options).load()
