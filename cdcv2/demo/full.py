@@ -36,10 +36,10 @@ MIN_FRONTIERS, MIN_SUMS = 300, 100
 class FullDemo:
     """One run, in a folder that it empties first. ``seed`` is that of the bank and of the mangling."""
 
-    def __init__(self, folder: Path, *, seed: int = 0, rate: float = 60.0) -> None:
+    def __init__(self, folder: Path, *, seed: int) -> None:
         self.folder = folder.absolute()
         self.story = Story()
-        self.road = Road(self.folder, self.story, seed=seed, rate=rate)
+        self.road = Road(self.folder, self.story, seed=seed, rate=60.0)
 
     def run(self) -> None:
         """Run the whole story. Raises Failed, or what a part raises."""

@@ -51,8 +51,8 @@ TRANSACTIONS, RECORDS = 2500, 150
 class DoubledDemo:
     """One run, in a folder that it empties first. ``seed`` is that of banks, couriers and kills."""
 
-    def __init__(self, folder: Path, *, seed: int = 0, rate: float = 10.0) -> None:
-        self.folder, self.rate, self.seed = folder.absolute(), rate, seed
+    def __init__(self, folder: Path, *, seed: int) -> None:
+        self.folder, self.rate, self.seed = folder.absolute(), 10.0, seed
         self.story, self._draw = Story(), Random(f"{seed}/kills")
         self.rows: dict[str, RowType] = {
             f"{bank}.{table}": kind for bank in BANKS for table, kind in row_types().items()

@@ -49,10 +49,10 @@ _BINDINGS = """bindings:
 class ViewsDemo:
     """One run, in a folder that it empties first. ``seed`` is that of the bank and of the mangling."""
 
-    def __init__(self, folder: Path, *, seed: int = 0, rate: float = 20.0) -> None:
+    def __init__(self, folder: Path, *, seed: int) -> None:
         self.folder = folder.absolute()
         self.story = Story()
-        self.road = Road(self.folder, self.story, seed=seed, rate=rate)
+        self.road = Road(self.folder, self.story, seed=seed, rate=20.0)
 
     def run(self) -> None:
         """Run the whole story. Raises Failed, or what a part raises."""

@@ -124,14 +124,14 @@ class LogWatch:
             log.close()
 
 
-def mangle_topic(watch: LogWatch, table: str, topic: str, *, seed: int, partitions: int = 3) -> MangledCopy:
+def mangle_topic(watch: LogWatch, table: str, topic: str, *, seed: int) -> MangledCopy:
     """Write the log of ``table`` into ``topic``, mangled, and read it back to describe its content.
 
     Reordered within a sixth of the log only, so that a reader finishes something before it has read everything.
     """
     original = list(smaller(watch.messages(table)))
     target = KafkaLog(
-        topic, watch.bootstrap, watch.rows[table], create=True, partitions=partitions,
+        topic, watch.bootstrap, watch.rows[table], create=True, partitions=3,
         description=watch.description(table).of_copy(),
     )
     try:

@@ -28,7 +28,7 @@ class KafkaRemap:
         topic: the topic, of one partition.
         bootstrap: ``host:port`` of a broker, or several with commas; None: as in the settings.
         config_file: a properties file with TLS and SASL settings; never shown.
-        create: make the topic if it is not there, with ``replication`` (None: the cluster's own).
+        create: make the topic if it is not there.
         patience: how long, in seconds, an answer of the cluster is waited for, and a delivery.
 
     Raises MissingLogError without the topic, UnsafeTopicError for one that would lose records or has more than one
@@ -42,13 +42,12 @@ class KafkaRemap:
         *,
         config_file: str | Path | None = None,
         create: bool = False,
-        replication: int | None = None,
         patience: float = PATIENCE,
     ) -> None:
         self._topic = topic
         self._client = Client(bootstrap, config_file, patience=patience)
         described = (
-            create_topic(self._client, topic, replication=replication, settings=SUMMARIES)
+            create_topic(self._client, topic, settings=SUMMARIES)
             if create else describe(self._client, topic)
         )
         self._most = described.message_bytes

@@ -19,6 +19,9 @@ from cdcv2.servers.java import SHORT_LIVED, find_java
 from cdcv2.servers.kafka import LOG4J
 from cdcv2.servers.processes import Child, Server, free_port, poll_until
 
+#: The heap of the JVM of a worker.
+HEAP = "384m"
+
 
 class Connect(Server):
     """A standalone Connect with one connector. Entered, its REST interface answers; see :meth:`wait_streaming`.
@@ -29,8 +32,6 @@ class Connect(Server):
         environment: what the process finds in its environment, PGPASSWORD above all; adds to ours.
         schemas: whether each record carries its schema (four times the bytes).
         folder: positions and log; None: a temporary folder, removed in the end.
-        flush_ms: how often positions are written down; what came after is sent again after a kill.
-        heap: the JVM's heap.
     """
 
     def __init__(
@@ -41,11 +42,9 @@ class Connect(Server):
         environment: Mapping[str, str],
         schemas: bool = False,
         folder: Path | None = None,
-        flush_ms: int = 1000,
-        heap: str = "384m",
     ) -> None:
         super().__init__("connect", folder)
-        self._connector, self._environment, self._heap = dict(connector), dict(environment), heap
+        self._connector, self._environment = dict(connector), dict(environment)
         self._port = free_port()
         converter = "org.apache.kafka.connect.json.JsonConverter"
         self._worker = {
@@ -58,7 +57,8 @@ class Connect(Server):
             "plugin.path": str(self.folder / "plugins"),
             "plugin.discovery": "service_load",
             "offset.storage.file.filename": str(self.positions),
-            "offset.flush.interval.ms": str(flush_ms),
+            # What came after is sent again after a kill.
+            "offset.flush.interval.ms": "1000",
             "producer.enable.idempotence": "true",
             "producer.acks": "all",
             "config.providers": "env",
@@ -81,7 +81,7 @@ class Connect(Server):
         worker.write_text("".join(f"{name}={value}\n" for name, value in self._worker.items()), "utf-8")
         connector.write_text(json.dumps(self._connector, indent=1), "utf-8")
         return worker_child(
-            self, "ConnectStandalone", [worker, connector], heap=self._heap, environment=self._environment
+            self, "ConnectStandalone", [worker, connector], heap=HEAP, environment=self._environment
         )
 
     def _answers(self) -> bool:

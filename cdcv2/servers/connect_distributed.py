@@ -10,7 +10,7 @@ import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 
-from cdcv2.servers.connect import worker_child
+from cdcv2.servers.connect import HEAP, worker_child
 from cdcv2.servers.processes import Child, Server, free_port
 
 _PROVIDERS = "org.apache.kafka.common.config.provider"
@@ -28,7 +28,7 @@ class DistributedConnect(Server):
     """
 
     def __init__(
-        self, bootstrap: str, *, environment: Mapping[str, str], folder: Path | None = None, heap: str = "384m"
+        self, bootstrap: str, *, environment: Mapping[str, str], folder: Path | None = None, heap: str = HEAP
     ) -> None:
         super().__init__("connect-distributed", folder)
         self._environment, self._heap, self._port = dict(environment), heap, free_port()

@@ -25,8 +25,8 @@ _REMEDY = (
 )
 
 
-def find_java(oldest: int = OLDEST) -> Path:
-    """The ``java`` to run: that of JAVA_HOME, else the first on PATH; at least version ``oldest``.
+def find_java() -> Path:
+    """The ``java`` to run: that of JAVA_HOME, else the first on PATH; at least version :data:`OLDEST`.
 
     Raises UnavailableError, with the remedy in its one line, when there is none, or only an older one.
     """
@@ -34,10 +34,10 @@ def find_java(oldest: int = OLDEST) -> Path:
     found = os.path.join(home, "bin", "java") if home else shutil.which("java")
     if found is None or not os.access(found, os.X_OK):
         place = f" (JAVA_HOME is {home!r}, where there is no bin/java)" if home else ""
-        raise UnavailableError(f"Java {oldest} or later is missing{place}: {_REMEDY}")
+        raise UnavailableError(f"Java {OLDEST} or later is missing{place}: {_REMEDY}")
     version = java_version(Path(found))
-    if version < oldest:
-        raise UnavailableError(f"Java {oldest} or later is missing; {found!r} is version {version}: {_REMEDY}")
+    if version < OLDEST:
+        raise UnavailableError(f"Java {OLDEST} or later is missing; {found!r} is version {version}: {_REMEDY}")
     return Path(found)
 
 

@@ -54,7 +54,7 @@ def test_the_end_is_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str], m
             for table, row in row_types().items()
         }
         whole: dict[str, list[Message]] = {table: [] for table in TABLES}
-        demo = views.ViewsDemo(tmp_path)
+        demo = views.ViewsDemo(tmp_path, seed=0)
         demo.road = SimpleNamespace(  # type: ignore[assignment]
             bank=bank, postgres=server, rows=row_types(), kafka=SimpleNamespace(bootstrap="nowhere:1"),
             watch=SimpleNamespace(messages=whole.__getitem__),
