@@ -5,13 +5,11 @@ from __future__ import annotations
 import gc
 import json
 from collections import Counter
-from importlib import resources
 from pathlib import Path
 
 import pytest
 
 import cdcv2
-from cdcv2.cli.main import main
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import RefusedError, UsageError
 from cdcv2.instances.commands import (
@@ -33,17 +31,6 @@ KEYS = {"public.orders": "id", "public.order_items": "order_id"}
 def opened(folder: Path) -> list[NamedLog]:
     logs = [DirectoryLog(path) for path in directory_logs(folder)]
     return [NamedLog(named_after(log.path), log, log.row_type) for log in logs]
-
-
-@pytest.fixture(scope="module")
-def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What a capture of the recorded topics of the demo wrote."""
-    folder = tmp_path_factory.mktemp("captured")
-    with resources.as_file(resources.files("cdcv2.demo") / "recorded") as recorded:
-        words = ["capture", recorded / "topics.jsonl.gz", "--prefix", "clean_full", "--rows", recorded / "rows",
-                 "--into", folder / "logs"]  # fmt: skip
-        assert main([str(word) for word in words]) == 0
-    return folder / "logs"
 
 
 def text(row: object) -> str:

@@ -8,7 +8,6 @@ import stat
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -31,17 +30,6 @@ from tests.serving import served
 KEYS = {"public.orders": ["id"], "public.order_items": ["order_id"]}
 #: Seconds after which something is broken, and not only slow.
 PATIENCE = 60.0
-
-
-@pytest.fixture(scope="module")
-def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What a capture of the recorded topics of the demo wrote."""
-    folder = tmp_path_factory.mktemp("captured")
-    with resources.as_file(resources.files("cdcv2.demo") / "recorded") as recorded:
-        words = ["capture", recorded / "topics.jsonl.gz", "--prefix", "clean_full", "--rows", recorded / "rows",
-                 "--into", folder / "logs"]  # fmt: skip
-        assert main([str(word) for word in words]) == 0
-    return folder / "logs"
 
 
 @pytest.fixture(scope="module")

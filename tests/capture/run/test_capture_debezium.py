@@ -7,7 +7,7 @@ import random
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -55,16 +55,21 @@ class Servers(NamedTuple):
     connection: Any
 
 
-@pytest.fixture(scope="module")
-def servers(broker: KafkaBroker) -> Iterator[Servers]:
-    """Both real, both ours."""
+@contextmanager
+def database_with(broker: KafkaBroker, statements: str) -> Iterator[Servers]:
+    """Both real, both ours; the database has what these statements make."""
     from cdcv2.servers.postgres import Postgres
 
-    with ExitStack() as stack:
-        database = stack.enter_context(Postgres())
-        connection = stack.enter_context(database.connect(autocommit=True))
-        connection.execute(BANK)
+    with Postgres() as database, database.connect(autocommit=True) as connection:
+        connection.execute(statements)
         yield Servers(broker, database, connection)
+
+
+@pytest.fixture(scope="module")
+def servers(broker: KafkaBroker) -> Iterator[Servers]:
+    """With a bank."""
+    with database_with(broker, BANK) as found:
+        yield found
 
 
 @contextmanager

@@ -6,7 +6,6 @@ import json
 import random
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +24,7 @@ from cdcv2.rows.row_type import RowType
 from cdcv2.servers.processes import poll_until
 from cdcv2.store.kafka_client import Client
 from tests.doubles import RecordingLog
-from tests.capture.run.test_capture_debezium import Servers, connector, is_before
+from tests.capture.run.test_capture_debezium import Servers, connector, database_with, is_before
 
 if TYPE_CHECKING:
     from cdcv2.servers.kafka import KafkaBroker
@@ -57,18 +56,13 @@ MADE = {
 @pytest.fixture(scope="module")
 def servers(broker: KafkaBroker) -> Iterator[Servers]:
     """A broker and a database with a shop."""
-    from cdcv2.servers.postgres import Postgres
-
-    with ExitStack() as stack:
-        database = stack.enter_context(Postgres())
-        connection = stack.enter_context(database.connect(autocommit=True))
-        connection.execute(SHOP)
+    with database_with(broker, SHOP) as found:
         large = ", ".join(made.format("n") for made in MADE.values())
         items = f"SELECT n, 'item ' || n, n % 2 = 0, n, {large} FROM generate_series(1, 9) n"
-        connection.execute(f"INSERT INTO items {items}")
-        connection.execute("INSERT INTO parts SELECT n, 'shelf ' || n FROM generate_series(1, 20) n")
-        connection.execute("INSERT INTO notes SELECT n / 3, 'a note' FROM generate_series(1, 20) n")
-        yield Servers(broker, database, connection)
+        found.connection.execute(f"INSERT INTO items {items}")
+        found.connection.execute("INSERT INTO parts SELECT n, 'shelf ' || n FROM generate_series(1, 20) n")
+        found.connection.execute("INSERT INTO notes SELECT n / 3, 'a note' FROM generate_series(1, 20) n")
+        yield found
 
 
 def trade(connection: Any, chance: random.Random, number: int) -> None:

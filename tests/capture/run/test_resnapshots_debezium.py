@@ -8,7 +8,7 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from cdcv2.exits import Exit
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.protocol.iter import Iter
 from cdcv2.servers.processes import poll_until
-from tests.capture.run.test_capture_debezium import Servers, connector
+from tests.capture.run.test_capture_debezium import Servers, connector, database_with
 
 if TYPE_CHECKING:
     from cdcv2.servers.kafka import KafkaBroker
@@ -42,13 +42,8 @@ TABLES, MONEY = ("public.accounts", "public.ledger"), 100 * 100
 @pytest.fixture(scope="module")
 def servers(broker: KafkaBroker) -> Iterator[Servers]:
     """A broker and a database with a bank."""
-    from cdcv2.servers.postgres import Postgres
-
-    with ExitStack() as stack:
-        database = stack.enter_context(Postgres())
-        connection = stack.enter_context(database.connect(autocommit=True))
-        connection.execute(BANK)
-        yield Servers(broker, database, connection)
+    with database_with(broker, BANK) as found:
+        yield found
 
 
 def transfer(connection: Any, chance: random.Random) -> None:
