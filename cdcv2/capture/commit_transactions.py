@@ -34,9 +34,10 @@ from cdcv2.capture.release import Release, WaitReason, without_end
 from cdcv2.capture.released_ends import ReleasedEnds
 from cdcv2.capture.row_counts import RowCounts, TableEffect
 from cdcv2.capture.snapshot import declarations
-from cdcv2.capture.snapshot.rules import WRONG_LSN, lacks_rows
+from cdcv2.capture.snapshot.remedies import WRONG_LSN
+from cdcv2.capture.snapshot.rules import SnapshotStop, lacks_rows
 from cdcv2.capture.source_words import ANY_SOURCE, SourceWords
-from cdcv2.capture.snapshot.tracker import SnapshotStop, SnapshotTracker
+from cdcv2.capture.snapshot.tracker import SnapshotTracker
 from cdcv2.capture.transactions import OpenEnd, TransactionTracker
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import SourceStop, UsageError

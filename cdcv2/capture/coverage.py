@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from cdcv2.capture.snapshot.runs import SnapshotRun
+from cdcv2.capture.snapshot.completed_run import SnapshotRun
 
 
 def unnamed(run: SnapshotRun, rows: Mapping[str, int], tables: Iterable[str]) -> frozenset[str]:

@@ -1,12 +1,13 @@
 """How a snapshot is judged, in every way to capture: by commit times and on a timeline, with and without Spark.
 
-``tracker`` has the :class:`~cdcv2.capture.snapshot.tracker.SnapshotTracker`, which judges whether one is whole, and
-``rules`` has the rules and their words. By commit times
-:class:`~cdcv2.capture.commit_transactions.CommitTransactions` asks the tracker. On a timeline the tracker makes the End
-of the snapshot (``timeline_end``), and :class:`~cdcv2.capture.bound_transactions.BoundTransactions` judges the rows by
-the same ``rules``. Of the rest, ``runs`` takes the notifications, ``extent`` the markers and how far the topics are
-read, ``positions`` knows duplicates after the release, and ``declarations`` states which resnapshots can still be
-declared.
+Every decision is a function of ``rules``; ``remedies`` states in words what to do. The rest keeps what the rules are
+asked about: :class:`~cdcv2.capture.snapshot.tracker.SnapshotTracker` all of one connector, ``runs`` the notifications,
+``extent`` the markers and how far the topics are read, ``positions`` which rows were read, ``timeline_end`` the End
+that a timeline needs.
+
+By commit times :class:`~cdcv2.capture.commit_transactions.CommitTransactions` asks the tracker. On a timeline
+:class:`~cdcv2.capture.bound_transactions.BoundTransactions` holds the rows, and asks the same rules. ``declarations``
+states which resnapshots can still be declared.
 
 A snapshot is a set of rows with one LSN, spread over the topics of the tables. No row has their number. The first
 snapshot has number 0; the resnapshots that the user has declared have the numbers from 1 on, in the order of their runs

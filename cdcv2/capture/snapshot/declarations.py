@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from cdcv2.capture.snapshot.rules import TWO
+from cdcv2.capture.snapshot.remedies import TWO
 from cdcv2.capture.source_words import SLOT, SNAPSHOT_LSN
 
 

@@ -1,4 +1,4 @@
-"""How far a snapshot reaches in its topics, and how far that is read: when no more rows of it can come.
+"""Keeps how far a snapshot reaches in its topics, and how far that is read: when no more rows of it can come.
 
 The connector marks the first and the last row of each table, and of all. Once the last one is read, or the run of a
 snapshot is complete, the partitions hold all of it up to where they end at any moment after that.
@@ -52,7 +52,7 @@ class SnapshotExtent:
             return None
         self.last_seen |= marker == "last"
         seen = self._marks.setdefault((position[0], which), position)
-        return None if seen == position else two_marks(seen, position, marker)
+        return two_marks(seen, position, marker)
 
     def ends_read(self, ends: Mapping[Place, int], ended: int) -> None:
         """Where the partitions ended at some moment after so many snapshots had ended."""

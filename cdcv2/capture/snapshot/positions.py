@@ -1,10 +1,11 @@
-"""Which rows of the first snapshot are duplicates once it is released: judged by positions and numbers, not by rows."""
+"""Keeps which rows of the first snapshot are duplicates once it is released: by positions and numbers, not by rows."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from cdcv2.capture.memory import ReleasedRowsMemory
+from cdcv2.capture.snapshot.rules import among_released
 from cdcv2.protocol.log import Place, places_from_plain, plain_places
 
 
@@ -58,8 +59,7 @@ class SnapshotRows:
         """
         if offset < self._read.get(place, 0) or self._released is None:
             return False
-        at, number = self._released.get(table, (lsn, 0))
-        if at != lsn or self._rows.get(table, 0) + rows > number:
+        if not among_released(lsn, self._rows.get(table, 0) + rows, self._released.get(table, (lsn, 0))):
             return True
         self.read(table, place, offset, rows)
         return False

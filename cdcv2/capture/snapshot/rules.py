@@ -1,4 +1,8 @@
-"""The rules that a snapshot is judged by, and what stops a capture because of it, in words: for every way to capture.
+"""How a snapshot is judged: every decision about one is here, and nowhere else, for every way to capture.
+
+Does a run count, is the snapshot whole, what contradicts it, where does it end: to change that, change a function of
+this file. All are pure. What they are asked about is kept beside it, in ``tracker``, ``runs``, ``extent`` and
+``positions``; what to do about what they find is stated in ``remedies``.
 
 A completed run *counts* rows of each table that it covers. The snapshot is whole when there are as many; fewer are
 waited for, more are a stop. Before its release all of its rows have one LSN. Afterwards, one at that LSN is a duplicate
@@ -9,72 +13,164 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from cdcv2.capture.contradictions import Contradiction
-from cdcv2.capture.snapshot.runs import SnapshotRun
-from cdcv2.capture.source_words import (
-    CAPTURED_TABLES, NO_SNAPSHOT_SETTING, PRODUCERS, REPLICATION_SLOT, SLOT, SNAPSHOT_LSN,
-)
+from typing import NamedTuple
 
-_START_OVER = (
-    f"stop the connector, drop its {REPLICATION_SLOT} and its topics, remove the output and the memory of this capture "
-    "(on a remap, take another remap and other logs), and start over"
+from cdcv2.capture.contradictions import Commit, Contradiction
+from cdcv2.capture.coverage import indispensable, left_out, unnamed
+from cdcv2.capture.snapshot.completed_run import SnapshotRun
+from cdcv2.capture.snapshot.remedies import (
+    BEGUN_TWICE, BROKEN_OFF, EARLY, LACKED, MORE, NO_PLACE, NO_SNAPSHOT, NO_TOPIC, NOT_EMPTY, NOT_WHOLE, RESCAN,
+    RESNAPSHOT, TWO, UNKNOWN, WRONG_LSN,
 )
-#: What to do about a snapshot whose seam with the stream is not exact, by what shows that.
-BEGUN_TWICE = f"A snapshot that was begun twice cannot be joined to the stream exactly: {_START_OVER}"
-BROKEN_OFF = (
-    f"A snapshot that was broken off is not whole, and the {SLOT} is there when it is tried again: {_START_OVER}"
-)
-TWO = f"The rows of two snapshots cannot be joined to one stream exactly: {_START_OVER}"
-MORE = (
-    "The topics hold rows of a snapshot that was broken off, too, or the producer sent a row twice, and which are too "
-    f"many cannot be known: {_START_OVER}"
-)
-EARLY = f"The {SLOT} was there before the snapshot, so the two cannot be joined exactly: {_START_OVER}"
-RESNAPSHOT = f"A resnapshot cannot be carried over so: {_START_OVER}"
-NO_PLACE = f"So it cannot be put into the history: {_START_OVER}"
-#: What to do about a table that the connector never reported.
-UNKNOWN = (
-    "If the connector does not capture this table, leave it out (--tables). If it was empty when the snapshot was "
-    "taken, or did not exist yet, name it (--empty), which stays marked beside the logs. On a remap, do either with "
-    "another remap and other logs. Otherwise start over with a snapshot of it: the connector's "
-    f"{CAPTURED_TABLES}, a new {SLOT} and new topics"
-)
-#: What to do about a table that has no topic: a dump may lack the topic.
-NO_TOPIC = f"If a dump is captured, and its topic was not dumped: dump that whole, too. {UNKNOWN}"
-#: What to do about a scan of a table that states no number of rows that can be believed.
-RESCAN = (
-    "So nothing shows whether the snapshot is whole: stop the connector, mend what its log names, drop its "
-    f"{REPLICATION_SLOT} and its topics, remove the output and the memory of this capture, and start over with a new "
-    "snapshot"
-)
-#: What to do about a table that was declared to be empty, and was not.
-NOT_EMPTY = (
-    "Leave it out of --empty, and capture into empty logs; on a remap, with another remap, too"
-)
-LACKED = (
-    "The snapshot was released without all of its rows. Start over with empty logs and without the memory of this "
-    "capture (on a remap, with another remap); with the connector's notification topic (--notifications), if it was "
-    "not given: it states how many rows there are. If it was given, the producer sent a row twice: drop the "
-    f"{REPLICATION_SLOT} and the topics, too, and let {PRODUCERS} be idempotent"
-)
-NO_SNAPSHOT = (
-    "Capture with --snapshot initial, into empty logs (on a remap, with another remap); or, if the connector was to "
-    f"take no snapshot, begin with new topics, a new {SLOT}, empty logs, and the connector's {NO_SNAPSHOT_SETTING}"
-)
-#: What to do about an LSN that was declared as that of a snapshot, and is of none.
-WRONG_LSN = f"Give --snapshot-again the LSN of a snapshot: {SNAPSHOT_LSN} of its rows, which stops of the capture name"
+from cdcv2.capture.source_words import SLOT
+
+#: The ``status`` of a scan that went through the table; a connector may leave it out.
+SCANNED = frozenset({"SUCCEEDED", "EMPTY"})
 
 
-#: What to do about a table that had more rows at its snapshot than the snapshot brought.
-NOT_WHOLE = (
-    "The snapshot is not what was declared of the table. If it was named with --empty, leave it out of --empty, and "
-    "capture into empty logs (on a remap, with another remap, too). If the connector was to take no snapshot "
-    f"({NO_SNAPSHOT_SETTING}), capture with --snapshot none, into empty logs. Otherwise start over with a snapshot of "
-    f"all rows of the table: a new {SLOT}, new topics, empty logs"
-)
+class SnapshotStop(NamedTuple):
+    """What stops the capture. Nothing beyond ``cap`` is released any more; None: what is complete still is.
+
+    ``another``: it is a snapshot that is not declared, and perhaps can be.
+    """
+
+    found: Contradiction
+    cap: int | None = None
+    another: bool = False
+
+
+class CountedRun(NamedTuple):
+    """What a completed run counts of each covered table; ``uncovered``: of which it counts none. ``wrong``: why not."""
+
+    counts: dict[str, int]
+    uncovered: frozenset[str]
+    wrong: Contradiction | None
+
+
+# -- the runs of a connector, by its notifications
+
+
+def aborted_run(offset: int) -> Contradiction:
+    """The connector has broken a run off."""
+    return Contradiction(f"the connector aborted its snapshot (notification ABORTED at offset {offset})", BROKEN_OFF)
+
+
+def second_run(offset: int, completed: int, allowed: int, *, is_open: bool) -> Contradiction | None:
+    """Why the run that starts at ``offset`` has no exact seam with the stream; None: it may have one.
+
+    So many runs are ``completed``, and so many ``allowed``: the first, and those that are declared.
+
+    >>> second_run(5, 0, 1, is_open=False), second_run(5, 1, 1, is_open=False).reason
+    (None, 'the connector has begun a second snapshot (notification STARTED after COMPLETED, at offset 5)')
+    """
+    if is_open:
+        reason = (
+            f"the connector began its snapshot twice (notification STARTED at offset {offset}, before COMPLETED): its "
+            f"{SLOT} was there when it began again, so transactions may be both in the snapshot and in the stream"
+        )
+        return Contradiction(reason, BEGUN_TWICE)
+    if completed == allowed:
+        reason = f"the connector has begun a second snapshot (notification STARTED after COMPLETED, at offset {offset})"
+        return Contradiction(reason, TWO)
+    return None
+
+
+def wrong_scan(table: str, rows: int | None, before: int | None, offset: int, status: str | None) -> str | None:
+    """Why the scan of a table states no number that can be believed; ``before``: what an earlier one stated.
+
+    >>> wrong_scan("t", 2, None, 4, None), wrong_scan("t", 2, 1, 4, "SUCCEEDED")
+    (None, 'two notifications state that t was scanned, one with 1 rows and one, at offset 4, with 2')
+    """
+    if status is not None and status not in SCANNED:
+        return (
+            f"the connector did not scan {table} to its end (the notification at offset {offset} has the status "
+            f"{status})"
+        )
+    if rows is None:
+        return (
+            f"the notification of the scan of {table}, at offset {offset}, does not state how many rows it has "
+            "(total_rows_scanned)"
+        )
+    if before is not None and before != rows:
+        return (
+            f"two notifications state that {table} was scanned, one with {before} rows and one, at offset {offset}, "
+            f"with {rows}"
+        )
+    return None
+
+
+def stop_for_runs(found: Contradiction, completed: int, *, declared: bool, released: bool) -> SnapshotStop:
+    """Where runs that contradict themselves stop a capture: declared resnapshots come after a first one that is sound.
+
+    >>> stop_for_runs(aborted_run(3), 0, declared=True, released=False).cap
+    -1
+    """
+    of_first = (completed == 0 or not declared) and not released
+    return SnapshotStop(found, -1 if of_first else None, found.remedy == TWO)
+
+
+def without_row(run: SnapshotRun, tables: Iterable[str]) -> Contradiction | None:
+    """Why a resnapshot cannot be put into the history; None: a row shows where it belongs."""
+    if any(run.rows(table) != 0 for table in tables):
+        return None
+    return Contradiction("the connector took a resnapshot without a row, so nothing shows where it belongs", NO_PLACE)
+
+
+def of_resnapshot(found: Contradiction | None, at: int | None) -> Contradiction | None:
+    """What contradicts the resnapshot at ``at`` names it."""
+    return found and Contradiction(f"{found.reason}, of the snapshot at {at}", RESNAPSHOT)
+
+
+def count_first(
+    run: SnapshotRun, rows: Mapping[str, int], tables: Collection[str], *, empty: Collection[str],
+    may: Collection[str], known: Collection[str] | None,
+) -> CountedRun:
+    """What the run of the first snapshot counts; ``rows`` are those there are of it.
+
+    ``empty``, ``may`` and ``known`` are those of the tracker.
+
+    >>> count_first(SnapshotRun({"a": 2}, 3), {"a": 1}, "ab", empty=(), may="ab", known=None)
+    CountedRun(counts={'a': 2}, uncovered=frozenset({'b'}), wrong=None)
+    """
+    left = left_out(run, rows, tables, known)
+    needed = indispensable(left, tables, may, skipped=run.skipped)
+    covered = [table for table in tables if table not in left or table == needed]
+    wrong = not_empty(run, rows, empty) or uncounted(run, covered)
+    if wrong is None and needed is not None:
+        wrong = unnamed_table(needed)
+    return CountedRun(run.counts(covered), left, wrong)
+
+
+def count_resnapshot(
+    run: SnapshotRun, rows: Mapping[str, int], tables: Collection[str], uncovered: Iterable[str], at: int | None
+) -> CountedRun:
+    """What the run of the resnapshot at ``at`` counts: it need not name the tables that were ``uncovered`` before it.
+    """
+    left = unnamed(run, rows, uncovered)
+    covered = [table for table in tables if table not in left]
+    return CountedRun(run.counts(covered), left, of_resnapshot(uncounted(run, covered), at))
+
+
+def end_is_known(counts: Mapping[str, int], lsn: int | None) -> bool:
+    """Whether the End of a counted snapshot is known: it is at the LSN of its rows, if there are any."""
+    return lsn is not None or not any(counts.values())
 
 
 # -- before the release
+
+
+def declared_too_early(at: int, declared: Collection[int]) -> Contradiction | None:
+    """Why the first snapshot, at ``at``, does not come before those that were declared; None: it does."""
+    if not declared or at < min(declared):
+        return None
+    reason = f"the first snapshot is at {at}, not before that at {min(declared)}, as was declared"
+    return Contradiction(reason, WRONG_LSN)
+
+
+def without_topics(left: Collection[str], tables: Collection[str], may: Collection[str]) -> Contradiction | None:
+    """Why tables without topics, ``left``, hold the snapshot up where there are no notifications; None: they do not."""
+    needed = indispensable(left, tables, may)
+    return None if needed is None else table_without_topic(needed)
 
 
 def not_empty(run: SnapshotRun | None, rows: Mapping[str, int], empty: Iterable[str]) -> Contradiction | None:
@@ -155,8 +251,10 @@ def two_snapshots(lsns: Collection[int]) -> Contradiction | None:
     return Contradiction(f"there are rows of snapshots at {sorted(lsns)}", TWO) if len(lsns) > 1 else None
 
 
-def two_marks(one: object, other: object, marker: str) -> Contradiction:
-    """Two rows of a table are marked as its first row, or as its last: they are of two snapshots at one LSN."""
+def two_marks(one: object, other: object, marker: str) -> Contradiction | None:
+    """Why two rows with one marker, as the last of a table, are of two snapshots at one LSN; None: it is one row."""
+    if one == other:
+        return None
     return Contradiction(f"the topics hold two snapshots: both {one} and {other} are marked {marker!r}", TWO)
 
 
@@ -175,7 +273,56 @@ def early_end(tx: object, end: int, base: int, *, stated: bool = False) -> Contr
     return Contradiction(reason, EARLY, stated)
 
 
+def stop_for_early(end: Commit[int], base: int, *, released: bool, sure: bool) -> SnapshotStop | None:
+    """What stops a capture for a transaction that is not after the snapshot at ``base``; None: it is.
+
+    ``sure``: :func:`is_first`. If it is not, the LSN may be that of a resnapshot, and nothing is lost for good.
+
+    >>> stop_for_early(Commit(7, 71), 70, released=True, sure=True)
+    >>> stop_for_early(Commit(7, 70), 70, released=True, sure=False).found.stated
+    False
+    """
+    found = early_end(end.tx, end.lsn, base, stated=released)
+    if found is None or (found.stated and sure):
+        return found and SnapshotStop(found)
+    return SnapshotStop(found._replace(stated=False), -1, another=True)
+
+
 # -- after the release, or where no snapshot is requested
+
+
+def is_first(lsn: int, begins: int | None, seen: Collection[int], *, searched: bool) -> bool:
+    """Whether the LSN that was read from the topics is that of the logs' first snapshot.
+
+    It may be that of a resnapshot that an earlier run declared. It is not if the logs begin at it (``begins``), and all
+    topics were ``searched`` and show no other snapshot (``seen``).
+
+    >>> is_first(70, 70, {70}, searched=True), is_first(70, 60, {70}, searched=True)
+    (True, False)
+    """
+    return begins == lsn and searched and {*seen} == {lsn}
+
+
+def among_released(lsn: int, rows: int, released: tuple[int, int]) -> bool:
+    """Whether ``rows`` rows of a table, of the snapshot at ``lsn``, can all be among those that were ``released``.
+
+    >>> among_released(70, 2, (70, 2)), among_released(70, 3, (70, 2)), among_released(80, 1, (70, 2))
+    (True, False, False)
+    """
+    at, number = released
+    return at == lsn and rows <= number
+
+
+def stop_for_second(table: str, lsn: int, base: int | None, through: int) -> SnapshotStop | None:
+    """What stops a capture for rows of another snapshot than the released one; as :func:`second_snapshot`."""
+    found = second_snapshot(table, lsn, base, through)
+    # ENDs of transactions without rows may have been read before it: what the slot lost is lost all the same.
+    return found and SnapshotStop(found, lsn if lsn > through else None, another=True)
+
+
+def stop_for_unexpected(lsn: int, through: int) -> SnapshotStop:
+    """Rows of a snapshot, and the recipe has none, stop a capture before what was committed after it."""
+    return SnapshotStop(unexpected_snapshot(lsn, through, begun=through > 0), lsn - 1)
 
 
 def second_snapshot(table: str, lsn: int, base: int | None, through: int) -> Contradiction | None:

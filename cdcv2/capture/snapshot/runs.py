@@ -1,4 +1,4 @@
-"""The runs of a connector's snapshot, as its notifications report them: one set of rules for every way to capture.
+"""Keeps the runs of a connector's snapshot, as its notifications report them; ``rules`` judges them.
 
 A run is ``STARTED ... COMPLETED`` in the notification topic, and states for each table how many rows it scanned. Only
 the first run of a slot has an exact seam with the stream: it is read from the snapshot that the slot exported. So:
@@ -13,44 +13,11 @@ the first run of a slot has an exact seam with the stream: it is read from the s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from types import MappingProxyType
-from typing import NamedTuple
+from collections.abc import Iterable
 
-from cdcv2.capture.source_words import SLOT
-
-#: The ``status`` of a scan that went through the table; a connector may leave it out.
-SCANNED = frozenset({"SUCCEEDED", "EMPTY"})
-
-
-class SnapshotRun(NamedTuple):
-    """A completed run: the rows of each table that it scanned (None: see ``wrong``).
-
-    ``behind`` is the offset behind its last notification. ``skipped``: there was no snapshot, so no table has rows.
-    ``wrong`` has, of a table without a number that can be believed, what is wrong with its scan.
-    """
-
-    scanned: Mapping[str, int | None]
-    behind: int
-    skipped: bool = False
-    wrong: Mapping[str, str] = MappingProxyType({})
-
-    def names(self, table: str) -> bool:
-        """Whether the run covered the table."""
-        return self.skipped or table in self.scanned
-
-    def rows(self, table: str) -> int | None:
-        """How many rows of the table there are; None: unknown.
-
-        >>> run = SnapshotRun({"a": 2, "b": None}, 4)
-        >>> run.rows("a"), run.rows("b"), run.rows("c"), SnapshotRun({}, 1, skipped=True).rows("c")
-        (2, None, None, 0)
-        """
-        return 0 if self.skipped else self.scanned.get(table)
-
-    def counts(self, tables: Iterable[str]) -> dict[str, int]:
-        """How many rows each of these tables has; one whose number is unknown counts as 0."""
-        return {table: self.rows(table) or 0 for table in tables}
+from cdcv2.capture.contradictions import Contradiction
+from cdcv2.capture.snapshot import rules
+from cdcv2.capture.snapshot.completed_run import SnapshotRun
 
 
 class SnapshotRuns:
@@ -63,7 +30,7 @@ class SnapshotRuns:
     ...     runs.notification(kind, table, rows, offset)
     >>> runs.completed, runs.is_open
     (0, True)
-    >>> runs.notification("STARTED", None, None, 2); runs.contradiction[:57]
+    >>> runs.notification("STARTED", None, None, 2); runs.contradiction.reason[:57]
     'the connector began its snapshot twice (notification STAR'
 
     Cost: constant for each notification. Memory: the counts of the runs that are not forgotten.
@@ -71,10 +38,8 @@ class SnapshotRuns:
 
     def __init__(self, declared: int = 0, empty: Iterable[str] = ()) -> None:
         self._allowed, self._empty = 1 + declared, frozenset(empty)
-        #: Why no row of the next run can be released, or None.
-        self.contradiction: str | None = None
-        #: Whether the reason is a snapshot that was not declared; whether it is one that was broken off.
-        self.another = self.aborted = False
+        #: Why no row of the next run can be released, or None; what was found first counts.
+        self.contradiction: Contradiction | None = None
         #: How many runs are complete.
         self.completed = 0
         #: Whether a run has started and is not complete.
@@ -100,8 +65,7 @@ class SnapshotRuns:
         if kind == "STARTED":
             self._started(offset)
         elif kind == "ABORTED":
-            self.aborted |= self.contradiction is None
-            self._contradict(f"the connector aborted its snapshot (notification ABORTED at offset {offset})")
+            self._contradict(rules.aborted_run(offset))
         elif kind == "TABLE_SCAN_COMPLETED" and table is not None and self._expects:
             self.is_open = True
             self._scan(table, rows, offset, status)
@@ -112,16 +76,7 @@ class SnapshotRuns:
 
     def _scan(self, table: str, rows: int | None, offset: int, status: str | None) -> None:
         """A scan of a table was reported, with this number of rows. The same number may be reported several times."""
-        wrong, before = None, self._scanned.get(table)
-        if status is not None and status not in SCANNED:
-            wrong = f"the connector did not scan {table} to its end (the notification at offset {offset} has the " \
-                    f"status {status})"
-        elif rows is None:
-            wrong = f"the notification of the scan of {table}, at offset {offset}, does not state how many rows it " \
-                    "has (total_rows_scanned)"
-        elif before is not None and before != rows:
-            wrong = f"two notifications state that {table} was scanned, one with {before} rows and one, at offset " \
-                    f"{offset}, with {rows}"
+        wrong = rules.wrong_scan(table, rows, self._scanned.get(table), offset, status)
         if wrong is not None:
             self._wrong.setdefault(table, wrong)
         self._scanned[table] = None if table in self._wrong else rows
@@ -132,17 +87,7 @@ class SnapshotRuns:
         return self.is_open or self.completed == 0
 
     def _started(self, offset: int) -> None:
-        if self.is_open:
-            self._contradict(
-                f"the connector began its snapshot twice (notification STARTED at offset {offset}, before COMPLETED): "
-                f"its {SLOT} was there when it began again, so transactions may be both in the snapshot and in the "
-                "stream"
-            )
-        elif self.completed == self._allowed:
-            self.another = self.contradiction is None
-            self._contradict(
-                f"the connector has begun a second snapshot (notification STARTED after COMPLETED, at offset {offset})"
-            )
+        self._contradict(rules.second_run(offset, self.completed, self._allowed, is_open=self.is_open))
         self.is_open, self._scanned, self._wrong = True, {}, {}
 
     def _complete(self, run: SnapshotRun) -> None:
@@ -152,9 +97,9 @@ class SnapshotRuns:
         self._runs[self.completed] = run
         self.completed, self.is_open, self._scanned, self._wrong = self.completed + 1, False, {}, {}
 
-    def _contradict(self, reason: str) -> None:
+    def _contradict(self, found: Contradiction | None) -> None:
         if self.contradiction is None:
-            self.contradiction = reason
+            self.contradiction = found
 
     def run(self, number: int) -> SnapshotRun | None:
         """The run of this number, from 0; None: it is not complete, or is forgotten."""

@@ -1,4 +1,4 @@
-"""The End of the first snapshot on a timeline: made of the notifications about it, as no record of a connector is one.
+"""Makes the End of the first snapshot on a timeline, as no record of a connector is one; ``rules`` judges when.
 
 On a timeline of bindings the snapshot is a transaction before all others. Its End counts the rows that the
 notifications of its completed run count. Its commit is the LSN of its rows. So its time is the first one at which both
@@ -9,6 +9,7 @@ the least one there is. The End is thus a function of what is bound, and all cap
 from __future__ import annotations
 
 from cdcv2.capture.open_records import SNAPSHOT, EndRecord, HaltRecord
+from cdcv2.capture.snapshot import rules
 from cdcv2.capture.snapshot.tracker import SnapshotTracker
 from cdcv2.capture.source_words import ANY_SOURCE, SourceWords
 
@@ -24,7 +25,7 @@ def snapshot_end(tracker: SnapshotTracker, words: SourceWords = ANY_SOURCE) -> E
     """
     counts = tracker.counts()
     halt = snapshot_halt(tracker, words)
-    if halt is not None or counts is None or (tracker.lsn is None and any(counts.values())):
+    if halt is not None or counts is None or not rules.end_is_known(counts, tracker.lsn):
         return halt
     return EndRecord.of(SNAPSHOT, tracker.lsn or 0, counts)
 

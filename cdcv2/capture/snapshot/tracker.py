@@ -1,38 +1,26 @@
-"""The one tracker of snapshots: which one is next, whether it is whole, and what stops the capture because of it.
+"""Keeps what is known of snapshots, and asks ``rules``, which judges: which one is next, is it whole, what stops it.
 
 The file is long because it is one state: a row, a notification or the end of a partition may complete the snapshot that
-is next, contradict one that is released, or show another one, and each of these decides what the others mean.
+is next, contradict one that is released, or show another one, and each of these changes what the rules are asked.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 from cdcv2.capture.contradictions import Commit, Contradiction
-from cdcv2.capture.coverage import indispensable, left_out, unknown, unnamed
+from cdcv2.capture.coverage import unknown
 from cdcv2.capture.memory import ResnapshotsMemory, SnapshotMemory
 from cdcv2.capture.snapshot import rules
 from cdcv2.capture.snapshot.extent import SnapshotExtent
 from cdcv2.capture.snapshot.positions import SnapshotRows
-from cdcv2.capture.snapshot.rules import WRONG_LSN
+from cdcv2.capture.snapshot.rules import SnapshotStop
 from cdcv2.capture.snapshot.runs import SnapshotRuns
 from cdcv2.protocol.log import Place, Position
 
 
-class SnapshotStop(NamedTuple):
-    """What stops the capture. Nothing beyond ``cap`` is released any more; None: what is complete still is.
-
-    ``another``: it is a snapshot that is not declared, and perhaps can be.
-    """
-
-    found: Contradiction
-    cap: int | None = None
-    another: bool = False
-
-
 class SnapshotTracker:
-    """The snapshots of one connector; judges counts and never sees a row. Facts come in any order but notifications.
+    """The snapshots of one connector; it has counts judged, and sees no row. Facts come in any order but notifications.
 
     - ``requested``: the history begins with a snapshot. ``notified``: there are notifications.
     - ``declared``: the LSNs of all snapshots that the connector took after its first one.
@@ -123,9 +111,8 @@ class SnapshotTracker:
         self._runs.notification(kind, table, rows, offset, status)
         number = self._runs.completed - 1
         run = self._runs.run(number) if self._runs.completed > before else None
-        if number and self.declared and run is not None and all(run.rows(table) == 0 for table in self._tables):
-            reason = "the connector took a resnapshot without a row, so nothing shows where it belongs"
-            self._contradict(number, Contradiction(reason, rules.NO_PLACE))
+        if number and self.declared and run is not None:
+            self._contradict(number, rules.without_row(run, self._tables))
         if self.known_empty:
             self._learn(0)
         self._forget_runs()
@@ -139,7 +126,7 @@ class SnapshotTracker:
         self.seen.add(lsn)
         if lsn not in self.declared:
             if not self._requested:
-                return [self._unexpected(lsn, through)]
+                return [rules.stop_for_unexpected(lsn, through)]
             self.lsn = lsn if self.lsn is None else self.lsn
             if lsn != self.lsn:
                 self._contradict(0, rules.two_snapshots({self.lsn, lsn}), another=True)
@@ -161,19 +148,14 @@ class SnapshotTracker:
         if lsn in self.declared:
             return []
         if not self._requested:
-            return [self._unexpected(lsn, through)]
+            return [rules.stop_for_unexpected(lsn, through)]
         found = []
-        second = rules.second_snapshot(table, lsn, self.lsn, through)
+        second = rules.stop_for_second(table, lsn, self.lsn, through)
         if second is not None:
-            # ENDs of transactions without rows may have been read before it: what the slot lost is lost all the same.
-            found.append(SnapshotStop(second, lsn if lsn > through else None, another=True))
+            found.append(second)
         elif self._positions.lacked(table, lsn, place, offset, rows):
             found.append(SnapshotStop(rules.lacked_row(table, Position(*place, offset))))
         return [*found, *self.stops()] if lsn <= through and self._learn(lsn) else found
-
-    def _unexpected(self, lsn: int, through: int) -> SnapshotStop:
-        """There are rows of a snapshot, and the recipe has none: stop before what was committed after it."""
-        return SnapshotStop(rules.unexpected_snapshot(lsn, through, begun=through > 0), lsn - 1)
 
     def _learn(self, lsn: int) -> bool:
         """Learn the LSN of the released snapshot from the topics, if the state of the capture is lost."""
@@ -224,11 +206,9 @@ class SnapshotTracker:
             return []
         cap, found = None if self.released else -1, list[SnapshotStop]()
         if self._runs.contradiction is not None:
-            # Declared resnapshots come after the first snapshot, which is sound.
-            of_first = cap if self._runs.completed == 0 or not self.declared else None
-            other = rules.BROKEN_OFF if self._runs.aborted else rules.BEGUN_TWICE
-            remedy = rules.TWO if self._runs.another else other
-            found.append(SnapshotStop(Contradiction(self._runs.contradiction, remedy), of_first, self._runs.another))
+            found.append(rules.stop_for_runs(
+                self._runs.contradiction, self._runs.completed, declared=bool(self.declared), released=self.released
+            ))
         if 1 in self._wrong:
             found.append(self._wrong[1])
         if 0 in self._wrong:
@@ -239,19 +219,10 @@ class SnapshotTracker:
     def _early(self, end: Commit[int]) -> SnapshotStop | None:
         if self.lsn is None or not self._requested:
             return None
-        found = rules.early_end(end.tx, end.lsn, self.lsn, stated=self.released)
-        if found is None or (found.stated and self._is_sure(self.lsn)):
-            return found and SnapshotStop(found)
-        return SnapshotStop(found._replace(stated=False), -1, another=True)
-
-    def _is_sure(self, lsn: int) -> bool:
-        """Whether ``lsn`` is that of the logs' first snapshot.
-
-        One that was read from the topics may be that of a resnapshot that an earlier run declared. It is not if the
-        logs begin at it and the topics show no other snapshot.
-        """
-        begins = self._positions.begins == lsn
-        return not self._lsn_is_read or (begins and self.searched and self.seen == {lsn})
+        sure = not self._lsn_is_read or rules.is_first(
+            self.lsn, self._positions.begins, self.seen, searched=self.searched
+        )
+        return rules.stop_for_early(end, self.lsn, released=self.released, sure=sure)
 
     def _contradict(self, number: int, found: Contradiction | None, *, another: bool = False) -> bool:
         """Keep why this one can never be whole; returns whether anything shows that."""
@@ -268,43 +239,33 @@ class SnapshotTracker:
         None: the run is not complete, or contradicts itself. That of a resnapshot need not name the tables that were
         ``uncovered`` before it.
         """
-        run, rows, needed = self._runs.run(number), self._rows_of(number), None
+        run, rows = self._runs.run(number), self._rows_of(number)
         if run is None or self._contradict(number, None):
             return None
         if number:
-            left = unnamed(run, rows, uncovered)
+            counted = rules.count_resnapshot(run, rows, self._tables, uncovered, self.pending)
         else:
-            left = left_out(run, rows, self._tables, self._known if self.topics_known else None)
-            needed = indispensable(left, self._tables, self._may, skipped=run.skipped)
-        covered = [table for table in self._tables if table not in left or table == needed]
-        found = (None if number else rules.not_empty(run, rows, self._empty)) or rules.uncounted(run, covered)
-        if found is None and needed is not None:
-            found = rules.unnamed_table(needed)
-        if self._contradict(number, self._of(number, found)):
+            known = self._known if self.topics_known else None
+            counted = rules.count_first(run, rows, self._tables, empty=self._empty, may=self._may, known=known)
+        if self._contradict(number, counted.wrong):
             return None
         if not number:
-            self.uncovered = left
-        return run.counts(covered)
-
-    def _of(self, number: int, found: Contradiction | None) -> Contradiction | None:
-        """What contradicts a resnapshot names it."""
-        if not number or found is None:
-            return found
-        return Contradiction(f"{found.reason}, of the snapshot at {self.pending}", rules.RESNAPSHOT)
+            self.uncovered = counted.uncovered
+        return counted.counts
 
     def _is_counted(self, number: int, uncovered: Iterable[str] = ()) -> bool:
         """Whether there are as many rows as the run counts."""
         counts, rows = self.counts(number, uncovered), self._rows_of(number)
-        if counts is None or self._contradict(number, self._of(number, rules.surplus(counts, rows))):
+        if counts is None:
+            return False
+        found = rules.surplus(counts, rows)
+        if self._contradict(number, rules.of_resnapshot(found, self.pending) if number else found):
             return False
         return not rules.lacking(counts, rows)
 
     def whole(self) -> bool:
         """Whether every row of the first snapshot is there; finds contradictions on the way."""
-        at, wrong = self.lsn or 0, None
-        if self.declared and at >= self.declared[0]:
-            reason = f"the first snapshot is at {at}, not before that at {self.declared[0]}, as was declared"
-            wrong = Contradiction(reason, WRONG_LSN)
+        wrong = rules.declared_too_early(self.lsn or 0, self.declared)
         if self._contradict(0, wrong or rules.not_empty(self._runs.run(0), self._rows_of(0), self._empty)):
             return False
         if self._notified:
@@ -312,9 +273,8 @@ class SnapshotTracker:
         if not self._extent.is_read(0):
             return False
         left = self.without_topic()
-        needed = indispensable(left, self._tables, self._may)
-        if needed is not None:
-            return not self._contradict(0, rules.table_without_topic(needed))
+        if self._contradict(0, rules.without_topics(left, self._tables, self._may)):
+            return False
         self.uncovered = left
         return True
 

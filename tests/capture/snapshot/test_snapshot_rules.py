@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cdcv2.capture.contradictions import Contradiction
+from cdcv2.capture.contradictions import Commit, Contradiction
 from cdcv2.capture.snapshot import rules
 from cdcv2.capture.snapshot.runs import SnapshotRun
 
@@ -108,3 +108,45 @@ def test_rows_of_a_snapshot_where_none_is_taken_lack_in_logs_that_are_stated_bey
     reason = "there are rows of a snapshot, at 100, and no snapshot is wanted (--snapshot none)"
 
     assert Contradiction(reason, rules.NO_SNAPSHOT, stated) == rules.unexpected_snapshot(100, through, begun=begun)
+
+
+@pytest.mark.parametrize("completed, declared, released, cap", [
+    (0, False, False, -1), (0, True, False, -1), (1, False, False, -1), (1, True, False, None), (1, False, True, None),
+])
+def test_runs_that_contradict_themselves_hold_back_what_they_may_spoil(
+    completed: int, declared: bool, released: bool, cap: int | None
+) -> None:
+    """Nothing is released beside a first snapshot that is not sound; a resnapshot spoils nothing before it."""
+    stop = rules.stop_for_runs(rules.aborted_run(3), completed, declared=declared, released=released)
+
+    assert (cap, False) == (stop.cap, stop.another)
+
+
+@pytest.mark.parametrize("released, sure, stated, cap", [
+    (False, True, False, -1), (True, True, True, None), (True, False, False, -1), (False, False, False, -1),
+])
+def test_an_early_transaction_is_a_stop_for_good_only_if_the_snapshot_is_the_first(
+    released: bool, sure: bool, stated: bool, cap: int | None
+) -> None:
+    """Else a resnapshot that can still be declared may explain it."""
+    stop = rules.stop_for_early(Commit(7, 70), 70, released=released, sure=sure)
+
+    assert stop is not None and (stated, cap, not stated) == (stop.found.stated, stop.cap, stop.another)
+    assert rules.stop_for_early(Commit(7, 71), 70, released=released, sure=sure) is None
+
+
+def test_a_resnapshot_need_not_name_what_was_not_covered_before_it() -> None:
+    """What it lacks otherwise names it; the first one needs what the others cannot go on without."""
+    run = SnapshotRun({"a": 2}, 3)
+    assert ({"a": 2}, frozenset("b"), None) == rules.count_resnapshot(run, {}, ["a", "b"], ["b"], 90)
+    wrong = rules.count_resnapshot(run, {}, ["a", "b"], [], 90).wrong
+    assert wrong is not None and wrong.reason.endswith(" of b the snapshot scanned, of the snapshot at 90")
+    needed = rules.count_first(run, {}, ["a", "b"], empty=(), may=["a"], known=None)
+    assert needed.wrong is not None and frozenset("b") == needed.uncovered
+
+
+@pytest.mark.parametrize("begins, seen, searched", [(70, {70}, False), (60, {70}, True), (70, {70, 90}, True)])
+def test_an_lsn_that_was_read_may_be_that_of_a_resnapshot(begins: int, seen: set[int], searched: bool) -> None:
+    """Until all shows that there is no other."""
+    assert not rules.is_first(70, begins, seen, searched=searched)
+    assert rules.is_first(70, 70, {70}, searched=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from cdcv2.capture.snapshot import remedies
 from cdcv2.capture.snapshot.runs import SnapshotRuns
 from cdcv2.connectors.debezium.source_words import POSTGRES_WORDS
 
@@ -82,8 +83,9 @@ def test_only_runs_from_start_to_end_as_many_as_are_declared_are_right(
     """The first thing that is wrong is what counts."""
     runs = after(*notes, declared=declared)
 
-    assert runs.contradiction is not None and POSTGRES_WORDS.fill(runs.contradiction).startswith(contradiction)
-    assert (another, aborted) == (runs.another, runs.aborted)
+    assert runs.contradiction is not None and POSTGRES_WORDS.fill(runs.contradiction.reason).startswith(contradiction)
+    remedy = runs.contradiction.remedy
+    assert (another, aborted) == (remedy == remedies.TWO, remedy == remedies.BROKEN_OFF)
 
 
 def test_without_a_declaration_a_second_run_is_one_too_many() -> None:
@@ -92,7 +94,7 @@ def test_without_a_declaration_a_second_run_is_one_too_many() -> None:
     for offset, kind in enumerate(("STARTED", "COMPLETED", "STARTED")):
         runs.notification(kind, None, None, offset)
 
-    assert runs.another
+    assert runs.contradiction is not None and remedies.TWO == runs.contradiction.remedy
 
 
 @pytest.mark.parametrize("notes, rows, wrong", [
