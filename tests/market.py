@@ -9,7 +9,7 @@ import cdcv2
 from cdcv2.instances.run.alone import LoneInstance
 from cdcv2.logs.description import LogDescription
 from cdcv2.logs.directory import DirectoryLog
-from cdcv2.logs.opening import NamedLog
+from cdcv2.logs.named_logs import NamedLog
 from cdcv2.rows.row_type import RowType
 
 PRICES = RowType({"type": "record", "name": "prices", "fields": [

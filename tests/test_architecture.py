@@ -115,6 +115,28 @@ def imported(path: Path) -> Iterator[str]:
             yield from (f"{origin}.{alias.name}" for alias in node.names) if origin == "cdcv2" else (origin,)
 
 
+def modules_imported(path: Path) -> Iterator[str]:
+    """The modules of the package that a file imports, anywhere in it; of a package the modules that it takes of it."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"), str(path))):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom) and node.module:
+            inner = {f"{node.module}.{alias.name}" for alias in node.names}
+            files = {name for name in inner if (ROOT / f"{name.replace('.', '/')}.py").is_file()}
+            names = [*files, *([node.module] if inner - files else [])]
+        yield from (name for name in names if name.startswith(f"{PACKAGE.name}."))
+
+
+def test_modules_import_one_way() -> None:
+    """No two need each other, inside a box neither, and not by an import in a function."""
+    graph = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): {*modules_imported(path)}
+        for path in sources(PACKAGE)
+    }
+    order = [*TopologicalSorter(graph).static_order()]
+
+    assert len(graph) > 500 and {*graph} <= {*order}
+
+
 def boxes_imported(path: Path) -> Iterator[str]:
     for name in imports(path):
         top, *rest = name.split(".")

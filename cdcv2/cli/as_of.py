@@ -25,7 +25,7 @@ from cdcv2.cli.options.words import STANDARD_OUTPUT, declare
 from cdcv2.completeness import through_text, time_text
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
-from cdcv2.logs.opening import NamedLog, some_covered
+from cdcv2.logs.named_logs import NamedLog, some_covered
 from cdcv2.rows.plain import plain_int
 from cdcv2.rows.row_type import Row
 

@@ -15,7 +15,7 @@ from cdcv2.cli.options.times import given_times
 from cdcv2.core.order import MAX_TIME, Time
 from cdcv2.errors import IncompleteError, MalformedError, UsageError
 from cdcv2.logs.commit_clock import is_of_stream, is_on_remap
-from cdcv2.logs.opening import NamedLog
+from cdcv2.logs.named_logs import NamedLog
 from cdcv2.logs.release_times import ReleaseTime, ReleaseTimeLog, clock_text, committed_by
 from cdcv2.timeline.gauges import lsn, lsn_text
 

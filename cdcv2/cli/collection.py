@@ -7,7 +7,7 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.core.changes import ChangeBatch
 from cdcv2.core.order import Time
 from cdcv2.logs.contents import contents
-from cdcv2.logs.opening import CoveredLogs
+from cdcv2.logs.named_logs import CoveredLogs
 from cdcv2.logs.quarantine import Quarantine
 from cdcv2.rows.row_type import Row
 

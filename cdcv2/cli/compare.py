@@ -61,7 +61,7 @@ from cdcv2.errors import IncompleteError, MissingLogError, UsageError
 from cdcv2.exits import Exit
 from cdcv2.logs.contents import demand_history
 from cdcv2.logs.jsonlines import plain_frontier
-from cdcv2.logs.opening import CoveredLogs, demand_ordered, some_covered
+from cdcv2.logs.named_logs import CoveredLogs, demand_ordered, some_covered
 
 #: Seconds until it is looked again whether something is there.
 _AGAIN = 1.0

@@ -19,7 +19,7 @@ from cdcv2.core.order import Time
 from cdcv2.errors import IncompleteError, UsageError
 from cdcv2.exits import Exit
 from cdcv2.logs.description import description_of
-from cdcv2.logs.opening import CoveredLogs, NamedLog
+from cdcv2.logs.named_logs import CoveredLogs, NamedLog
 from cdcv2.logs.quarantine import Quarantine
 from cdcv2.materialize.protocol.messages import DELETED, Key, Table, Values
 from cdcv2.materialize.texts import texts

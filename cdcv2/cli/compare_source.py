@@ -18,7 +18,7 @@ from cdcv2.store.source_address import SourceAddress
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.changes import ChangeBatch
 from cdcv2.errors import MalformedError, UsageError
-from cdcv2.logs.opening import NamedLog, covered
+from cdcv2.logs.named_logs import NamedLog, covered
 from cdcv2.logs.quarantine import Quarantine
 from cdcv2.logs.read import LogReader
 from cdcv2.materialize.targets.postgres.tables import postgres_errors

@@ -17,7 +17,7 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Time
 from cdcv2.errors import IncompleteError, UsageError
 from cdcv2.events import JobEvents
-from cdcv2.logs.opening import CoveredLogs
+from cdcv2.logs.named_logs import CoveredLogs
 from cdcv2.logs.quarantine import Quarantine
 from cdcv2.logs.read import LogReader
 from cdcv2.materialize.protocol.messages import Field, Key, Table, Values

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from cdcv2.cli.console import remark
 from cdcv2.logs.directory import DirectoryLog
-from cdcv2.logs.opening import CoveredLogs, NamedLog
+from cdcv2.logs.named_logs import CoveredLogs, NamedLog
 from cdcv2.logs.stops import Stop, in_headers, stops_of
 from cdcv2.protocol.log import Entry
 

@@ -28,7 +28,7 @@ from cdcv2.control.status_picture import pipeline_picture
 from cdcv2.control.pipeline_status import StatusWatch
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
-from cdcv2.logs.opening import covered, some_covered
+from cdcv2.logs.named_logs import covered, some_covered
 from cdcv2.logs.read import LogReader
 from cdcv2.protocol.log import LogAddress
 from cdcv2.timeline.minting import follow, run as mint
@@ -38,7 +38,8 @@ from cdcv2.viz.draw_pipeline import draw_pipeline
 from cdcv2.viz.draw_timeline import draw_timeline
 from cdcv2.viz.logs_picture import bound, picture_of
 from cdcv2.viz.svg import LEAST, MOST, USUAL
-from cdcv2.viz.timeline_picture import TimelineBar, TimelinePicture, open_transactions
+from cdcv2.viz.draw_timeline import TimelineBar, TimelinePicture
+from cdcv2.viz.timeline_picture import open_transactions
 
 EXAMPLES = (
     ("cdcv2 draw logs --output logs.svg", "all the logs of a capture"),

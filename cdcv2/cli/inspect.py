@@ -31,7 +31,7 @@ from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
 from cdcv2.logs.description import description_of
 from cdcv2.logs.jsonlines import JsonLines
-from cdcv2.logs.opening import NamedLog
+from cdcv2.logs.named_logs import NamedLog
 from cdcv2.protocol.log import Entry
 from cdcv2.protocol.messages import GarbledMessage, Message, Updates
 from cdcv2.timeline.ordering import COMMIT_ORDER

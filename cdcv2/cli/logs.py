@@ -28,11 +28,10 @@ from cdcv2.cli.options.words import declare
 from cdcv2.cli.progress import progress
 from cdcv2.errors import MissingLogError, UsageError
 from cdcv2.events import JobEvents
-from cdcv2.logs import opening
 from cdcv2.logs.capture_manifest import manifest_of
 from cdcv2.logs.description import LogDescription, description_of
 from cdcv2.logs.log_json import LOG_FILE as LOG_FILE
-from cdcv2.logs.opening import NamedLog, check_timeline
+from cdcv2.logs.named_logs import NamedLog, check_timeline, logs_at_each
 from cdcv2.logs.read import LogReader, NullObserver, in_turn
 from cdcv2.logs.reading_state import ReadingState
 from cdcv2.protocol.log import Entry, Log, LogAddress
@@ -63,7 +62,7 @@ def open_logs(args: argparse.Namespace, *, as_one: bool = True) -> list[NamedLog
         row_type, times = _row_type(table, args), kind_of_times(args.times)
         return NamedLog(table, kafka_log(name, args, row_type, times), row_type, times)
 
-    named = opening.open_logs(addresses(args), topic)
+    named = logs_at_each(addresses(args), topic)
     if as_one:
         check_timeline(named, args.timeline)
     return named

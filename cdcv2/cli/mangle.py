@@ -22,7 +22,7 @@ from cdcv2.cli.logs import KAFKA_WORDS, ROW_WORDS, addresses, entries, open_logs
 from cdcv2.cli.options.words import declare, places
 from cdcv2.errors import DecodeError
 from cdcv2.exits import Exit
-from cdcv2.logs.opening import NamedLog, demand_whole
+from cdcv2.logs.named_logs import NamedLog, demand_whole
 from cdcv2.logs.stops import StopLog, stops_of
 from cdcv2.protocol.log import Log, LogAddress
 from cdcv2.protocol.mangle import mangle

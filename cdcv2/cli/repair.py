@@ -44,7 +44,7 @@ from cdcv2.control.plan import MaterializationPlan, TargetContent
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import OutputError
 from cdcv2.exits import Exit
-from cdcv2.logs.opening import CoveredLogs, some_covered
+from cdcv2.logs.named_logs import CoveredLogs, some_covered
 from cdcv2.materialize.protocol.messages import Key, Values
 from cdcv2.materialize.repair import RepairableDriver, TableRepair, TargetRepair
 from cdcv2.materialize.targets.lake.view import LakeView

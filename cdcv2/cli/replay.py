@@ -35,7 +35,7 @@ from cdcv2.completeness import frontier_text, through_text, time_text
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
 from cdcv2.logs.jsonlines import plain_frontier, plain_time
-from cdcv2.logs.opening import demand_whole, some_covered
+from cdcv2.logs.named_logs import demand_whole, some_covered
 from cdcv2.logs.read import LogReader
 from cdcv2.protocol.messages import Update
 from cdcv2.protocol.timeline import Cut

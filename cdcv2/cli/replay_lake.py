@@ -20,7 +20,7 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.errors import UsageError
 from cdcv2.events import JobEvents, JobProgress
 from cdcv2.exits import Exit
-from cdcv2.logs.opening import CoveredLogs, NamedLog, check_timeline, demand_whole, some_covered
+from cdcv2.logs.named_logs import CoveredLogs, NamedLog, check_timeline, demand_whole, some_covered
 from cdcv2.logs.quarantine import Quarantine
 from cdcv2.logs.read import LogReader, NullObserver
 from cdcv2.logs.reading_state import ReadingState

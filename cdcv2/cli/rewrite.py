@@ -45,7 +45,7 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import less_equal
 from cdcv2.errors import IncompleteError, RefusedError, UsageError
 from cdcv2.exits import Exit
-from cdcv2.logs.opening import CoveredLogs, NamedLog, demand_ordered, demand_whole, some_covered
+from cdcv2.logs.named_logs import CoveredLogs, NamedLog, demand_ordered, demand_whole, some_covered
 from cdcv2.logs.jsonlines import plain_frontier
 from cdcv2.logs.quarantine import Quarantine
 from cdcv2.logs.read import LogReader

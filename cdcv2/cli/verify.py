@@ -41,7 +41,7 @@ from cdcv2.logs.coverage import TableCoverage
 from cdcv2.logs.description import description_of
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.jsonlines import plain_frontier, plain_time
-from cdcv2.logs.opening import CoveredLogs, NamedLog, covered, missing_logs
+from cdcv2.logs.named_logs import CoveredLogs, NamedLog, covered, missing_logs
 from cdcv2.logs.quarantine import Quarantine
 from cdcv2.logs.read import LogReader
 from cdcv2.logs.stops import Stop, stops_of

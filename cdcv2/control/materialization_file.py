@@ -40,7 +40,7 @@ from cdcv2.errors import UsageError
 from cdcv2.logs.capture_manifest import manifest_of
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.timeline_of_logs import FIELD
-from cdcv2.logs.opening import NamedLog, check_timeline, demand_ordered
+from cdcv2.logs.named_logs import NamedLog, check_timeline, demand_ordered
 from cdcv2.materialize import (
     Count, Driver, FileRecoveryLog, Last, Max, Min, RecoveryLog, SqliteRecoveryLog, Sum, ViewBinding,
 )

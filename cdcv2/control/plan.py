@@ -16,7 +16,7 @@ from cdcv2.errors import IncompleteError, UsageError
 from cdcv2.logs.description import description_of
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.timeline_of_logs import FIELD
-from cdcv2.logs.opening import NamedLog, check_timeline, demand_ordered
+from cdcv2.logs.named_logs import NamedLog, check_timeline, demand_ordered
 from cdcv2.materialize import Driver, RecoveryLog, ViewBinding
 from cdcv2.materialize.protocol.fence import Holding, Range
 from cdcv2.materialize.protocol.messages import Checkpoint, Key, Open, Table, Values

@@ -1,11 +1,11 @@
-"""The status of a pipeline as the values of a picture: see :mod:`cdcv2.viz.pipeline_picture`."""
+"""The status of a pipeline as the values of a picture: see :mod:`cdcv2.viz.draw_pipeline`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from cdcv2.control.pipeline_status import PipelineStatus, TableRow
-from cdcv2.viz.pipeline_picture import CopyBox, PipelinePicture, TableLine
+from cdcv2.viz.draw_pipeline import CopyBox, PipelinePicture, TableLine
 
 
 def pipeline_picture(

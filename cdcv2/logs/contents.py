@@ -13,7 +13,7 @@ from cdcv2.errors import IncompleteError, MalformedError, UsageError
 from cdcv2.logs.coverage import SNAPSHOT_OF_IT
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.log_json import LOG_FILE
-from cdcv2.logs.opening import CoveredLogs, NamedLog, manifest_tables
+from cdcv2.logs.named_logs import CoveredLogs, NamedLog, manifest_tables
 from cdcv2.logs.quarantine import Quarantine
 from cdcv2.logs.read import LogReader, NullObserver, Observer
 from cdcv2.protocol.messages import Updates

@@ -1,4 +1,4 @@
-"""Which logs addresses name, and what must be true of logs before they are read together.
+"""Logs with the tables that they are of: which logs addresses name, and what must be true before they are read as one.
 
 An address is a directory log, a directory in which a capture wrote a log per table, or a topic, perhaps with the table
 that it is (a copy) of. A topic does not know its row type: the caller that opens one gives it (:data:`OpenTopic`).
@@ -58,7 +58,7 @@ def logs_at(address: LogAddress, open_topic: OpenTopic) -> Iterator[NamedLog]:
         yield NamedLog(table or named_after(path), log, log.row_type, log.times)
 
 
-def open_logs(addresses: Iterable[LogAddress], open_topic: OpenTopic) -> list[NamedLog]:
+def logs_at_each(addresses: Iterable[LogAddress], open_topic: OpenTopic) -> list[NamedLog]:
     """The logs at all the addresses. Raises UsageError for logs of one table with different row types, and as
     :func:`logs_at`."""
     named = [log for address in addresses for log in logs_at(address, open_topic)]

@@ -1,4 +1,4 @@
-"""Logs that are asked from Python: what their tables hold at one time, as rows, Arrow tables or pandas frames.
+"""What :func:`cdcv2.open` gives: logs that are asked from Python what their tables hold at one time.
 
 Every question reads the logs again, so each answer is as new as they are; nothing stays in memory but the answer.
 """
@@ -14,7 +14,7 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Product, Time, check_time
 from cdcv2.errors import UsageError
 from cdcv2.logs.contents import contents
-from cdcv2.logs.opening import NamedLog, covered, some_covered
+from cdcv2.logs.named_logs import NamedLog, covered, some_covered
 from cdcv2.logs.read import LogReader, logs_of
 from cdcv2.logs.tables_at_time import TableAtTime, TablesAtTime, html_table, one_of
 from cdcv2.protocol.log import Log, LogAddress

@@ -34,7 +34,7 @@ from cdcv2.logs.capture_manifest import CAPTURE_FILE
 from cdcv2.logs.description import LogDescription, description_of
 from cdcv2.logs.jsonlines import JsonLines, plain_time, time_from_plain
 from cdcv2.logs.log_json import LOG_FILE
-from cdcv2.logs.opening import NamedLog
+from cdcv2.logs.named_logs import NamedLog
 from cdcv2.protocol.ledger import Dispute
 from cdcv2.protocol.log import Position
 from cdcv2.protocol.messages import GarbledMessage

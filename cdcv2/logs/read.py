@@ -23,8 +23,8 @@ from cdcv2.core.order import Time
 from cdcv2.errors import UnsafeTopicError, UsageError
 from cdcv2.logs.bookmark import Bookmark, covering
 from cdcv2.logs.log_names import log_address
-from cdcv2.logs.opening import (
-    CoveredLogs, NamedLog, OpenTopic, check_timeline, demand_whole, open_logs, some_covered,
+from cdcv2.logs.named_logs import (
+    CoveredLogs, NamedLog, OpenTopic, check_timeline, demand_whole, logs_at_each, some_covered,
 )
 from cdcv2.logs.quarantine import Evidence, Quarantine
 from cdcv2.logs.read_on import read_on
@@ -70,7 +70,7 @@ class LogReader:
 
     >>> from cdcv2.protocol.messages import Progress, Updates
     >>> from cdcv2.logs.memory import MemoryLog
-    >>> from cdcv2.logs.opening import covered
+    >>> from cdcv2.logs.named_logs import covered
     >>> row = RowType.load({"type": "record", "name": "r", "fields": [{"name": "id", "type": "long"}]})
     >>> slow = MemoryLog("slow", [Progress([0], [3], {})])
     >>> fast = MemoryLog("fast", [Updates([("a", 1, 1)]), Progress([0], [9], {1: 1})])
@@ -395,7 +395,7 @@ def logs_of(
     """The logs at some addresses, of one timeline; arguments and errors as of :func:`read`."""
     given = [addresses] if isinstance(addresses, (str, LogAddress)) else list(addresses)
     places = [_address(one) for one in given]
-    logs = open_logs(places, _topics(rows, bootstrap, config_file, times))
+    logs = logs_at_each(places, _topics(rows, bootstrap, config_file, times))
     check_timeline(logs, timeline)
     demand_whole(places, logs)
     return logs

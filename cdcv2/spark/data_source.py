@@ -27,7 +27,7 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.errors import IncompleteError, RefusedError, UsageError
 from cdcv2.logs.contents import contents
 from cdcv2.logs.log_names import log_address
-from cdcv2.logs.opening import NamedLog, some_covered
+from cdcv2.logs.named_logs import NamedLog, some_covered
 from cdcv2.logs.read import LogReader, logs_of
 from cdcv2.logs.tables_at_time import one_of
 from cdcv2.protocol.messages import Update

@@ -31,7 +31,7 @@ from cdcv2.events import JobEvents
 from cdcv2.exits import Exit
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.timeline_of_logs import FIELD
-from cdcv2.logs.opening import NamedLog
+from cdcv2.logs.named_logs import NamedLog
 from cdcv2.materialize.distributed import DistributedRuntime
 from cdcv2.materialize.driver import Driver
 from cdcv2.materialize.protocol.messages import Checkpoint

@@ -3,10 +3,50 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import NamedTuple
 
 from cdcv2.completeness import through_text
-from cdcv2.viz.logs_picture import LogLane, LogsPicture
 from cdcv2.viz.svg import EDGE, KINDS, LINE, USUAL, Axis, Canvas
+
+
+#: The times from one to before another; None: to the end of the history.
+Span = tuple[int, int | None]
+
+
+class LogLane(NamedTuple):
+    """One log.
+
+    - ``finished``, ``waiting``: (time, how many updates), of times that are finished, and of others.
+    - ``stated``: the times that statements cover; ``gaps``: those below them that none covers.
+    - ``lacks``: (time, how many updates that are stated are missing).
+    - ``frontier``: everything before it is finished; None: the history has ended.
+    - ``steps``: (messages that were read of all logs, the frontier from there on).
+    """
+
+    table: str
+    finished: tuple[tuple[int, int], ...]
+    waiting: tuple[tuple[int, int], ...]
+    stated: tuple[Span, ...]
+    gaps: tuple[Span, ...]
+    lacks: tuple[tuple[int, int], ...]
+    frontier: int | None
+    steps: tuple[tuple[int, int | None], ...]
+
+
+class LogsPicture(NamedTuple):
+    """Logs that were read together, so many messages of them, and up to where all of them are finished."""
+
+    lanes: tuple[LogLane, ...]
+    messages: int
+    frontier: int | None
+
+    def __repr__(self) -> str:
+        lanes = ", ".join(f"{lane.table} {sum(count for _, count in lane.finished)} updates" for lane in self.lanes)
+        return f"LogsPicture({lanes}; {self.messages} messages)"
+
+    def _repr_html_(self) -> str:
+        return draw_logs(self)
+
 
 _BARS, _STRIP, _STEPS, _GAP = 44, 8, 84, 10
 #: The least width of what must be seen, in pixels.

@@ -3,9 +3,39 @@
 from __future__ import annotations
 
 from itertools import groupby
+from typing import NamedTuple
 
-from cdcv2.viz.pipeline_picture import CopyBox, PipelinePicture, TableLine
 from cdcv2.viz.svg import EDGE, FONT, LINE, USUAL, Canvas
+
+
+class CopyBox(NamedTuple):
+    """A log or a target: its name, how far it is in words, and whether that is well (None: not known)."""
+
+    name: str
+    text: str
+    well: bool | None
+
+
+class TableLine(NamedTuple):
+    """A table: the capture of its source, its log (None: there is none yet), and its targets."""
+
+    source: str
+    log: CopyBox | None
+    targets: tuple[CopyBox, ...]
+
+
+class PipelinePicture(NamedTuple):
+    """A pipeline, by tables."""
+
+    name: str
+    tables: tuple[TableLine, ...]
+
+    def __repr__(self) -> str:
+        return f"PipelinePicture({self.name}: {len(self.tables)} tables)"
+
+    def _repr_html_(self) -> str:
+        return draw_pipeline(self)
+
 
 _HIGH, _GAP, _COLUMNS_FROM, _INDENT = 2 * LINE + 8, 10, 720, 20
 _MARKS: dict[bool | None, str] = {True: "good", False: "bad", None: "faint"}

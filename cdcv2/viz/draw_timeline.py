@@ -2,8 +2,33 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from cdcv2.viz.svg import EDGE, USUAL, Axis, Canvas
-from cdcv2.viz.timeline_picture import TimelineBar, TimelinePicture
+
+
+class TimelineBar(NamedTuple):
+    """Something that lasts from one time to another; None: it still does."""
+
+    name: str
+    lower: int
+    upper: int | None
+
+
+class TimelinePicture(NamedTuple):
+    """The times that bindings have, how far the logs of each capture are, and transactions while they were open."""
+
+    name: str
+    bindings: tuple[int, ...]
+    captures: tuple[TimelineBar, ...]
+    transactions: tuple[TimelineBar, ...]
+
+    def __repr__(self) -> str:
+        return f"TimelinePicture({self.name}: {len(self.bindings)} bindings, {len(self.transactions)} transactions)"
+
+    def _repr_html_(self) -> str:
+        return draw_timeline(self)
+
 
 _STROKES, _BAR, _GAP = 20, 10, 8
 #: So many transactions are drawn, the longest ones.

@@ -4,54 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import UsageError
-from cdcv2.logs.opening import CoveredLogs, NamedLog, some_covered
+from cdcv2.logs.named_logs import CoveredLogs, NamedLog, some_covered
 from cdcv2.logs.read import LogReader, NullObserver, logs_of
 from cdcv2.protocol.log import Entry, LogAddress
 from cdcv2.protocol.messages import Progress, Updates
-
-#: The times from one to before another; None: to the end of the history.
-Span = tuple[int, int | None]
-
-
-class LogLane(NamedTuple):
-    """One log.
-
-    - ``finished``, ``waiting``: (time, how many updates), of times that are finished, and of others.
-    - ``stated``: the times that statements cover; ``gaps``: those below them that none covers.
-    - ``lacks``: (time, how many updates that are stated are missing).
-    - ``frontier``: everything before it is finished; None: the history has ended.
-    - ``steps``: (messages that were read of all logs, the frontier from there on).
-    """
-
-    table: str
-    finished: tuple[tuple[int, int], ...]
-    waiting: tuple[tuple[int, int], ...]
-    stated: tuple[Span, ...]
-    gaps: tuple[Span, ...]
-    lacks: tuple[tuple[int, int], ...]
-    frontier: int | None
-    steps: tuple[tuple[int, int | None], ...]
-
-
-class LogsPicture(NamedTuple):
-    """Logs that were read together, so many messages of them, and up to where all of them are finished."""
-
-    lanes: tuple[LogLane, ...]
-    messages: int
-    frontier: int | None
-
-    def __repr__(self) -> str:
-        lanes = ", ".join(f"{lane.table} {sum(count for _, count in lane.finished)} updates" for lane in self.lanes)
-        return f"LogsPicture({lanes}; {self.messages} messages)"
-
-    def _repr_html_(self) -> str:
-        from cdcv2.viz.draw_logs import draw_logs
-
-        return draw_logs(self)
+from cdcv2.viz.draw_logs import LogLane, LogsPicture, Span
 
 
 def logs_picture(

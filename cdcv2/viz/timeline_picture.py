@@ -1,37 +1,12 @@
-"""A timeline as values for a drawing: its bindings, its captures, and the transactions that were open."""
+"""The transactions that were open on a timeline, as values for its drawing."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from cdcv2.protocol.timeline import Cut
-
-
-class TimelineBar(NamedTuple):
-    """Something that lasts from one time to another; None: it still does."""
-
-    name: str
-    lower: int
-    upper: int | None
-
-
-class TimelinePicture(NamedTuple):
-    """The times that bindings have, how far the logs of each capture are, and transactions while they were open."""
-
-    name: str
-    bindings: tuple[int, ...]
-    captures: tuple[TimelineBar, ...]
-    transactions: tuple[TimelineBar, ...]
-
-    def __repr__(self) -> str:
-        return f"TimelinePicture({self.name}: {len(self.bindings)} bindings, {len(self.transactions)} transactions)"
-
-    def _repr_html_(self) -> str:
-        from cdcv2.viz.draw_timeline import draw_timeline
-
-        return draw_timeline(self)
+from cdcv2.viz.draw_timeline import TimelineBar
 
 
 def open_transactions(cuts: Iterable[Cut]) -> tuple[TimelineBar, ...]:

@@ -20,7 +20,7 @@ from cdcv2.store.source_address import source_address
 from cdcv2.connectors.debezium.postgres_catalogue import row_type_from_postgres
 from cdcv2.logs.description import LogDescription
 from cdcv2.logs.directory import DirectoryLog
-from cdcv2.logs.opening import NamedLog
+from cdcv2.logs.named_logs import NamedLog
 from cdcv2.protocol.messages import Progress, Updates
 from cdcv2.rows.fingerprint import LocalRows, compare
 from cdcv2.rows.postgres_texts import PostgresRows, TextColumn, TextTable

@@ -14,7 +14,7 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ForeignStateError
 from cdcv2.logs import quarantine as looks
 from cdcv2.logs.memory import MemoryLog
-from cdcv2.logs.opening import NamedLog, covered
+from cdcv2.logs.named_logs import NamedLog, covered
 from cdcv2.logs.quarantine import Quarantine
 from cdcv2.logs.read import LogReader
 from cdcv2.protocol.messages import Message, Progress, Updates

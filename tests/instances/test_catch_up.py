@@ -13,7 +13,7 @@ from cdcv2.instances.run.alone import LoneInstance
 from cdcv2.logs.description import LogDescription
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.memory import MemoryLog
-from cdcv2.logs.opening import NamedLog, covered
+from cdcv2.logs.named_logs import NamedLog, covered
 from cdcv2.logs.read import LogReader
 from cdcv2.logs.read_on import read_on
 from cdcv2.protocol.log import Entry, Positions

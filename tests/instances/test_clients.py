@@ -19,7 +19,7 @@ from cdcv2.instances.run import client_server
 from cdcv2.instances.run.alone import LoneInstance
 from cdcv2.instances.run.client import InstanceClient
 from cdcv2.logs.directory import DirectoryLog
-from cdcv2.logs.opening import NamedLog
+from cdcv2.logs.named_logs import NamedLog
 from tests.market import PRICES, Market
 from tests.serving import served
 

@@ -21,7 +21,7 @@ from cdcv2.instances.run.feed import IndexSource
 from cdcv2.instances.run.follower import LogFollower
 from cdcv2.logs.description import LogDescription
 from cdcv2.logs.directory import DirectoryLog
-from cdcv2.logs.opening import NamedLog, directory_logs
+from cdcv2.logs.named_logs import NamedLog, directory_logs
 from cdcv2.logs.log_names import named_after
 from cdcv2.rows.row_type import RowType
 

@@ -21,7 +21,7 @@ from cdcv2.instances.run.place import InstancePlace
 from cdcv2.logs.description import LogDescription
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.log_names import named_after
-from cdcv2.logs.opening import NamedLog, directory_logs
+from cdcv2.logs.named_logs import NamedLog, directory_logs
 from cdcv2.rows.row_type import RowType
 from cdcv2.timeline.gauges import lsn_text
 from tests.children import CDCV2, started

@@ -11,7 +11,7 @@ import cdcv2
 from cdcv2.instances.run.alone import LoneInstance
 from cdcv2.logs.description import LogDescription
 from cdcv2.logs.kafka import KafkaLog
-from cdcv2.logs.opening import NamedLog
+from cdcv2.logs.named_logs import NamedLog
 from tests.market import PRICES
 from tests.serving import served
 

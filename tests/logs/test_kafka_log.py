@@ -28,7 +28,7 @@ from cdcv2.logs.avro import MessageCodec
 from cdcv2.logs.description import LogDescription
 from cdcv2.logs.kafka import KafkaLog, Topic
 from cdcv2.logs.kafka_topics import check_keeps, check_positions, describe
-from cdcv2.logs.opening import NamedLog, check_timeline
+from cdcv2.logs.named_logs import NamedLog, check_timeline
 from cdcv2.logs.release_times import HEADER as RELEASE, ReleaseTime
 from cdcv2.logs.stops import Stop
 from cdcv2.protocol.iter import Iter

@@ -20,7 +20,7 @@ from cdcv2.logs.description import LogDescription
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.memory import MemoryLog
 from cdcv2.logs.open_logs import OpenLogs
-from cdcv2.logs.opening import NamedLog
+from cdcv2.logs.named_logs import NamedLog
 from cdcv2.protocol.mangle import mangle
 from cdcv2.protocol.messages import Progress, Updates
 from cdcv2.rows.row_type import RowType

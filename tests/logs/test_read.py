@@ -14,7 +14,7 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.errors import IncompleteError, MissingLogError, UnsafeTopicError, UsageError
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.memory import MemoryLog
-from cdcv2.logs.opening import CoveredLogs, NamedLog, covered
+from cdcv2.logs.named_logs import CoveredLogs, NamedLog, covered
 from cdcv2.logs.read import LogReader, NullObserver
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.log import Entry, Position, Positions

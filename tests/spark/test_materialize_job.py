@@ -23,7 +23,7 @@ from cdcv2.event_stream import read_events
 from cdcv2.exits import Exit
 from cdcv2.logs.description import LogDescription
 from cdcv2.logs.directory import DirectoryLog
-from cdcv2.logs.opening import NamedLog
+from cdcv2.logs.named_logs import NamedLog
 from cdcv2.materialize.distributed import DistributedRuntime
 from cdcv2.materialize.targets.delta.driver import open_delta
 from cdcv2.materialize.targets.delta.tables import opened

@@ -15,7 +15,7 @@ from cdcv2.errors import ContradictionError
 from cdcv2.exits import Exit
 from cdcv2.logs.description import LogDescription
 from cdcv2.logs.directory import DirectoryLog
-from cdcv2.logs.opening import NamedLog, covered
+from cdcv2.logs.named_logs import NamedLog, covered
 from cdcv2.logs.quarantine import Case, Quarantine
 from cdcv2.logs.read import LogReader
 from cdcv2.protocol.messages import Message, Progress, Updates

@@ -14,7 +14,7 @@ from hypothesis import given, settings, strategies as st
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import UsageError
 from cdcv2.logs.memory import MemoryLog
-from cdcv2.logs.opening import NamedLog, covered
+from cdcv2.logs.named_logs import NamedLog, covered
 from cdcv2.protocol.mangle import mangle
 from cdcv2.protocol.messages import Progress, Updates
 from cdcv2.protocol.timeline import Cut
@@ -23,7 +23,8 @@ from cdcv2.viz import CopyBox, PipelinePicture, TableLine, TimelineBar, Timeline
 from cdcv2.viz.draw_logs import draw_logs
 from cdcv2.viz.draw_pipeline import draw_pipeline
 from cdcv2.viz.draw_timeline import draw_timeline
-from cdcv2.viz.logs_picture import LogLane, LogsPicture, picture_of
+from cdcv2.viz.draw_logs import LogLane, LogsPicture
+from cdcv2.viz.logs_picture import picture_of
 
 ROW = RowType.load({"type": "record", "name": "r", "fields": [{"name": "id", "type": "long"}]})
 SVG = "{http://www.w3.org/2000/svg}"

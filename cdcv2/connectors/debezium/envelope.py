@@ -32,22 +32,21 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from cdcv2.capture.connector import FROM_ENVELOPE, FROM_STATE
 from cdcv2.capture.facts import (
     Begin, End, Fact, IgnoredRecord, Notification, PartialChange, PartialChangeFact, Record, RowFact, SnapshotRow,
     Truncate, UnfitRow,
 )
-from cdcv2.connectors.debezium.images import UnfitImage, identity_remedy, keyless_remedy
+from cdcv2.connectors.debezium.images import ImageReader, UnfitImage, identity_remedy, keyless_remedy
 from cdcv2.connectors.debezium.row_types import source_table
 from cdcv2.core.json_text import parse_json
 from cdcv2.core.order import MAX_TIME
 from cdcv2.errors import DecodeError
 from cdcv2.logs.formats import no_json, registry_format
+from cdcv2.rows.row_type import RowType
 
-if TYPE_CHECKING:
-    from cdcv2.connectors.debezium.recipe import Recipe
 
 #: Who may be at fault where a record is none of the connector's.
 FAULT = "The connector, its converter or another writer of the topic is at fault: name the connector's own topics"
@@ -64,7 +63,46 @@ _NUMBERS_GO_ON = (3, 7)
 _VERSION = re.compile(r"(\d+)\.(\d+)\b")
 
 
-def classify(recipe: Recipe, record: Record) -> Fact:
+class ReadBy(Protocol):
+    """What the reading of an envelope asks of the recipe (:class:`~cdcv2.connectors.debezium.recipe.Recipe`)."""
+
+    @property
+    def prefix(self) -> str:
+        """See there."""
+
+    @property
+    def tables(self) -> Mapping[str, RowType]:
+        """See there."""
+
+    @property
+    def transaction_topic(self) -> str:
+        """See there."""
+
+    @property
+    def notification_topic(self) -> str | None:
+        """See there."""
+
+    @property
+    def before(self) -> str:
+        """See there."""
+
+    @property
+    def full_identity(self) -> frozenset[str]:
+        """See there."""
+
+    @property
+    def resnapshots(self) -> tuple[int, ...]:
+        """See there."""
+
+    @property
+    def readers(self) -> Mapping[str, ImageReader]:
+        """What reads the images of each table."""
+
+    def table(self, topic: str) -> str | None:
+        """See there."""
+
+
+def classify(recipe: ReadBy, record: Record) -> Fact:
     """The fact of a record. Pure.
 
     Raises DecodeError, with the position, for bytes that are no JSON and for JSON that is no envelope of this
@@ -112,7 +150,7 @@ def _foreign(reason: str, record: Record) -> DecodeError:
 # -- tables
 
 
-def _row(body: Mapping[str, Any], table: str, record: Record, recipe: Recipe) -> Fact:
+def _row(body: Mapping[str, Any], table: str, record: Record, recipe: ReadBy) -> Fact:
     op, source = body.get("op"), body.get("source")
     if not isinstance(op, str) or not isinstance(source, dict):
         raise _foreign("an envelope has op and source", record)
@@ -169,9 +207,9 @@ def _before(version: str, wanted: tuple[int, int]) -> bool:
 
 
 def _changes(
-    op: str, body: Mapping[str, Any], table: str, record: Record, recipe: Recipe
+    op: str, body: Mapping[str, Any], table: str, record: Record, recipe: ReadBy
 ) -> tuple[tuple[Any, int], ...]:
-    reader = recipe._readers[table]
+    reader = recipe.readers[table]
     changes: list[tuple[Any, int]] = []
     if op in ("u", "d"):
         before = body.get("before")
@@ -198,11 +236,11 @@ def _after(body: Mapping[str, Any], record: Record) -> dict[str, Any]:
     return after
 
 
-def _partial_change(op: str, body: Mapping[str, Any], table: str, record: Record, recipe: Recipe) -> PartialChange:
+def _partial_change(op: str, body: Mapping[str, Any], table: str, record: Record, recipe: ReadBy) -> PartialChange:
     """The change of a record's row; raises UnfitImage if the record does not identify the row."""
     if op == "t":
         return PartialChange(op, None, None, None)
-    reader, names = recipe._readers[table], _key(record)
+    reader, names = recipe.readers[table], _key(record)
     before = body.get("before") if op in _DONE else None
     new = reader.part(_after(body, record), table) if op != "d" else None
     if not names and op in _DONE and before is None:
@@ -225,7 +263,7 @@ def _partial_change(op: str, body: Mapping[str, Any], table: str, record: Record
 
 
 def _snapshot_row(
-    body: Mapping[str, Any], source: Mapping[str, Any], table: str, record: Record, recipe: Recipe
+    body: Mapping[str, Any], source: Mapping[str, Any], table: str, record: Record, recipe: ReadBy
 ) -> Fact:
     lsn = _check_lsn(_integer(source, "lsn", record), record)
     marker = str(source.get("snapshot"))
@@ -233,7 +271,7 @@ def _snapshot_row(
         # In the midst of the stream: no row of the initial snapshot, nor of one that was taken in its place.
         reason = f"an incremental snapshot of {table} was taken"
         return UnfitRow(table, None, None, None, record.position, reason, _SIGNALLED)
-    reader, image = recipe._readers[table], _after(body, record)
+    reader, image = recipe.readers[table], _after(body, record)
     try:
         row = reader.read(image, table)
     except UnfitImage as unfit:
@@ -316,7 +354,7 @@ def _transaction(body: Mapping[str, Any], record: Record) -> Fact:
     return End(tx, lsn, counts, moment if type(moment) is int else None)
 
 
-def _notification(body: Mapping[str, Any], record: Record, recipe: Recipe) -> Fact:
+def _notification(body: Mapping[str, Any], record: Record, recipe: ReadBy) -> Fact:
     kind, more = body.get("type"), body.get("additional_data") or {}
     if not isinstance(kind, str) or not isinstance(more, dict):
         raise _foreign("a notification has type and additional_data", record)

@@ -50,7 +50,7 @@ class Recipe:
     resnapshots: tuple[int, ...] = ()
     empty: frozenset[str] = frozenset()
     _topics: dict[str, str] = field(init=False, repr=False, compare=False)
-    _readers: dict[str, ImageReader] = field(init=False, repr=False, compare=False)
+    readers: dict[str, ImageReader] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not self.prefix:
@@ -78,7 +78,7 @@ class Recipe:
         if len({self.topic(table) for table in self.tables}) < len(self.tables):
             raise UsageError("two of the tables have one topic; let the connector route one of them to another")
         object.__setattr__(self, "_topics", {self.topic(table): table for table in self.tables})
-        object.__setattr__(self, "_readers", {table: ImageReader(kind) for table, kind in self.tables.items()})
+        object.__setattr__(self, "readers", {table: ImageReader(kind) for table, kind in self.tables.items()})
 
     @property
     def identity(self) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from cdcv2.control.chain import Link, lsn_text
 from cdcv2.control.explanation import Explanation
 from cdcv2.control.pipeline_status import JobRow, PipelineStatus, TableRow
 from cdcv2.control.status_picture import pipeline_picture
-from cdcv2.viz.pipeline_picture import PipelinePicture
+from cdcv2.viz.draw_pipeline import PipelinePicture
 
 #: The links of a way that a log needs; those behind it are of its readers.
 _OF_LOGS = ("server", "slot", "connector", "topic", "capture", "log")

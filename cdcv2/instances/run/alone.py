@@ -17,7 +17,7 @@ from cdcv2.instances.run.follower import LogFollower
 from cdcv2.instances.run.line_loop import LineLoop
 from cdcv2.instances.run.place import InstancePlace
 from cdcv2.logs.commit_clock import CommitClock, is_on_remap
-from cdcv2.logs.opening import NamedLog
+from cdcv2.logs.named_logs import NamedLog
 
 #: The names of its one index, and of its one replica.
 _INDEX, _SELF = "main", "self"

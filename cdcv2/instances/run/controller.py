@@ -21,7 +21,7 @@ from cdcv2.instances.run.index_catalogue import IndexCatalogue
 from cdcv2.instances.run.line_loop import LineConnection, LineLoop
 from cdcv2.instances.run.place import InstancePlace
 from cdcv2.instances.wire import decode, encode
-from cdcv2.logs.opening import NamedLog
+from cdcv2.logs.named_logs import NamedLog
 
 #: Seconds between two tries to connect to a replica.
 _PAUSE = 0.1

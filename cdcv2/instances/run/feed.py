@@ -12,7 +12,7 @@ from cdcv2.instances.arrangement import TableForm
 from cdcv2.instances.commands import Answer, CreateIndex, IndexedTable
 from cdcv2.instances.instance import IndexInstance
 from cdcv2.instances.run.forms import form_of, indexed_table
-from cdcv2.logs.opening import NamedLog, some_covered
+from cdcv2.logs.named_logs import NamedLog, some_covered
 from cdcv2.logs.read import LogReader
 from cdcv2.protocol.timeline import Cut
 

@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 
 from cdcv2.instances.commands import Answer
 from cdcv2.instances.run.feed import IndexSource
-from cdcv2.logs.opening import NamedLog
+from cdcv2.logs.named_logs import NamedLog
 
 #: Seconds between two looks at logs that have nothing new.
 _PAUSE = 0.02

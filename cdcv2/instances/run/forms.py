@@ -10,7 +10,7 @@ from cdcv2.errors import RefusedError, UsageError
 from cdcv2.instances.arrangement import TableForm
 from cdcv2.instances.commands import IndexedTable
 from cdcv2.logs.description import description_of
-from cdcv2.logs.opening import NamedLog
+from cdcv2.logs.named_logs import NamedLog
 from cdcv2.rows.plain import from_plain
 from cdcv2.rows.row_type import RowType, record_check
 from cdcv2.rows.values import checker

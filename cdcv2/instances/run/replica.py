@@ -16,7 +16,7 @@ from cdcv2.instances.run.follower import LogFollower
 from cdcv2.instances.run.line_loop import LineConnection, LineLoop
 from cdcv2.instances.run.place import InstancePlace
 from cdcv2.instances.wire import decode, encode
-from cdcv2.logs.opening import NamedLog
+from cdcv2.logs.named_logs import NamedLog
 
 #: Bytes that may wait for the controller: with more, nothing more is read.
 _MUCH = 16 << 20
