@@ -17,8 +17,8 @@ from cdcv2.connectors.debezium.recipe import Recipe
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.protocol.messages import Message
 from cdcv2.rows.row_type import RowType
-from cdcv2.spark.capture.before_images import KeyedCapture
-from cdcv2.spark.capture.commit_times import SparkCapture
+from cdcv2.spark.capture.keyed_capture import KeyedCapture
+from cdcv2.spark.capture.spark_capture import SparkCapture
 from cdcv2.spark.capture.query import CaptureQuery
 from cdcv2.spark.capture.report import CaptureReport
 from cdcv2.spark.capture.tails import LogSpec

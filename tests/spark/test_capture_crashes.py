@@ -22,7 +22,7 @@ from cdcv2.errors import ForeignStateError, LogFinishedError, MissingLogError, R
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.protocol.messages import Message, Progress, Updates
 from cdcv2.protocol.writer import Writer
-from cdcv2.spark.capture.commit_times import BEGUN, COUNTED
+from cdcv2.spark.capture.spark_capture import BEGUN, COUNTED
 from tests.doubles import RecordingLog
 from tests.recorded import TABLES, dump, recipe
 from tests.spark.capturing import CaptureRun, dump_into, facts_of

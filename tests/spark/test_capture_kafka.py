@@ -30,8 +30,8 @@ from cdcv2.logs.kafka_topics import KEEPING
 from cdcv2.logs.stops import Stop, stop_of
 from cdcv2.protocol import Progress, Updates
 from cdcv2.servers.kafka import KafkaBroker
-from cdcv2.spark.capture.before_images import KeyedCapture
-from cdcv2.spark.capture.commit_times import SparkCapture
+from cdcv2.spark.capture.keyed_capture import KeyedCapture
+from cdcv2.spark.capture.spark_capture import SparkCapture
 from cdcv2.spark.capture.job import begins, parser, planned
 from cdcv2.spark.capture.logs import TableLogs
 from cdcv2.spark.capture.query import CaptureQuery

@@ -17,8 +17,8 @@ from cdcv2.connectors.debezium.recipe import Recipe
 from cdcv2.errors import UsageError
 from cdcv2.protocol.log import Position
 from cdcv2.spark.capture.batch_facts import BatchFacts, merged
-from cdcv2.spark.capture.before_images import KeyedCapture
-from cdcv2.spark.capture.commit_times import SparkCapture
+from cdcv2.spark.capture.keyed_capture import KeyedCapture
+from cdcv2.spark.capture.spark_capture import SparkCapture
 from cdcv2.spark.capture.rows_store import CountedRows
 from cdcv2.spark.capture.tally import Tally
 from tests.connector import PREFIX, SNAPSHOT_LSN, History, Place, Topics, Transaction, histories, sent

@@ -56,8 +56,8 @@ from cdcv2.logs.capture_manifest import log_set_in
 from cdcv2.logs.description import LogDescription
 from cdcv2.logs.release_times import ReleaseTimes
 from cdcv2.spark.capture import stream_job
-from cdcv2.spark.capture.before_images import KeyedCapture
-from cdcv2.spark.capture.commit_times import SparkCapture
+from cdcv2.spark.capture.keyed_capture import KeyedCapture
+from cdcv2.spark.capture.spark_capture import SparkCapture
 from cdcv2.spark.capture.query import CaptureQuery
 from cdcv2.spark.capture.report import CaptureReport
 from cdcv2.spark.capture.tails import LogSpec

@@ -35,7 +35,7 @@ from cdcv2.rows.row_type import RowType
 from cdcv2.spark.capture.logs import TableLogs
 from cdcv2.spark.capture.report import CaptureReport
 from cdcv2.spark.capture.tails import LogSpec
-from cdcv2.spark.remap_capture.before_images import BoundKeyedDatabase
+from cdcv2.spark.remap_capture.keyed_database import BoundKeyedDatabase
 from cdcv2.spark.remap_capture.capture import BoundCapture
 from cdcv2.spark.remap_capture.frames import Frames, KafkaFrames, MemoryFrames
 from cdcv2.spark.remap_capture.outputs import BoundDatabase, BoundOutput, BoundPlain

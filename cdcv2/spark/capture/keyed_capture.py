@@ -36,7 +36,7 @@ from cdcv2.logs.release_times import ReleaseTimes
 from cdcv2.protocol.log import Log, Place, Position, Positions
 from cdcv2.spark.capture.batch_facts import PartitionSpan
 from cdcv2.spark.capture.classify import RECORD_COLUMNS, unpickled
-from cdcv2.spark.capture.commit_times import BEGUN, COUNTED
+from cdcv2.spark.capture.spark_capture import BEGUN, COUNTED
 from cdcv2.spark.capture.query import CaptureCounts, CaptureQuery
 from cdcv2.spark.capture.report import CaptureReport
 from cdcv2.spark.capture.tails import LogSpec, marked, opened, recognized
