@@ -17,7 +17,7 @@ from cdcv2.capture import source_words
 from cdcv2.capture.connector import FROM_ENVELOPE, DatabaseConnector
 from cdcv2.capture.facts import End, Fact, IgnoredRecord, Record, RowFact
 from cdcv2.capture.run.commit_times import Capture
-from cdcv2.capture.source_words import ANY_SOURCE, SourceWords
+from cdcv2.capture.source_words import SourceWords
 from cdcv2.connectors.kinds import DATABASES, DatabaseKind, database_kind
 from cdcv2.errors import DecodeError, UsageError
 from cdcv2.logs.directory import DirectoryLog
@@ -46,7 +46,7 @@ class LinesConnector:
     first_transaction: str = "The first END makes it"
     renumbering: str = "it renumbers"
     kind: str = "words"
-    words: SourceWords = ANY_SOURCE
+    words: SourceWords = SourceWords(slot="bookmark")
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -129,7 +129,8 @@ def lines(prefix: str, tables: Mapping[str, RowType], **how: Any) -> LinesConnec
 
 
 #: The row of the table; everything that the tests below see of the other database is by it.
-KIND = DatabaseKind(lines, row_types=LinesRowTypes(), refused={"--full-identity": "its rows are never changed"})
+REFUSED = {"--full-identity": "its rows are never changed"}
+KIND = DatabaseKind(lines, LinesConnector.words, LinesRowTypes(), REFUSED)
 #: Words of one database, and of one connector.
 FOREIGN = re.compile(
     r"postgres|debezium|replica identity|\bslot|publication|3\.7\.0|source\.lsn|topic\.prefix|table\.include|"
@@ -196,6 +197,7 @@ def test_what_stops_it_is_stated_in_no_words_of_another_database(
 
     stopped = runs(capsys)(*asked, "--connector", "words")
     assert 0 != stopped.code and "do not hold one history" in stopped.err
+    assert "was the bookmark, the database or a topic made again" in stopped.err
     assert [] == FOREIGN.findall(stopped.err), stopped.err
 
 
@@ -228,12 +230,12 @@ def test_code_for_every_database_has_no_words_of_one() -> None:
 
 @pytest.mark.parametrize("name", [*DATABASES, "words"])
 def test_every_mark_has_words(name: str) -> None:
-    """A text that is filled has none left. The prefix is for helps alone."""
+    """A text that is filled has none left."""
     marks = [mark for mark in vars(source_words).values() if isinstance(mark, str) and mark.startswith("\u300a")]
     words = KIND.words if name == "words" else DATABASES[name].words
     filled = [words.fill(mark) for mark in marks if len(mark) > 1]
 
-    assert len(filled) == len(SourceWords._fields) - 1 and all("\u300a" not in text for text in filled)
+    assert len(filled) == len(SourceWords._fields) and all("\u300a" not in text for text in filled)
 
 
 def test_its_row_types_are_made_by_its_row_of_the_table(
