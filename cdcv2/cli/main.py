@@ -29,7 +29,7 @@ from cdcv2.exits import Exit, exit_of
 COMMANDS = {
     "capture": "turn Debezium's topics into logs, without Spark",
     "inspect": "print the messages of a log, or the bindings of a remap",
-    "replay": "print the history that logs hold, in order, once",
+    "replay": "print the history that logs hold, or keep it as files",
     "as-of": "print a table as it was at a time",
     "verify": "state how far logs are complete, or what is wrong",
     "resolve": "show and decide what is in quarantine",
@@ -46,6 +46,8 @@ COMMANDS = {
     "plan": "show what up would change, and why",
     "up": "keep the jobs of a pipeline running",
     "down": "end the jobs of a pipeline",
+    "pause": "end one job of a pipeline, while the others go on",
+    "resume": "let a job of a pipeline go on that was paused",
     "status": "show how far tables are behind, and how the jobs stand",
     "page": "print the address of the page of a pipeline",
     "explain": "name what stands still on the way to a table",
@@ -67,7 +69,7 @@ COMMANDS = {
 #: How the help lists them: what a part is for, and its commands. One that is in no part is in the last.
 PARTS = {
     "from a database to a copy that is right": "init doctor up status explain compare down",
-    "more about a pipeline": "run plan output page external metrics",
+    "more about a pipeline": "run plan pause resume output page external metrics",
     "logs": "capture verify as-of replay inspect draw rewrite resolve mangle",
     "copies in other systems": "materialize repair orphans",
     "single rows, and changes of a table": "instance replicas peek tail",

@@ -13,11 +13,12 @@ stays. Other targets are refused, with what to do instead.
 Rows that were deleted softly count as deleted, as in cdcv2 compare. Those of
 lost files do not come back.
 
-To write, it takes the materialization over, as a run does. A process that keeps
-this target meanwhile is fenced off: it ends, and loses nothing. Start it again;
-under cdcv2 up its job is held: cdcv2 up FILE --start-held NAME. If another
-process starts during the repair, the repair ends with an error and has changed
-nothing. You may kill it and run it again at any time.
+To write, it takes the materialization over, as a run does. Of a pipeline, it
+pauses the job of the view meanwhile (cdcv2 pause), and lets it go on at the
+end. If it was killed in between, cdcv2 resume does that. Another process
+that keeps this target is fenced off: it ends, and loses nothing. Start it
+again. If one starts during the repair, the repair ends with an error and has
+changed nothing. You may kill it and run it again at any time.
 With --dry-run it takes nothing over and writes nothing.
 """
 
@@ -25,22 +26,25 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from typing import NamedTuple
 
 from cdcv2.cli.compare_sides import current, not_compared_lines, verdict_of
 from cdcv2.cli.compare_target import (
     TableComparison, TargetRequest, compared_table, demand_started, left_out, rows_by_logs,
 )
-from cdcv2.cli.console import ResultOutput
+from cdcv2.cli.console import ResultOutput, remark
 from cdcv2.cli.coverage import remark_logs
 from cdcv2.cli.display import json_line
 from cdcv2.cli.disputes import add_quarantine_argument, quarantine_of
 from cdcv2.cli.options.parser import OptionParser
-from cdcv2.cli.options.words import declare
+from cdcv2.cli.options.words import TIMEOUT, declare
 from cdcv2.completeness import through_text
 from cdcv2.control.materialization_file import read_plan
+from cdcv2.control.pausing import paused
+from cdcv2.control.pipeline_file import is_pipeline, read_pipeline
 from cdcv2.control.plan import MaterializationPlan, TargetContent
+from cdcv2.control.yaml_lines import load
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import OutputError
 from cdcv2.exits import Exit
@@ -135,7 +139,8 @@ def run(args: argparse.Namespace) -> Exit:
     damage = target.damage()
     if damage and not args.dry_run:
         # Before anything is taken over: one who is refused leaves the one who runs alone.
-        damage = _repaired(plan, target, driver)
+        with _alone(args):
+            damage = _repaired(plan, target, driver)
     wrong = bool(damage) and args.dry_run
     verdict, _ = verdict_of(differ=wrong, complete=True, not_compared=target.left)
     with ResultOutput(None) as output:
@@ -145,6 +150,20 @@ def run(args: argparse.Namespace) -> Exit:
             output.line(line)
     remark_logs("cdcv2 repair", found)
     return verdict
+
+
+@contextmanager
+def _alone(args: argparse.Namespace) -> Iterator[None]:
+    """Within the block no job of cdcv2 up keeps the view: it would take over from the repair."""
+    if not is_pipeline(load(args.file)):
+        yield
+        return
+    pipeline = read_pipeline(args.file)
+    name = pipeline.view(args.view).name
+    with paused(pipeline, name, "cdcv2 repair", TIMEOUT) as was_paused:
+        if was_paused:
+            remark(f"cdcv2 repair: the job {name} is paused until the end")
+        yield
 
 
 #: What is to be done with a target that no driver of ours repairs.

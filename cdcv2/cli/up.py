@@ -236,6 +236,8 @@ def _text(report: JobReport, folder: Path) -> str | None:
         return f"waits for its next start: {_because(report, folder)}"
     if status.state is JobState.HELD:
         return f"held: {_because(report, folder)}"
+    if status.state is JobState.PAUSED:
+        return status.reason
     if status.state is JobState.FINISHED:
         return "finished: its logs are closed"
     return "ended" if status.state is JobState.IDLE and report.sight.run else None

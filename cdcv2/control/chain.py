@@ -256,7 +256,7 @@ def _job(seen: ChainSight, kind: str, job: StageSight, fault: _Fault | None) -> 
 def _reader_fault(seen: ChainSight, view: StageSight) -> _Fault | None:
     """One that its target hinders waits for that, or has ended for it, and is tried again."""
     hindered = seen.target.error is not None or seen.blocked is not None
-    return None if hindered and view.row.state != "held" else _job_fault(seen, view)
+    return None if hindered and view.row.state not in ("held", "paused") else _job_fault(seen, view)
 
 
 def _job_fault(seen: ChainSight, job: StageSight) -> _Fault | None:
@@ -266,6 +266,8 @@ def _job_fault(seen: ChainSight, job: StageSight) -> _Fault | None:
         return _Fault(f"it is held: {row.reason}", _after(row, f"cdcv2 up {seen.file} --start-held {row.name}"))
     if row.state == "finished":
         return None
+    if row.state == "paused":
+        return _Fault(f"it is {row.reason}", f"cdcv2 resume {seen.file} {row.name}")
     if not row.alive:
         why = f": {row.reason}" if row.reason else ""
         return _Fault(f"it does not run{why}", _after(row, f"cdcv2 up {seen.file}"))

@@ -8,6 +8,7 @@
       run.json        which run it is, of which command, and where its events begin
       events.jsonl    what it writes with --events
       output.log      what it prints
+      pause.json      who paused it; it is there as long as the job is to stay ended
 
 A job does not end with its supervisor. The next supervisor asks the lock, and not a process number, whether the job is
 alive: the system frees the lock however the job ends, and numbers of processes are given again.
@@ -76,6 +77,35 @@ class JobFolder:
     def _run(self) -> Path:
         return self.path / "run.json"
 
+    @property
+    def _pause(self) -> Path:
+        return self.path / "pause.json"
+
+    def pause(self, by: str) -> None:
+        """Have it end, and not start, until :meth:`resume`: its supervisor sees to that. ``by``: who wants that.
+
+        Raises OutputError.
+        """
+        self.make()
+        keep(self._pause, {"by": by})
+
+    def resume(self) -> bool:
+        """Let it start again; whether it was paused. Raises OutputError."""
+        try:
+            self._pause.unlink()
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise OutputError(
+                f"{self._pause} cannot be removed: {error.strerror or error}; grant the rights"
+            ) from error
+        return True
+
+    def paused(self) -> str | None:
+        """Who paused it; None: it is not paused. Raises MalformedError."""
+        found = kept(self._pause)
+        return None if found is None else f"paused by {found.get('by')}"
+
     def make(self) -> None:
         """Make the folder, if it is not there. Raises OutputError."""
         try:
@@ -127,9 +157,9 @@ class JobFolder:
     def sight(self) -> JobSight:
         """What is seen of the job now. Raises MalformedError where its files are damaged."""
         # Whether it is alive comes first: a job that ends in between has written its last event before it is asked for.
-        alive, last_run = self.alive(), kept(self._run)
+        alive, last_run, paused = self.alive(), kept(self._run), self.paused()
         if last_run is None:
-            return JobSight(alive)
+            return JobSight(alive, paused=paused)
         for field, kind in _RUN_FIELDS.items():
             if type(last_run.get(field)) is not kind:
                 raise MalformedError(f"{self._run} has no {field} as it was written: restore it, or remove it")
@@ -143,7 +173,7 @@ class JobFolder:
         frontier = next((event["frontier"] for event in reversed(last) if event.get("frontier") is not None), None)
         progress = None if frontier is None else json.dumps(frontier)
         reported = None if alive or end is None else _end(end)
-        return JobSight(alive, last_run["run"], last_run["command"], reported, progress, parts)
+        return JobSight(alive, last_run["run"], last_run["command"], reported, progress, parts, paused)
 
     def last_progress(self) -> dict[str, Any] | None:
         """The newest event that states how far the job is; None: there is none. Raises as :meth:`sight`."""

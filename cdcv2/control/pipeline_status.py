@@ -214,6 +214,8 @@ def job_rows(pipeline: Pipeline) -> list[JobRow]:
             # No supervisor has looked since it ended.
             reason = None if report.sight.end is None else report.sight.end.reason
             status = status._replace(state=JobState.WAITING, reason=reason or "it ended, and was not started again yet")
+        if report.sight.paused is not None and not report.sight.alive and status.state is not JobState.PAUSED:
+            status = status._replace(state=JobState.PAUSED, reason=report.sight.paused)
         event = {} if report.damage else folder.last_progress() or {}
         row = _row(name, kinds.get(name, "left"), status, report.sight.alive, event, folder)
         rows.append(row if report.damage else row._replace(last_exit=folder.last_exit()))

@@ -12,6 +12,7 @@ how it ended                   what follows
 ``now``, or without a report   it is tried again soon; after :data:`DEATHS` such ends without progress it is held
 it had nothing left to do      it is finished
 it is due from time to time    with a result, whatever that is, it runs again when it is due; else as above
+a person paused it             it is ended, and starts again when it is resumed
 ============================== ====================================================================================
 
 A held job starts again when its command is another one, or when it is released by hand.
@@ -54,6 +55,7 @@ class JobState(StrEnum):
     WAITING = "waiting"
     HELD = "held"
     FINISHED = "finished"
+    PAUSED = "paused"
 
 
 class JobAct(StrEnum):
@@ -98,6 +100,7 @@ class JobSight(NamedTuple):
     - ``end``: how its last run ended; None: it runs, or it was killed and could not report.
     - ``progress``: its frontier, as JSON; None: not known.
     - ``parts``: digests of the parts of the file of which that run's command was made, by their names.
+    - ``paused``: who paused it, in words; None: it is not paused.
     """
 
     alive: bool
@@ -106,6 +109,7 @@ class JobSight(NamedTuple):
     end: JobEnd | None = None
     progress: str | None = None
     parts: Mapping[str, str] = MappingProxyType({})
+    paused: str | None = None
 
 
 class JobStatus(NamedTuple):
@@ -188,7 +192,11 @@ def _set_back(status: JobStatus, request: JobRequest | None, now: float) -> JobS
 def _decided(request: JobRequest | None, status: JobStatus, sight: JobSight, now: float) -> tuple[JobAct, JobStatus]:
     """What to do with a job that may start at any time."""
     if sight.alive:
-        return _alive(request, status, sight, now)
+        return _alive(request if sight.paused is None else None, status, sight, now)
+    if request is not None and sight.paused is not None:
+        # Which command it is does not matter any more: it starts with that of the file when it is resumed.
+        paused = JobStatus(JobState.PAUSED, run=status.run, command=request.command, reason=sight.paused)
+        return JobAct.NOTHING, _entered(paused, status, now)
     if request is None:
         return JobAct.NOTHING, _entered(JobStatus(run=status.run, command=status.command), status, now)
     if status.state is JobState.RUNNING and sight.run < status.run:
@@ -198,7 +206,7 @@ def _decided(request: JobRequest | None, status: JobStatus, sight: JobSight, now
     changed = status.command is not None and status.command != request.command
     resting = status.state in (JobState.HELD, JobState.FINISHED)
     if changed or status.state is JobState.IDLE or (not resting and now >= status.due):
-        base = JobStatus(run=status.run) if changed else status
+        base = JobStatus(run=status.run) if changed or status.state is JobState.PAUSED else status
         return JobAct.START, _started(request, base, sight, now)
     return JobAct.NOTHING, status
 

@@ -355,3 +355,23 @@ def given_up(ends: list[tuple[str, int]]) -> bool:
         deaths = (0 if progress != before else deaths) + (kind in ("dies", "now"))
         before = progress
     return deaths >= DEATHS and ends[-1][0] in ("dies", "now")
+
+
+def test_a_paused_job_is_ended_and_starts_when_it_is_resumed() -> None:
+    """Whatever it was before: also one that was held starts then, as a person has looked at it."""
+    running = JobStatus(JobState.RUNNING, run=3, command="one")
+    paused = "paused by cdcv2 pause"
+    act, stopping = decide(ONE, running, JobSight(True, 3, "one", paused=paused), 10.0)
+    late = decide(ONE, stopping, JobSight(True, 3, "one", paused=paused), 10.0 + PATIENCE)[0]
+    end = JobEnd(0, Retry.NOW)
+    down = decide(ONE, stopping, JobSight(False, 3, "one", end, paused=paused), 11.0)
+    still = decide(JobRequest("two"), down[1], JobSight(False, 3, "one", end, paused=paused), 1e9)
+    resumed = decide(ONE, down[1], JobSight(False, 3, "one", end), 20.0)
+    held = decide(ONE, JobStatus(JobState.HELD, run=3, command="one"), JobSight(False, 3, "one", paused=paused), 1.0)
+
+    assert (act, stopping.state, late) == (JobAct.STOP, JobState.STOPPING, JobAct.KILL)
+    assert (down[0], down[1].state, down[1].since, down[1].reason) == (JobAct.NOTHING, JobState.PAUSED, 11.0, paused)
+    assert (still[0], still[1].state) == (JobAct.NOTHING, JobState.PAUSED)
+    assert (resumed[0], resumed[1].run, resumed[1].reason) == (JobAct.START, 4, None)
+    assert held[1].state is JobState.PAUSED
+    assert decide(None, down[1], JobSight(False, 3, "one", end, paused=paused), 30.0)[1].state is JobState.IDLE

@@ -1,0 +1,79 @@
+"""One job of a pipeline is ended, and kept from being started, while the others go on: until it is resumed.
+
+What is wanted is a file of the job's folder, which its supervisor reads: so it holds beside a ``cdcv2 up`` that runs,
+through its end, and for the next one. Who only wants a job away for a moment pauses and resumes it in a block.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from cdcv2.control.job_folder import JobFolder
+from cdcv2.control.kept_value import kept
+from cdcv2.control.owner import is_owned
+from cdcv2.control.pipeline_file import Pipeline
+from cdcv2.control.pipeline_jobs import folder_of, jobs_of
+from cdcv2.control.supervision import JobState
+from cdcv2.control.supervisor import STATUS
+from cdcv2.errors import RefusedError, UsageError
+from cdcv2.suggestions import meant
+
+#: Seconds between two looks.
+_LOOK = 0.1
+
+
+def job_of(pipeline: Pipeline, name: str) -> JobFolder:
+    """The folder of a job of the file. Raises UsageError, with those that there are, where it has none of this name."""
+    names = [plan.name for plan in jobs_of(pipeline)]
+    if name not in names:
+        raise UsageError(f"{pipeline.path}: there is no job {name!r}; there are {', '.join(names)}{meant(name, names)}")
+    return JobFolder(folder_of(pipeline) / name)
+
+
+def pause(pipeline: Pipeline, job: JobFolder, by: str, patience: float) -> bool:
+    """Pause it, and wait for its end, politely; whether it has ended within so many seconds. It stays paused.
+
+    Where no ``cdcv2 up`` runs, it is asked to end here.
+    """
+    job.pause(by)
+    deadline, asked = time.monotonic() + patience, False
+    while not _is_down(pipeline, job):
+        if time.monotonic() > deadline:
+            return False
+        if not asked and not is_owned(pipeline.state):
+            job.stop()
+            asked = True
+        time.sleep(_LOOK)
+    return True
+
+
+def _is_down(pipeline: Pipeline, job: JobFolder) -> bool:
+    """Whether it has ended, and no supervisor is about to start it."""
+    if job.alive():
+        return False
+    # A supervisor that has not seen the pause yet may start it at this moment.
+    status = kept(job.path / STATUS)
+    return not is_owned(pipeline.state) or (status is not None and status.get("state") == JobState.PAUSED.value)
+
+
+@contextmanager
+def paused(pipeline: Pipeline, name: str, by: str, patience: float) -> Iterator[bool]:
+    """Within the block the job does not run; whether it was paused for that. One that was paused before stays so.
+
+    Raises RefusedError where it does not end in time.
+    """
+    job = job_of(pipeline, name)
+    if job.paused() is not None or not (job.alive() or is_owned(pipeline.state)):
+        yield False
+        return
+    try:
+        if not pause(pipeline, job, by, patience):
+            raise RefusedError(
+                f"the job {name} does not end: see its output, {job.output}; then try again, or end it with cdcv2 "
+                f"pause {pipeline.path} {name}"
+            )
+        yield True
+    finally:
+        job.resume()

@@ -1,0 +1,135 @@
+"""``cdcv2 pause`` and ``resume``: a real job ends and stays ended, while others go on; ``repair`` does so, too."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cdcv2.cli.main import main
+from cdcv2.control.supervisor import Supervisor
+from cdcv2.exits import Exit
+from cdcv2.materialize.targets.lake.driver import open_lake
+from cdcv2.servers.processes import poll_until
+from tests.children import CDCV2
+from tests.cli.test_command_up import FILE, rows, status, write
+
+TWO = FILE.replace("{recovery}", "recovery") + """
+  other:
+    logs: {items: items}
+    bindings: [{log: items, target: items, key: [id]}]
+    target: {driver: lake, folder: other}
+    recovery_log: other-recovery
+"""
+
+
+@pytest.fixture
+def jobs(tmp_path: Path) -> Iterator[Supervisor]:
+    """The jobs of a pipeline with two views; all of them end with the test."""
+    (tmp_path / "shop.yaml").write_text(TWO, "utf-8")
+    write(tmp_path, 1, 2)
+    found = Supervisor(tmp_path / "shop.state" / "jobs")
+    yield found
+    for job in [found.job(name) for name in found.names()]:
+        job.kill()
+        assert poll_until(lambda job=job: not job.alive(), 30)  # type: ignore[misc]
+
+
+def states(file: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
+    """The state of each job."""
+    return {row["name"]: row["state"] for row in status(file, capsys)[1]["jobs"]}
+
+
+def other(folder: Path) -> int:
+    """How many rows the lake of the other view has."""
+    return len(dict(open_lake(folder / "other").rows("items")))
+
+
+def test_one_job_is_paused_beside_up_and_stays_so_for_the_next_up(
+    tmp_path: Path, jobs: Supervisor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The other view gets what comes meanwhile; after ``resume`` the paused one goes on where it was."""
+    file, job = tmp_path / "shop.yaml", jobs.job
+    with subprocess.Popen([*CDCV2, "up", str(file)], stderr=subprocess.DEVNULL) as up:
+        try:
+            assert poll_until(lambda: rows(tmp_path) == 2 and states(file, capsys)["other"] == "running", 60)
+            paused = main(["pause", str(file), "copy"])
+            write(tmp_path, 1, 2, 3)
+            assert poll_until(lambda: other(tmp_path) == 3, 60)
+            between = states(file, capsys)
+            main(["explain", str(file), "copy", "--json"])
+            (way,) = json.loads(capsys.readouterr().out)
+        finally:
+            up.terminate()
+            up.wait(60)
+    with subprocess.Popen([*CDCV2, "up", str(file)], stderr=subprocess.PIPE, text=True) as up:
+        try:
+            assert up.stderr is not None and any("copy: paused by cdcv2 pause" in line for line in up.stderr)
+            again, plan = states(file, capsys), main(["plan", str(file)])
+            resumed = main(["resume", str(file), "copy"])
+            assert poll_until(lambda: rows(tmp_path) == 3, 60)
+        finally:
+            up.terminate()
+            up.wait(60)
+
+    assert (paused, resumed, plan, rows(tmp_path)) == (Exit.DONE, Exit.DONE, Exit.DONE, 3)
+    assert between == again == {"copy": "paused", "other": "running"}
+    assert way["fault"]["fault"] == "it is paused by cdcv2 pause"
+    assert way["fault"]["remedy"] == f"cdcv2 resume {file} copy"
+    assert job("copy").sight().run == 2 and job("other").sight().run == 1
+
+
+def test_without_up_a_job_is_asked_to_end_by_the_command(
+    tmp_path: Path, jobs: Supervisor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Jobs outlive ``up``; so a pause may find one at work, and no supervisor that would end it."""
+    file = tmp_path / "shop.yaml"
+    assert main(["up", str(file), "--once"]) == Exit.DONE
+    assert poll_until(lambda: rows(tmp_path) == 2, 60)
+    code, again = main(["pause", str(file), "copy"]), main(["pause", str(file), "copy"])
+    alive, shown = jobs.job("copy").alive(), states(file, capsys)
+    assert main(["up", str(file), "--once"]) == Exit.DONE
+    later = jobs.job("copy").alive()
+    main(["resume", str(file), "copy"])
+    main(["resume", str(file), "copy"])
+    out = capsys.readouterr().out
+
+    assert (code, again, alive, later, shown["copy"]) == (0, 0, False, False, "paused")
+    assert f"cdcv2 up {file} starts it" in out and "copy was not paused" in out
+
+
+def test_a_job_that_is_not_in_the_file_is_named_with_those_that_are(
+    tmp_path: Path, jobs: Supervisor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also what was probably meant."""
+    codes = [main([command, str(tmp_path / "shop.yaml"), "cpoy"]) for command in ("pause", "resume")]
+    err = capsys.readouterr().err
+
+    assert codes == [Exit.USAGE, Exit.USAGE]
+    assert err.count("there is no job 'cpoy'; there are copy, other; did you mean copy") == 2
+
+
+def test_a_repair_is_not_disturbed_by_the_job_of_its_view(
+    tmp_path: Path, jobs: Supervisor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """``cdcv2 up`` would start it, and it would take over: it is paused, and goes on at the end."""
+    file = tmp_path / "shop.yaml"
+    with subprocess.Popen([*CDCV2, "up", str(file)], stderr=subprocess.DEVNULL) as up:
+        try:
+            assert poll_until(lambda: rows(tmp_path) == 2 and states(file, capsys)["copy"] == "running", 60)
+            (part,) = open_lake(tmp_path / "lake").manifest.parts["items"]
+            open_lake(tmp_path / "lake").folder.file("items", part).unlink()
+            code = main(["repair", str(file), "--view", "copy"])
+            err = capsys.readouterr().err
+            write(tmp_path, 1, 2, 3)
+            assert poll_until(lambda: rows(tmp_path) == 3, 60)
+        finally:
+            up.terminate()
+            up.wait(60)
+
+    assert code == Exit.DONE and "cdcv2 repair: the job copy is paused until the end" in err
+    assert jobs.job("copy").paused() is None and jobs.job("other").sight().run == 1
+    assert main(["compare", str(file), "--view", "copy"]) == Exit.DONE
