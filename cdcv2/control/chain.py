@@ -6,7 +6,8 @@
 
 Each link has a measure of its own (an LSN, an offset, a transaction, a frontier) and a moment at which it moved last. A
 link stands still if one of its faults is seen; a link that only waits for the one before it has none. So the first
-link with a fault is the cause: once it is mended, those behind it follow.
+link with a fault is the cause: once it is mended, those behind it follow. The connector depends on a later one: Connect
+keeps its state in Kafka, and a connector writes there. Where Kafka does not answer, it has no fault of its own.
 """
 
 from __future__ import annotations
@@ -77,7 +78,8 @@ class ChainSight(NamedTuple):
 
     ``file``: the pipeline file, for commands. ``blocked``: who holds a lock that the target's session waits for.
     ``captured``: the LSN through which the logs were complete before the database was looked at, if times are LSNs.
-    ``beat_at``: when the connector wrote its last heartbeat; None: none is known.
+    ``beat_at``: when the connector wrote its last heartbeat; ``beat_every``: the seconds between two of them, as it is
+    configured, 0 without them. None: that is not known.
     """
 
     file: str
@@ -96,6 +98,12 @@ class ChainSight(NamedTuple):
     connector_name: str = ""
     captured: int | None = None
     beat_at: float | None = None
+    beat_every: float | None = None
+
+    @property
+    def without_kafka(self) -> bool:
+        """Whether Kafka does not answer."""
+        return self.topics.away
 
 
 def links(seen: ChainSight) -> list[Link]:
@@ -164,13 +172,21 @@ def _slot_fault(seen: ChainSight, slot: SlotSight) -> _Fault | None:
         return _Fault(f"the server has removed WAL that the slot {slot.name} needs: changes are lost",
                       f"resnapshot: {_RESNAPSHOTS}")  # fmt: skip
     connector = seen.connector.value
-    if not slot.active and isinstance(connector, ConnectorSight) and connector.runs:
+    if not slot.active and isinstance(connector, ConnectorSight) and connector.runs and not seen.without_kafka:
         return _Fault(f"the connector runs, and does not read from the slot {slot.name}",
                       "see Connect's log: another connector may have the slot, or the role may not replicate")
     return None
 
 
 def _connector(seen: ChainSight) -> Link:
+    link = _own_connector(seen)
+    value = seen.connector.value
+    # A person has paused or removed it, whatever became of Kafka.
+    meant = isinstance(value, ConnectorSight) and bool({value.state, *value.tasks} & {MISSING, "PAUSED", "STOPPED"})
+    return link._replace(fault=None, place={}, remedy=None) if seen.without_kafka and not meant else link
+
+
+def _own_connector(seen: ChainSight) -> Link:
     connector, name = seen.connector.value, seen.connector_name or "connector"
     if seen.connector.error is not None:
         remedy = f"start Kafka Connect, or mend url: in {seen.file}"
@@ -210,7 +226,9 @@ def _running(seen: ChainSight, link: Link) -> Link:
     silent = seen.now - moved
     # While it takes a snapshot, or looks for its place in WAL, it may write no heartbeat.
     reads = database.slot is not None and database.slot.active
-    if not reads or silent <= SILENT:
+    # Two in a row did not come; and one that writes none is not silent.
+    patience = SILENT if seen.beat_every is None else max(SILENT, 2 * seen.beat_every)
+    if not reads or seen.beat_every == 0 or silent <= patience:
         return link._replace(moved_at=moved)
     fault = f"it runs, and for {silent:.0f} s nothing of it has arrived in Kafka, not even a heartbeat"
     restart = f"curl -X POST '{_at(seen)}/restart?includeTasks=true'"
@@ -226,7 +244,8 @@ def _topic(seen: ChainSight) -> Link:
     ends = seen.topics.value
     if not isinstance(ends, TopicEnds):
         remedy = f"start Kafka, or mend kafka: in {seen.file}"
-        return Link("topic", "the transaction topic", "no answer", None, seen.topics.error, {}, remedy)
+        name = "Kafka" if seen.without_kafka else "the transaction topic"
+        return Link("topic", name, "no answer", None, seen.topics.error, {}, remedy)
     if ends.last is None:
         return Link("topic", ends.name, f"no transaction yet; ends at offset {ends.end}")
     last = ends.last

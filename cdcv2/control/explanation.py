@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from contextlib import closing
 from typing import NamedTuple, TypeAlias
 
@@ -19,6 +20,7 @@ from cdcv2.control.questions import NOT_ASKED, ask_all
 from cdcv2.control.replay_fields import ReplayFields
 from cdcv2.control.sights import SourceView, slot_of
 from cdcv2.errors import UnavailableError, UsageError
+from cdcv2.store.connect_client import ConnectClient
 from cdcv2.store.kafka_client import Client
 from cdcv2.store.postgres_session import connect
 from cdcv2.suggestions import meant
@@ -126,8 +128,10 @@ def _way(
         seen = seen._replace(
             topics=status.sight.topics.get(capture.name, NOT_ASKED), capture=_stage(pipeline, status, capture.name),
             log=LogSight(capture.into.text(), frontier, end.moved_at, stop, end.error),
-            captured=captured_through(capture, frontier), beat_at=_beat(pipeline, capture),
+            captured=captured_through(capture, frontier),
         )
+        beat_at, beat_every = _beats(pipeline, capture)
+        seen = seen._replace(beat_at=beat_at, beat_every=beat_every)
     if view is not None:
         seen = seen._replace(
             view=_stage(pipeline, status, view.name), target=status.sight.targets.get(view.name, NOT_ASKED),
@@ -143,19 +147,28 @@ def _stage(pipeline: Pipeline, status: PipelineStatus, name: str) -> StageSight 
     return None if row is None else StageSight(row, JobFolder(folder_of(pipeline) / name).moved_at())
 
 
-def _beat(pipeline: Pipeline, capture: CaptureFields) -> float | None:
-    """When the connector of a capture wrote its last heartbeat, as far as Kafka states that."""
+def _beats(pipeline: Pipeline, capture: CaptureFields) -> tuple[float | None, float | None]:
+    """When the connector of a capture wrote its last heartbeat, and how often it is to write one, as far as known."""
     source = capture.source
     if source is None or source.connector is None or not from_kafka(capture.arguments):
-        return None
+        return None, None
+    connector = source.connector
     bootstrap, config = pipeline.kafka
     topic = heartbeat_topic(source.prefix)
 
-    def question() -> float | None:
+    def last() -> float | None:
         return last_written_at(Client(bootstrap, config, patience=_PATIENCE), topic)
 
-    answer: float | None = ask_all({"beat": question}, _PATIENCE)["beat"].value
-    return answer
+    def every() -> float | None:
+        settings = None if connector.url is None else ConnectClient(connector.url, patience=_PATIENCE).config(
+            connector.name
+        )
+        milliseconds = str((settings or {}).get("heartbeat.interval.ms", "0"))
+        return int(milliseconds) / 1000 if settings is not None and milliseconds.isdecimal() else None
+
+    questions: dict[str, Callable[[], float | None]] = {"last": last, "every": every}
+    answers = ask_all(questions, _PATIENCE)
+    return answers["last"].value, answers["every"].value
 
 
 def _blocked(view: ViewFields | ReplayFields) -> str | None:

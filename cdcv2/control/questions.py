@@ -7,17 +7,21 @@ import time
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
-from cdcv2.errors import Cdcv2Error
+from cdcv2.errors import Cdcv2Error, UnavailableError
 from cdcv2.events import shown
 
 Key = TypeVar("Key", bound=Hashable)
 
 
 class Reply(NamedTuple):
-    """What was answered; or why there is no answer; or neither, where nothing was asked."""
+    """What was answered; or why there is no answer; or neither, where nothing was asked.
+
+    ``away``: the server did not answer, and not that its answer was an error.
+    """
 
     value: Any = None
     error: str | None = None
+    away: bool = False
 
 
 #: Nothing was asked.
@@ -37,7 +41,8 @@ def ask_all(questions: Mapping[Key, Callable[[], Any]], seconds: float) -> dict[
         try:
             answers[key] = Reply(question())
         except Cdcv2Error as error:
-            answers[key] = Reply(error=shown(str(error)))
+            away = isinstance(error, UnavailableError) and not error.forbidden
+            answers[key] = Reply(error=shown(str(error)), away=away)
         except Exception as error:
             mistakes.append(error)
 
@@ -49,5 +54,5 @@ def ask_all(questions: Mapping[Key, Callable[[], Any]], seconds: float) -> dict[
         thread.join(max(0.0, deadline - time.monotonic()))
     if mistakes:
         raise mistakes[0]
-    late = Reply(error=f"it did not answer within {seconds:g} seconds: look again")
+    late = Reply(error=f"it did not answer within {seconds:g} seconds: look again", away=True)
     return {key: answers.get(key, late) for key in questions}

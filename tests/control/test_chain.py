@@ -26,7 +26,7 @@ WELL = ChainSight(
     Reply(ENDS), StageSight(CAPTURE, 900.0), LogSight("logs", [501], 995.0), StageSight(VIEW, 900.0), Reply([501]),
     None, "shop",
 )
-AWAY = Reply(error="it does not answer")
+AWAY = Reply(error="it does not answer", away=True)
 TORN = {"what": "rows", "text": "transaction 758 lacks 2 rows of public.orders",
         "place": {"topic": "shop.public.orders", "partition": 0, "offset": 17, "transaction": 758}}
 
@@ -47,6 +47,7 @@ def view(**fields: Any) -> StageSight:
     return StageSight(VIEW._replace(**fields), 900.0)
 
 
+FAILED = connector(tasks=("FAILED",))
 # What is seen of other links of a fault is planted, too: what stands behind it on the way.
 DEAD = {"state": "waiting", "alive": False, "reason": "PostgreSQL does not answer"}
 FAULTS: dict[str, tuple[ChainSight, str, str, str]] = {
@@ -77,6 +78,9 @@ FAULTS: dict[str, tuple[ChainSight, str, str, str]] = {
     "it runs, and cannot write": (
         WELL._replace(beat_at=NOW - 61, topics=Reply(ENDS._replace(last=EndSight(757, 500, 900.0, 8, NOW - 70)))),
         "connector", "it runs, and for 61 s nothing of it has arrived in Kafka", "restart?includeTasks=true"),
+    "it is silent for more than two of its long heartbeats": (
+        WELL._replace(beat_at=NOW - 241, beat_every=120.0, topics=Reply(ENDS._replace(last=None))),
+        "connector", "for 241 s nothing of it has arrived", "restart?includeTasks=true"),
     "Connect is away": (WELL._replace(connector=AWAY), "connector", "does not answer", "start Kafka Connect"),
     "no connector, and the file names none": (
         WELL._replace(connector=NOT_ASKED, url=None, database=source(SLOT._replace(active=False))), "connector",
@@ -84,6 +88,23 @@ FAULTS: dict[str, tuple[ChainSight, str, str, str]] = {
     "Kafka is away": (
         WELL._replace(topics=AWAY, capture=capture(waits=[{"what": "unavailable", "text": "no broker"}])), "topic",
         "does not answer", "start Kafka"),
+    "Kafka is away, and with it the connector's state": (
+        WELL._replace(topics=AWAY, database=source(SLOT._replace(active=False)), connector=Reply(RUNS)), "topic",
+        "does not answer", "start Kafka"),
+    "Kafka is away, and its task failed for it": (
+        WELL._replace(topics=AWAY, database=source(SLOT._replace(active=False)), connector=FAILED),
+        "topic", "does not answer", "start Kafka"),
+    "Kafka and Connect are away": (
+        WELL._replace(topics=AWAY, database=source(SLOT._replace(active=False)), connector=AWAY), "topic",
+        "does not answer", "start Kafka"),
+    "Kafka and the server are away": (
+        WELL._replace(topics=AWAY, database=AWAY, connector=AWAY), "server", "does not answer", "doctor"),
+    "Kafka is away, and the connector was paused": (
+        WELL._replace(topics=AWAY, connector=connector(state="PAUSED", tasks=("PAUSED",))), "connector", "is paused",
+        "resume"),
+    "the transaction topic is missing, as its task failed": (
+        WELL._replace(topics=Reply(error="there is no topic"), connector=connector(tasks=("FAILED",))), "connector",
+        "failed", "onlyFailed=true"),
     "the capture is held": (
         WELL._replace(capture=capture(state="held", alive=False, reason="a second snapshot", remedy="Drop the slot.")),
         "capture", "a second snapshot", "Drop the slot; then cdcv2 up shop.yaml --start-held shop"),
@@ -181,10 +202,11 @@ def test_when_a_job_moved_last_is_in_its_events(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("changes", [
     {"beat_at": NOW - 60}, {"beat_at": NOW - 900, "topics": Reply(ENDS)}, {"beat_at": None},
+    {"beat_at": NOW - 239, "beat_every": 120.0}, {"beat_at": NOW - 900, "beat_every": 0.0},
     {"beat_at": NOW - 900, "database": Reply(SourceSight(NOW, 900, SLOT._replace(active=False)))},
 ])  # fmt: skip
 def test_a_connector_that_writes_or_may_not_write_yet_is_no_fault(changes: dict[str, Any]) -> None:
-    """It wrote a heartbeat or an END a moment ago; or its heartbeats are not known; or it does not read yet."""
+    """It wrote a heartbeat or an END a moment ago; or these are not known, seldom or off; or it does not read yet."""
     seen = WELL._replace(topics=Reply(ENDS._replace(last=EndSight(757, 500, 900.0, 8, NOW - 900))))._replace(**changes)
     (found,) = [link for link in links(seen) if link.kind == "connector"]
 
