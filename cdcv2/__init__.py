@@ -49,6 +49,8 @@ from __future__ import annotations
 import pathlib
 import typing
 
+# The first of all: Ctrl-C may come while the rest is imported.
+from cdcv2 import early_interrupt  # noqa: F401
 from cdcv2 import errors
 from cdcv2.core import Antichain, MutableAntichain, Product
 from cdcv2.logs.directory import DirectoryLog

@@ -28,7 +28,7 @@ import time
 import traceback
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from types import FrameType, MappingProxyType
 from typing import Any, Protocol
@@ -246,18 +246,24 @@ def _place_of(error: BaseException) -> str:
 
 
 @contextmanager
-def ending_on_sigterm(events: JobEvents) -> Iterator[None]:
+def ending_on_sigterm(events: JobEvents, line: str | None = None) -> Iterator[None]:
     """Within the block, SIGTERM writes the end before it ends the process as ever; for what does not answer it itself.
+
+    ``line`` is printed then, on standard error; None: nothing is.
 
     Where somebody else answers it already, or this is not the main thread, nothing is changed.
     """
     def end(number: int, frame: FrameType | None) -> None:
         events.end(_TERMINATED)
+        if line is not None:
+            with suppress(OSError):
+                # Not by way of the stream, in the middle of which the signal may have come.
+                os.write(2, f"{line}\n".encode())
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGTERM)
 
     main = threading.current_thread() is threading.main_thread()
-    if not events.written or not main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+    if not (events.written or line) or not main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
         yield
         return
     signal.signal(signal.SIGTERM, end)

@@ -101,7 +101,7 @@ def _run(arguments: list[str], name: str) -> int:
     try:
         with _warnings_shown(name):
             events = _events(arguments, name)
-            with ending_on_sigterm(events):
+            with ending_on_sigterm(events, f"{name}: ended by SIGTERM"):
                 code = _dispatch(arguments, events)
             if sys.stdout is not None:
                 sys.stdout.flush()

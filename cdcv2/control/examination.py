@@ -73,7 +73,7 @@ def _view(pipeline: Pipeline, view: ViewFields) -> Iterator[Finding]:
         yield Finding(part, "its bindings fit the row types")
     target = dict(view.fields["target"].entries())
     if target["driver"].text() == "postgres":
-        yield from _target(part, target["conninfo"].text() if "conninfo" in target else "")
+        yield from _target(part, target["conninfo"].conninfo() if "conninfo" in target else "")
 
 
 def _target(part: str, conninfo: str) -> Iterator[Finding]:

@@ -178,7 +178,7 @@ def _blocked(view: ViewFields | ReplayFields) -> str | None:
     target = dict(view.fields["target"].entries())
     if target["driver"].text() != "postgres":
         return None
-    conninfo = target["conninfo"].text() if "conninfo" in target else ""
+    conninfo = target["conninfo"].conninfo() if "conninfo" in target else ""
     names = [name.rpartition(".")[2] for _, name in bound_logs(view)]
 
     def question() -> str | None:

@@ -68,9 +68,10 @@ def comparison(entry: CatalogueEntry, thing: ExternalObject, names: list[str]) -
 def either_owner(entry: CatalogueEntry) -> str:
     """A slot that may be ours or of others."""
     return (
-        f"{entry.shown} is ours, or others made it since ours was seen last: its connector is missing, and it keeps "
-        f"nothing from before. It is left alone. If no one needs it: SELECT pg_drop_replication_slot('{entry.name}'). "
-        "If it is of others: cdcv2 down FILE --remove-external --leave-doubtful"
+        f"{entry.shown} may be ours, or one that others have made since ours was seen last: its connector is missing, "
+        "and what it keeps of WAL does not show which it is. So it is left alone. If nothing needs it, drop "
+        f"it: SELECT pg_drop_replication_slot('{entry.name}'). If it is of others: cdcv2 down FILE --remove-external "
+        "--leave-doubtful"
     )
 
 

@@ -245,7 +245,8 @@ class _Reader:
         from cdcv2.materialize.targets.postgres.driver import PostgresDriver
         from cdcv2.store.postgres_session import demand_readable
 
-        conninfo = fields["conninfo"].text_as(demand_readable) if "conninfo" in fields else ""
+        named = fields.get("conninfo")
+        conninfo = "" if named is None else named.made_by(lambda: demand_readable(named.conninfo()))
         return lambda: PostgresDriver(conninfo, create=self._create)
 
     def _lake(self, fields: dict[str, YamlNode]) -> Callable[[], Driver]:
@@ -297,7 +298,7 @@ class _Reader:
         """The function that looks at the target. It raises UsageError for a target that shows nothing."""
         fields = dict(part.entries())
         kind = fields["driver"].text()
-        conninfo = fields["conninfo"].text() if "conninfo" in fields else ""
+        conninfo = fields["conninfo"].conninfo() if "conninfo" in fields else ""
 
         def look() -> TargetContent:
             if kind == "postgres":
@@ -331,7 +332,7 @@ class _Reader:
         fields = dict(part.entries())
         if fields["driver"].text() in LOGGED:
             return list
-        conninfo = fields["conninfo"].text() if "conninfo" in fields else ""
+        conninfo = fields["conninfo"].conninfo() if "conninfo" in fields else ""
 
         def look() -> list[Holding]:
             from cdcv2.materialize.targets.postgres.view import committed

@@ -110,7 +110,7 @@ class SourceFields:
 
     def conninfo(self) -> str | None:
         """The connection string, with its secrets; None: the file has none. Raises UsageError with the line."""
-        return None if self.postgres is None else self.postgres.text()
+        return None if self.postgres is None else self.postgres.conninfo()
 
 
 @dataclass(frozen=True)

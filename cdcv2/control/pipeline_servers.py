@@ -117,7 +117,8 @@ def _target(view: ViewFields) -> DatabaseServer | KafkaCluster | None:
     driver = fields["driver"].text() if "driver" in fields else ""
     try:
         if driver == "postgres":
-            return fields["conninfo"].text_as(_database) if "conninfo" in fields else _database("")
+            named = fields.get("conninfo")
+            return _database("") if named is None else named.made_by(lambda: _database(named.conninfo()))
         return _kafka(*target_cluster(view)) if driver == "kafka" else None
     except UsageError:
         if view.owned is not None:

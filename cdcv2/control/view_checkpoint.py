@@ -51,7 +51,7 @@ def _held(view: ViewFields) -> list[Holding]:
     part = view.fields.get("recovery_log")
     if part is None:
         target = dict(view.fields["target"].entries())
-        conninfo = target["conninfo"].text() if "conninfo" in target else ""
+        conninfo = target["conninfo"].conninfo() if "conninfo" in target else ""
         origin = f"the target of the view {view.name}"
         return committed(
             conninfo, view.name, connect=lambda given: connect(given, origin=origin, patience=_PATIENCE)

@@ -15,6 +15,7 @@ from typing import Any, NoReturn, TypeVar
 
 from cdcv2.errors import MalformedError, MissingExtraError, UsageError
 from cdcv2.store.file_system import text_of
+from cdcv2.store.postgres_session import beside
 from cdcv2.suggestions import meant
 
 T = TypeVar("T")
@@ -143,6 +144,19 @@ class YamlNode:
         if not self.is_text:
             self.fail(f"a text is wanted here, and there is {self._found()}")
         return _VARIABLE.sub(self._variable, self._node.value)
+
+    def conninfo(self) -> str:
+        """The same, of a connection string of PostgreSQL: a password with a backslash, a quote or a blank is itself.
+
+        A value is taken so where it stands behind ``KEYWORD=``. In a URL it has its own escapes, as it always had.
+        """
+        self.text()
+
+        def value(found: re.Match[str]) -> str:
+            plain = self._variable(found)
+            return plain if found[2] is None else beside(found.string[:found.start()], plain)
+
+        return _VARIABLE.sub(value, self._node.value)
 
     def text_as(self, demand: Callable[[str], T]) -> T:
         """What ``demand`` makes of the text; a UsageError of it is reported with the line."""

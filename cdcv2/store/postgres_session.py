@@ -45,6 +45,8 @@ def connect(
     import psycopg
 
     given = psycopg.conninfo.conninfo_to_dict(conninfo)
+    if not given.keys() & {"port", "service"}:
+        _demand_port()
     if patience is not None and "connect_timeout" not in given:
         # libpq takes 1 second for 2.
         conninfo = psycopg.conninfo.make_conninfo(conninfo, connect_timeout=max(2, round(patience)))
@@ -75,6 +77,30 @@ def demand_readable(conninfo: str) -> str:
     if not all(_is_port(one.strip()) for one in str(given.get("port") or "").split(",")):
         raise UsageError(_UNREADABLE.format("has a port that is no number from 1 to 65535"))
     return conninfo
+
+
+#: What begins a value of a connection string, with or without quotes.
+_VALUE = re.compile(r"(?:^|\s)\w+\s*=\s*(?:'(?:[^'\\]|\\.)*|(?:[^\s'\\]|\\.)*)\Z", re.DOTALL)
+
+
+def beside(before: str, value: str) -> str:
+    r"""A value as it stands in a connection string behind what is there, in which it is to be this value.
+
+    >>> print(beside("host=db password=", "a b\\c'd"))
+    a\ b\\c\'d
+    >>> beside("postgresql://user:", "a%20b"), beside("", "host=db dbname=shop")
+    ('a%20b', 'host=db dbname=shop')
+    """
+    if _URL.match(before) or not _VALUE.search(before):
+        return value
+    return re.sub(r"([\\'\s])", r"\\\1", value)
+
+
+def _demand_port() -> None:
+    """Raise UsageError for a port in the environment that is none."""
+    port = os.environ.get("PGPORT", "")
+    if not all(_is_port(one.strip()) for one in port.split(",")):
+        raise UsageError(f"PGPORT is {port!r}, which is no number from 1 to 65535: export a port, or unset it")
 
 
 def _is_port(text: str) -> bool:

@@ -111,6 +111,20 @@ def test_a_secret_is_asked_for_when_it_is_needed(tmp_path: Path, monkeypatch: py
     assert "hush" not in repr(source)
 
 
+@pytest.mark.parametrize("written", ["host=db password=${SHOP_PASSWORD}", "host=db password='${SHOP_PASSWORD}'",
+                                     "${SHOP_CONNINFO}"])
+def test_a_password_with_a_backslash_is_that_password(
+    written: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is taken as it is, with quotes around it or without; a whole connection string in a variable is its own."""
+    monkeypatch.setenv("SHOP_PASSWORD", r"a\b 'c")
+    monkeypatch.setenv("SHOP_CONNINFO", r"host=db password='a\\b \'c'")
+    found = read(tmp_path, SHOP.replace("host=db password=${SHOP_PASSWORD}", written)).sources["db"].conninfo()
+    psycopg = pytest.importorskip("psycopg")
+
+    assert psycopg.conninfo.conninfo_to_dict(found) == {"host": "db", "password": r"a\b 'c"}
+
+
 #: What is replaced in the file, by what, the line that the error names, and some of its words.
 WRONG = [
     ("pipeline: shop", "pipeline: my shop", 2, "'my shop' is no name: write letters, digits, - and _"),

@@ -10,7 +10,7 @@ import pytest
 
 from cdcv2.errors import Cdcv2Error, UnavailableError, UsageError
 from cdcv2.exits import Exit, exit_of
-from cdcv2.store.postgres_session import connect, demand_readable
+from cdcv2.store.postgres_session import beside, connect, demand_readable
 
 VARIABLES = ("PGHOST", "PGHOSTADDR", "PGPORT", "PGUSER", "PGDATABASE", "PGPASSWORD", "PGSERVICE", "PGSERVICEFILE")
 
@@ -58,6 +58,30 @@ def test_a_port_that_is_no_number_is_wrong_usage(conninfo: str) -> None:
     misread = refused(conninfo)
     assert isinstance(misread, UsageError) and "s3cret" not in str(misread)
     assert "has a port that is no number from 1 to 65535" in str(misread)
+
+
+@pytest.mark.parametrize("port", ["abc", "0", "1,x"])
+def test_a_port_of_the_environment_that_is_no_number_is_wrong_usage_and_named(
+    port: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only where it counts: a port that is given, or a service, comes first."""
+    monkeypatch.setenv("PGPORT", port)
+    misread = refused("host=127.0.0.1")
+
+    assert isinstance(misread, UsageError) and f"PGPORT is {port!r}, which is no number from 1 to 65535" in str(misread)
+    assert isinstance(refused("host=127.0.0.1 port=1"), UnavailableError)
+
+
+@pytest.mark.parametrize("password", ["a\\b", "it's", "a b", "\\", "tab\there", "plain", 'say "x"', "ü=%40"])
+@pytest.mark.parametrize("quote", ["", "'"])
+def test_a_value_put_into_a_connection_string_is_what_libpq_reads(password: str, quote: str) -> None:
+    """With quotes around it or without, and behind another one."""
+    before = f"host=db user='o\\'k' password={quote}"
+    conninfo = f"{before}{beside(before, password)}{quote} dbname=shop"
+
+    assert psycopg.conninfo.conninfo_to_dict(conninfo) == {
+        "host": "db", "user": "o'k", "password": password, "dbname": "shop",
+    }
 
 
 @pytest.mark.parametrize("conninfo", ["", "host=a,b port=1, user=x@y", "postgresql://u:%40%2F@h1:1,h2:2/d?options=a@b",
