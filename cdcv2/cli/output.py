@@ -1,9 +1,9 @@
 """Show what a job of a pipeline printed: its last lines.
 
-The job is a capture, a view, a timer or a process of an instance. Its lines are
-kept in the state folder of the pipeline, through its restarts: 16 MB, and 16 MB
-before them. This command only reads them. It needs no server, and no cdcv2 up
-that runs.
+The job is a capture, a view, a replay, a timer or a process of an instance. Its
+lines are kept in the state folder of the pipeline, through its restarts: 16 MB,
+and 16 MB before them. This command only reads them. It needs no server, and no
+cdcv2 up that runs.
 
 With --follow it also shows what the job prints from now on, until SIGTERM or
 Ctrl-C. It continues when the job is started again.

@@ -1,6 +1,6 @@
-"""Keep the captures, views and instances of a pipeline file running.
+"""Keep the captures, views, replays and instances of a pipeline file running.
 
-The file is that of cdcv2 run; cdcv2 init writes one. Each capture, view
+The file is that of cdcv2 run; cdcv2 init writes one. Each capture, view, replay
 and timer becomes a job, a process of its own; an instance becomes several. A
 job that is killed is started again. One that ends reports whether a retry
 helps (docs/operations/keep-running.md):
@@ -22,8 +22,9 @@ job whose needs are not there yet waits, and its line names them
 This command ends at SIGTERM or Ctrl-C. The jobs go on without it, and the next
 cdcv2 up finds them. (With --stop-jobs they end with it.) So change the file,
 end this command and start it again: only the jobs that changed are restarted.
-cdcv2 down ends the jobs, cdcv2 status shows them. One process at a time keeps
-the jobs of a pipeline; a second one fails and names that process.
+cdcv2 down ends the jobs, cdcv2 pause ends one, cdcv2 status shows them. One
+process at a time keeps the jobs of a pipeline; a second one fails and names
+that process.
 
 With --listen an HTTP API shows programs how the jobs stand, and starts held
 ones (docs/operations/api.md); and a page shows it in a browser (cdcv2 page).

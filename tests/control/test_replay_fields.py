@@ -9,6 +9,7 @@ import pytest
 from cdcv2.cli.main import parser_of
 from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.spark_jobs import add_replay_job_options
+from cdcv2.control.examination import examine
 from cdcv2.control.owned_folders import demand_alone
 from cdcv2.control.pipeline_check import mistakes
 from cdcv2.control.pipeline_file import Pipeline, read_pipeline
@@ -107,6 +108,17 @@ def test_a_table_that_its_capture_does_not_have_is_a_mistake(tmp_path: Path) -> 
 
     assert "line 10: there is no log of the table 'public.line'; the capture shop has" in text
     assert "did you mean public.lines" in text
+
+
+def test_doctor_looks_at_a_replay_and_at_its_disk(tmp_path: Path) -> None:
+    """Of logs of others, there is no more to look at before it starts."""
+    found = list(examine(pipeline_in(tmp_path, """
+pipeline: shop
+replays: {away: {logs: {a: there/a}, output: away}}
+""")))
+
+    assert [one.part for one in found][0] == "replay away" and f"into {tmp_path / 'away'}" in found[0].text
+    assert any("history of away" in one.text for one in found)
 
 
 def test_the_folder_of_a_capture_s_own_holds_no_history(tmp_path: Path) -> None:
