@@ -8,12 +8,15 @@ from typing import Any
 
 import pytest
 
+from cdcv2.control import explanation
 from cdcv2.control.chain import ChainSight, LogSight, StageSight, first_fault, links
 from cdcv2.control.job_folder import JobFolder
+from cdcv2.control.pipeline_file import read_pipeline
 from cdcv2.control.pipeline_status import JobRow
 from cdcv2.control.questions import NOT_ASKED, Reply
 from cdcv2.control.seconds_behind import MISSING, ConnectorSight, EndSight, SlotSight, SourceSight
 from cdcv2.control.sights import TopicEnds
+from tests.fake_connect import fake_connect
 
 NOW = 1000.0
 SLOT = SlotSight("shop", True, 500, 900, "reserved")
@@ -211,3 +214,26 @@ def test_a_connector_that_writes_or_may_not_write_yet_is_no_fault(changes: dict[
     (found,) = [link for link in links(seen) if link.kind == "connector"]
 
     assert found.fault is None
+
+
+@pytest.mark.parametrize(("settings", "expected"), [
+    ({"heartbeat.interval.ms": "120000"}, 120.0), ({}, 0.0), ({"heartbeat.interval.ms": "often"}, None), (None, None),
+])
+def test_how_often_a_connector_beats_is_asked_of_connect(
+    settings: dict[str, str] | None, expected: float | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its settings there; not known where there is no such connector."""
+    monkeypatch.setattr(explanation, "Client", lambda *where, **how: None)
+    monkeypatch.setattr(explanation, "last_written_at", lambda client, topic: 7.0)
+    with fake_connect() as worker:
+        worker.configs = {} if settings is None else {"shop": settings}
+        (tmp_path / "shop.yaml").write_text(f"""
+pipeline: shop
+kafka: {{bootstrap: "localhost:9092"}}
+sources: {{shop: {{connector: {{url: "{worker.url}"}}}}}}
+captures: {{shop: {{}}}}
+""", "utf-8")
+        pipeline = read_pipeline(str(tmp_path / "shop.yaml"))
+        found = explanation._beats(pipeline, pipeline.captures["shop"])
+
+    assert found == (7.0, expected)
