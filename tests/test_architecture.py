@@ -51,7 +51,7 @@ IMPORTS = {
     "demo": "core protocol rows timeline logs capture connectors.debezium materialize.targets control servers",
     "control": (
         "core protocol store rows timeline logs capture connectors connectors.debezium capture.run views "
-        "materialize.protocol materialize materialize.targets cli.options viz"
+        "materialize.protocol materialize materialize.targets cli.options viz instances.run"
     ),
     "cli": (
         "core protocol store rows timeline logs capture connectors capture.run views "

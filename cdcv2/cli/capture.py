@@ -259,7 +259,7 @@ def _topics(args: argparse.Namespace, recipe: DatabaseConnector) -> Topics:
 def _report(capture: Capture, waiting: WaitReason, *, as_json: bool, dumped: bool) -> None:
     frontier = stated_frontier(capture.frontier)
     counted = capture.counters
-    with ResultOutput(None) as output:
+    with ResultOutput.standard() as output:
         if as_json:
             output.line(json_line({
                 "frontier": plain_frontier(frontier),

@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> Exit:
         )
     minted(log, compact(shared, max(0, shared.remap.last - round(args.keep * HOUR))))
     records = len(log.read(0).records)
-    with ResultOutput(None) as output:
+    with ResultOutput.standard() as output:
         if args.json:
             output.line(json_line({
                 "since": shared.remap.since, "before": before, "records": records, "records_before": began,

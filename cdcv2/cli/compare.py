@@ -131,7 +131,7 @@ def run(args: argparse.Namespace) -> Exit:
     if file is None:
         args.log = [log_to_read(text) for text in args.log]
     whole = _waited(args, file)
-    with ResultOutput(None) as output:
+    with ResultOutput.standard() as output:
         if args.json:
             plain: dict[str, Any] = {
                 "equal": whole.exit is Exit.DONE, "not_covered": list(whole.found.of.uncovered),

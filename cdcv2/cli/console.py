@@ -57,9 +57,18 @@ class ResultOutput:
 
     def __init__(self, path: str | None) -> None:
         self._path = Path(path) if path is not None else None
+        # What may be done where it cannot be written.
+        self._other, self._elsewhere = ", or give --output", "give another --output"
         self._file: IO[str] | None = None
         # Where the file is written that will take the place of the one at the path.
         self._beside: Path | None = None
+
+    @classmethod
+    def standard(cls) -> ResultOutput:
+        """That of a command without --output."""
+        made = cls(None)
+        made._other, made._elsewhere = "", "make room, or lead it elsewhere"
+        return made
 
     def __enter__(self) -> ResultOutput:
         if self._path is None:
@@ -125,7 +134,7 @@ class ResultOutput:
         except UnicodeEncodeError as error:
             raise OutputError(
                 f"standard output takes {error.encoding} only, which has no {error.object[error.start]!a}: set "
-                "PYTHONIOENCODING=utf-8, or give --output"
+                f"PYTHONIOENCODING=utf-8{self._other}"
             ) from error
         except OSError as error:
             raise self._failed(error) from error
@@ -146,7 +155,7 @@ class ResultOutput:
 
     def _failed(self, error: OSError) -> OutputError:
         where = "standard output" if self._path is None else str(self._path)
-        return OutputError(f"{where} cannot be written: {error.strerror or error}; give another --output")
+        return OutputError(f"{where} cannot be written: {error.strerror or error}; {self._elsewhere}")
 
 
 def remark(text: str) -> None:

@@ -42,7 +42,7 @@ def configure(parser: OptionParser) -> None:
 def run(args: argparse.Namespace) -> Exit:
     """Examine the pipeline, and print what is found as it is found."""
     findings = []
-    with ResultOutput(None) as output:
+    with ResultOutput.standard() as output:
         for one in examine(read_pipeline(args.pipeline)):
             findings.append(one)
             if not args.json:

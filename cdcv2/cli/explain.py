@@ -53,7 +53,7 @@ def configure(parser: OptionParser) -> None:
 def run(args: argparse.Namespace) -> Exit:
     """Print the way."""
     ways = explain(read_pipeline(args.pipeline), args.name)
-    with ResultOutput(None) as output:
+    with ResultOutput.standard() as output:
         if args.json:
             output.line(json.dumps([way.to_plain() for way in ways]))
         else:

@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> Exit:
     with read_catalogue(Path(folder)) as catalogue:
         entries = catalogue.entries()
     shown = [entry for entry in entries if args.all or entry.state is not EntryState.GONE]
-    with ResultOutput(None) as output:
+    with ResultOutput.standard() as output:
         if args.json:
             output.line(json_line(external_of(Path(folder), removed=args.all)))
         else:

@@ -90,7 +90,7 @@ def run(args: argparse.Namespace) -> Exit:
             f"{'is' if len(there) == 1 else 'are'} there already: give another --output, or move them away"
         )
     _write(folder, files)
-    with ResultOutput(None) as output:
+    with ResultOutput.standard() as output:
         for path in files:
             output.line(str(path))
     for line in _next(made, folder):

@@ -28,6 +28,6 @@ def configure(parser: OptionParser) -> None:
 
 def run(args: argparse.Namespace) -> Exit:
     """Print it."""
-    with ResultOutput(None) as output:
+    with ResultOutput.standard() as output:
         output.line(str(job_file(args.job)))
     return Exit.DONE

@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> Exit:
     demand_whole(addresses(args), logs)
     folder = capture_folder(args.log)
     targets = targets_of(args.to, [named.table for named in logs], [args.log], within=folder is not None)
-    with ResultOutput(None) as output:
+    with ResultOutput.standard() as output:
         for target in targets.values():
             demand_free(target)
         if folder is not None and not args.to.is_topic:

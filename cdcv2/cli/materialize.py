@@ -322,7 +322,7 @@ def _far(plan: MaterializationPlan, runtime: Runtime, reading: _Source) -> str:
 
 def _report(plan: MaterializationPlan, runtime: Runtime, reading: _Source, *, as_json: bool) -> None:
     frontier = runtime.checkpoint.frontier
-    with ResultOutput(None) as output:
+    with ResultOutput.standard() as output:
         if as_json:
             output.line(json_line({
                 "materialization": plan.name, "frontier": plain_frontier(frontier), "closed": not frontier,

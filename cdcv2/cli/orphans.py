@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> Exit:
         raise UsageError(f"nothing was materialized into {folder.path} yet: run cdcv2 materialize first")
     found = _removed(plan, folder) if args.remove else list(_sized(folder.orphans()))
     size = sum(one for _, one in found)
-    with ResultOutput(None) as output:
+    with ResultOutput.standard() as output:
         if args.json:
             output.line(json_line({
                 "removed": args.remove, "bytes": size,

@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> Exit:
         raise UsageError(f"--lines {args.lines}: it takes a number from 0 on")
     pipeline = read_pipeline(args.pipeline)
     job = Supervisor(folder_of(pipeline)).job(args.name)
-    with closing(JobOutput(job.output)) as printed, ResultOutput(None) as output, stop_signals() as stopping:
+    with closing(JobOutput(job.output)) as printed, ResultOutput.standard() as output, stop_signals() as stopping:
         for line in printed.last(args.lines):
             output.line(line)
         if args.follow:

@@ -38,6 +38,6 @@ def run(args: argparse.Namespace) -> Exit:
     found = api_of(pipeline.state)
     if found is None:
         raise UnavailableError(f"no page of {args.pipeline} is served: start cdcv2 up {args.pipeline} --listen")
-    with ResultOutput(None) as output:
+    with ResultOutput.standard() as output:
         output.line(f"{found.url}/#token={quote(token_in(Path(found.token_file)), safe='')}")
     return Exit.DONE

@@ -27,6 +27,7 @@ from cdcv2.core.json_text import parse_json
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
 from cdcv2.instances.run.client import TIMEOUT, InstanceClient
+from cdcv2.instances.run.conversation import demand_seconds
 from cdcv2.logs.tables_at_time import TablesAtTime
 from cdcv2.rows.plain import plain_int
 
@@ -58,11 +59,10 @@ def configure(parser: OptionParser) -> None:
 
 def run(args: argparse.Namespace) -> Exit:
     """Ask, and print the rows."""
-    if not args.timeout >= 0:
-        raise UsageError(f"--timeout {args.timeout}: it takes a number of seconds from 0 on")
+    demand_seconds("--timeout ", args.timeout)
     at, after = _time(args.at)
     answer = InstanceClient(args.instance).peek(_keys(args.key), at=at, after=after, timeout=args.timeout)
-    with ResultOutput(None) as output:
+    with ResultOutput.standard() as output:
         for line in _lines(answer, as_json=args.json):
             output.line(line)
     number = sum(len(answer[table]) for table in answer)

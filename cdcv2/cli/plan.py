@@ -51,7 +51,7 @@ def configure(parser: OptionParser) -> None:
 def run(args: argparse.Namespace) -> Exit:
     """Print what would change."""
     changes = changes_of(read_pipeline(args.pipeline))
-    with ResultOutput(None) as output:
+    with ResultOutput.standard() as output:
         if args.json:
             output.line(json_line({"version": 1, "changes": [change._asdict() for change in changes]}))
         else:

@@ -143,7 +143,7 @@ def run(args: argparse.Namespace) -> Exit:
             damage = _repaired(plan, target, driver)
     wrong = bool(damage) and args.dry_run
     verdict, _ = verdict_of(differ=wrong, complete=True, not_compared=target.left)
-    with ResultOutput(None) as output:
+    with ResultOutput.standard() as output:
         if args.json:
             output.line(json_line(_plain(plan, target, damage, dry_run=args.dry_run)))
         for line in [] if args.json else _lines(plan, target, damage, dry_run=args.dry_run):

@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> Exit:
     if deciding:
         _decide(quarantine, cases[0], args)
         cases = [quarantine.case(cases[0].name)]
-    with ResultOutput(None) as output:
+    with ResultOutput.standard() as output:
         for case in cases:
             if args.json:
                 decisions = [str(one) for one in case.decisions]

@@ -95,7 +95,7 @@ def run(args: argparse.Namespace) -> Exit:
     for target in targets.values():
         demand_free(target)
     found = some_covered(logs)
-    with ExitStack() as opened, ResultOutput(None) as output:
+    with ExitStack() as opened, ResultOutput.standard() as output:
         quarantine = opened.enter_context(_evidence(quarantine_of(args)))
         if folder is not None and not args.to.is_topic:
             copy_manifest(folder, args.to)

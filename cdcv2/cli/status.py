@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> Exit:
         raise UsageError(f"--watch {args.watch}: it takes a number of seconds above 0")
     pipeline = read_pipeline(args.pipeline)
     watch = StatusWatch(pipeline)
-    with ResultOutput(None) as output, stop_signals() as stopping:
+    with ResultOutput.standard() as output, stop_signals() as stopping:
         while True:
             status = watch.look()
             if args.json:

@@ -107,7 +107,7 @@ def _ranges(args: argparse.Namespace, topics: Collection[str]) -> Ranges:
 
 
 def _report(tables: StreamTables, *, as_json: bool) -> None:
-    with ResultOutput(None) as output:
+    with ResultOutput.standard() as output:
         if as_json:
             output.line(json_line({
                 "frontier": plain_frontier(tables.frontier), "tables": tables.frontiers(), "records": tables.records,

@@ -22,10 +22,10 @@ from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.times import whole_time
 from cdcv2.cli.options.words import declare
 from cdcv2.completeness import committed_text, frontier_text, through_text, time_text
-from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
-from cdcv2.instances.run.client import TAIL_TIMEOUT, InstanceClient
-from cdcv2.instances.run.tail import InstanceTail, TailBatch
+from cdcv2.instances.run.client import InstanceClient
+from cdcv2.instances.run.conversation import demand_seconds
+from cdcv2.instances.run.tail import SILENCE, InstanceTail, TailBatch
 from cdcv2.rows.plain import plain_int
 
 EXAMPLES = (
@@ -36,6 +36,7 @@ EXAMPLES = (
 #: What exit codes mean here, beside those that mean the same everywhere.
 EXITS = {
     Exit.DONE: "done: it is up to --until, or the logs have ended",
+    Exit.MISSING: "nothing was finished for --timeout: the message states how far the logs are",
     Exit.UNABLE: "no instance answers for --timeout, or it does not keep the changes behind --after any more",
 }
 
@@ -50,19 +51,20 @@ def configure(parser: OptionParser) -> None:
                        help="begin with the table as it was at this time (default: the last finished one)")
     parser.add_argument("--until", metavar="TIME", help="up to which time: a whole number, or now; then it ends")
     declare(parser, "--json", more="one object a line")
-    declare(parser, "--timeout", default=TAIL_TIMEOUT,
-            help=f"give up after so many seconds (without an answer; default: {TAIL_TIMEOUT:.0f})")
+    declare(parser, "--timeout", default=None,
+            help="give up after so many seconds (in which nothing was finished; default: wait; for an instance that does "
+                 f"not answer, {SILENCE:.0f} seconds)")
 
 
 def run(args: argparse.Namespace) -> Exit:
     """Print batches."""
-    if not args.timeout >= 0:
-        raise UsageError(f"--timeout {args.timeout}: it takes a number of seconds from 0 on")
+    if args.timeout is not None:
+        demand_seconds("--timeout ", args.timeout)
     after, since = (None if text is None else whole_time(option, text)
                     for option, text in (("--after", args.after), ("--since", args.since)))
     until = None if args.until in (None, "now") else whole_time("--until", args.until)
     tail = InstanceClient(args.instance).tail(args.table, after=after, since=since, timeout=args.timeout)
-    with ResultOutput(None) as output, tail:
+    with ResultOutput.standard() as output, tail:
         for batch in tail if args.until is None else tail.until(until):
             _print(output, batch, as_json=args.json)
             if args.until is None:

@@ -261,7 +261,7 @@ def run(args: argparse.Namespace) -> Exit:
     sets = {description_of(named.log).log_set for named in logs}
     together = len(sets) == 1 and None not in sets and not captured_streams(args)
     behind = _behind(judged, topics=any(not isinstance(named.log, DirectoryLog) for named in logs)) if together else []
-    with ResultOutput(None) as output:
+    with ResultOutput.standard() as output:
         if args.json:
             output.line(_plain(judged, gone, frontier, verdict, assumed, empty, found.of))
         else:

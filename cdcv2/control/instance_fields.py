@@ -13,15 +13,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from cdcv2.control.part_logs import logs_of_tables
 from cdcv2.control.yaml_lines import YamlNode
+from cdcv2.instances.run.place import LONGEST_PLACE, place_fault
 
-#: The longest path of a Unix socket, in bytes: what Linux takes.
-_LONGEST_PLACE = 107
 #: More processes of one thing than a machine has use for are a mistake.
 _MOST_REPLICAS = 9
 _HISTORY = 3600.0
@@ -72,14 +71,35 @@ def instance_fields(
     count = _replicas(fields["replicas"]) if "replicas" in fields else 1
     places = tuple(folder / f"{name}-{number}.sock" for number in range(1, count + 1))
     longest = max((place, *places), key=lambda one: len(bytes(one.absolute())))
-    if len(bytes(longest.absolute())) > _LONGEST_PLACE:
+    if len(bytes(longest.absolute())) > LONGEST_PLACE:
         fields.get("place", part).fail(
-            f"{longest} is longer than {_LONGEST_PLACE} bytes, which no socket may be: name a shorter state folder"
+            f"{longest} is longer than {LONGEST_PLACE} bytes, which no socket may be: name a shorter state folder"
         )
     index = _index(fields["index"])
     logs = tuple(logs_of_tables(fields["logs"], index, under, "index")) if "logs" in fields else ()
     history = fields["history"].seconds() if "history" in fields else _HISTORY
     return InstanceFields(name, capture, logs, index, place, places, history, part)
+
+
+def demand_own_places(instances: Iterable[InstanceFields]) -> None:
+    """Raise UsageError with the line where two processes would answer at one place; a link leads to the same one."""
+    taken: dict[Path, InstanceFields] = {}
+    for part in instances:
+        for place in (part.place, *part.replicas):
+            first = taken.setdefault(place.parent.resolve() / place.name, part)
+            if first is not part or part.place in part.replicas:
+                dict(part.node.entries()).get("place", part.node).fail(
+                    f"{place} is a place of the instance {first.name} (line {first.node.line}) already: each process "
+                    "answers at its own"
+                )
+
+
+def place_mistake(part: InstanceFields) -> str | None:
+    """Why clients cannot be answered at the place of an instance, however it is started; None: they can."""
+    if part.place.parent == part.replicas[0].parent and not part.place.parent.exists():
+        # That folder is made before they are started.
+        return None
+    return place_fault(part.place)
 
 
 def _index(part: YamlNode) -> dict[str, tuple[str, ...]]:

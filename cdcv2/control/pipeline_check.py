@@ -8,6 +8,7 @@ from cdcv2.capture.connector import DatabaseConnector
 from cdcv2.cli.options.capture_arguments import recipe_of
 from cdcv2.cli.options.remap_arguments import capture_request
 from cdcv2.cli.options.stream_arguments import stream_topics
+from cdcv2.control.instance_fields import InstanceFields, place_mistake
 from cdcv2.control.materialization_file import check_view
 from cdcv2.control.pipeline_file import CaptureFields, Pipeline, ViewFields
 from cdcv2.control.replay_fields import known_tables
@@ -29,7 +30,7 @@ def check_pipeline(pipeline: Pipeline) -> dict[str, Mapping[str, RowType]]:
 
 
 def mistakes(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
-    """The captures, views and replays that cannot run as the file has them, each with what is wrong and its line.
+    """The captures, views, replays and instances that cannot run as the file has them: what is wrong, with its line.
 
     A reader of such a capture is not judged.
     """
@@ -52,6 +53,18 @@ def mistakes(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
                 known_tables(replay, row_types(pipeline.captures[replay.capture]))
         except UsageError as error:
             yield replay.name, str(error)
+    for instance in pipeline.instances.values():
+        try:
+            check_instance(instance)
+        except UsageError as error:
+            yield instance.name, str(error)
+
+
+def check_instance(part: InstanceFields) -> None:
+    """Raise UsageError with the line where clients cannot be answered at the place of an instance."""
+    fault = place_mistake(part)
+    if fault is not None:
+        dict(part.node.entries()).get("place", part.node).fail(fault)
 
 
 def check_view_of(pipeline: Pipeline, view: ViewFields) -> None:

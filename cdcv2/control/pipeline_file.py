@@ -48,7 +48,7 @@ from typing import NoReturn
 from cdcv2.cli.options.capture_arguments import demand_directory
 from cdcv2.cli.options.capture_parser import add_command_options
 from cdcv2.cli.options.parser import OptionParser
-from cdcv2.control.instance_fields import InstanceFields, instance_fields
+from cdcv2.control.instance_fields import InstanceFields, demand_own_places, instance_fields
 from cdcv2.control.replay_fields import ReplayFields, ReplayLogs, demand_outputs_apart, replay_fields
 from cdcv2.control.spark_fields import SparkFields, capture_on_spark, view_on_spark
 from cdcv2.control.timer_fields import TimerFields, timer_fields
@@ -254,6 +254,7 @@ class _PipelineReader:
             if not one.arguments.into.is_topic
         })
         _demand_own_names(captures, views, timers, instances, replays)
+        demand_own_places(instances.values())
         return Pipeline(
             name, self._path, self._under(state), self._address(), self._under(self._rows), sources, captures, views,
             self._whole, timers, instances, replays,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cdcv2.cli.main import parser_of
+from cdcv2.cli.main import main, parser_of
 from cdcv2.control.instance_jobs import make_places
 from cdcv2.control.pipeline_file import Pipeline, read_pipeline
 from cdcv2.control.pipeline_jobs import FirstLogs, jobs_of
@@ -115,3 +115,40 @@ def test_one_that_cannot_be_is_refused_with_its_line(tmp_path: Path, old: str, n
     assert old in FILE
     with pytest.raises(UsageError, match=text):
         pipeline_in(tmp_path, FILE.replace(old, new))
+
+
+@pytest.mark.parametrize("place, replicas", [("two.sock", 1), ("s/instances/two-1.sock", 1), ("link/two.sock", 1),
+                                             ("s/instances/one-2.sock", 2)])  # fmt: skip
+def test_no_two_processes_answer_at_one_place(place: str, replicas: int, tmp_path: Path) -> None:
+    """Neither controllers nor replicas, nor a controller and its own replica; a link is the same place."""
+    (tmp_path / "link").symlink_to(tmp_path)
+    text = f"""
+pipeline: shop
+state: s
+instances:
+  one: {{logs: logs, index: {{a: id}}, place: {place}, replicas: {replicas}}}
+  two: {{logs: logs, index: {{a: id}}, place: two.sock}}
+"""
+    with pytest.raises(UsageError, match=r"line \d+: .* is a place of the instance (one|two) .* already"):
+        pipeline_in(tmp_path, text)
+
+
+def test_a_place_where_nothing_can_answer_is_refused_by_a_plan(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One that is a file, or in no folder; the folder of the state is made."""
+    (tmp_path / "taken.sock").touch()
+    text = """
+pipeline: shop
+state: s
+instances:
+  one: {logs: logs, index: {a: id}, place: taken.sock}
+  two: {logs: logs, index: {a: id}, place: none/two.sock}
+  three: {logs: logs, index: {a: id}}
+"""
+    pipeline_in(tmp_path, text)
+    assert main(["plan", str(tmp_path / "shop.yaml")]) == 1
+    refused = [line for line in capsys.readouterr().out.splitlines() if line.startswith("refused")]
+    assert len(refused) == 2
+    assert "job one" in refused[0] and "line 5: " in refused[0] and "no socket" in refused[0]
+    assert "job two" in refused[1] and "no folder" in refused[1]

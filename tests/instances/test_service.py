@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import re
 import stat
@@ -89,8 +90,15 @@ def test_a_question_that_cannot_be_answered_states_why(place: Path, tmp_path: Pa
 
 def test_a_place_is_of_one_process_and_one_user(place: Path, tmp_path: Path) -> None:
     assert stat.S_IMODE(place.stat().st_mode) == 0o600
-    with pytest.raises(RefusedError, match="another process has"), InstancePlace(place):
+    mine = f"another process has .* .process {os.getpid()}"
+    with pytest.raises(RefusedError, match=f"{mine} on "), InstancePlace(place):
         pass
+    # Somebody has removed the lock: the one that works there keeps its place, and its clients.
+    lock = Path(f"{place}.lock")
+    lock.rename(tmp_path / "aside")
+    with pytest.raises(RefusedError, match=mine), InstancePlace(place):
+        pass
+    (tmp_path / "aside").replace(lock)
     (tmp_path / "file").write_text("mine", "utf-8")
     with InstancePlace(tmp_path / "file") as taken, pytest.raises(UsageError, match="is no socket"):
         taken.listen()

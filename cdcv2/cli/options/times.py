@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from cdcv2.core.order import Time, from_plain
+from cdcv2.core.order import MAX_TIME, Time, from_plain
 from cdcv2.errors import MalformedError, UsageError
 from cdcv2.rows.times import Times, check_kind, least_time
 
@@ -63,9 +63,12 @@ def whole_time(option: str, text: str) -> int:
     17
     """
     try:
-        return whole_number(text)
+        time = whole_number(text)
     except ValueError:
         raise UsageError(f"{option} {text!r} is no time of an instance: write a whole number") from None
+    if time > MAX_TIME:
+        raise UsageError(f"{option} {text} is no time of an instance: these are whole numbers up to {MAX_TIME}")
+    return time
 
 
 def start_of(texts: Sequence[str] | None, logs: Sequence[TableLog]) -> list[Time]:

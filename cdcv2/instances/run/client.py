@@ -11,19 +11,21 @@ from typing import Any
 from cdcv2.completeness import through_text
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.changes import ChangeBatch
-from cdcv2.errors import Cdcv2Error, IncompleteError, MalformedError, UnavailableError, UsageError
+from cdcv2.errors import Cdcv2Error, IncompleteError, UnavailableError, UsageError
 from cdcv2.instances.commands import is_finished
 from cdcv2.instances.requests import LONGEST, PeekRequest, StatusRequest, TailRequest
-from cdcv2.instances.run.conversation import PATIENCE, PAUSE, InstanceConversation, no_answer
+from cdcv2.instances.run.conversation import (
+    PATIENCE, PAUSE, InstanceConversation, demand_place, demand_seconds, no_answer,
+)
+from cdcv2.instances.run.questions import demand_text, frontier_of, keys_of, time_of
 from cdcv2.instances.run.tail import InstanceTail
 from cdcv2.logs.tables_at_time import TableAtTime, TablesAtTime
 from cdcv2.rows.row_type import RowType
-from cdcv2.timeline.gauges import lsn
 
 #: The default of how many seconds a question may take.
 TIMEOUT = 10.0
-#: The same for how long a tail waits for an instance that does not answer.
-TAIL_TIMEOUT = 60.0
+#: Seconds for which it is asked how the columns of a key are called, where one of them is wrong.
+_MOMENT = 0.5
 
 
 class InstanceClient:
@@ -41,7 +43,8 @@ class InstanceClient:
     """
 
     def __init__(self, place: str | Path) -> None:
-        self._place = Path(place)
+        #: where it answers
+        self.place = Path(place)
         # The last time that an answer was of.
         self._seen = 0
         # Table -> its type as it was answered last, and that: making one takes as long as an answer.
@@ -62,11 +65,11 @@ class InstanceClient:
         """
         if at is not None and after is not None:
             raise UsageError("at= is one time, and after= is the last one that is finished: give one of them")
-        (time_at, by_lsn), (least, least_by_lsn) = _time("at", at), _time("after", after)
+        demand_seconds("timeout=", timeout)
+        (time_at, by_lsn), (least, least_by_lsn) = time_of("at", at), time_of("after", after)
         least = max(least or 0, self._seen)
         request = PeekRequest(
-            uuid.uuid4().hex, {table: _keys(given) for table, given in keys.items()}, time_at, least,
-            by_lsn or least_by_lsn,
+            uuid.uuid4().hex, keys_of(keys, self._column), time_at, least, by_lsn or least_by_lsn,
         )
         answer = self._answer(request, timeout)
         upper = Antichain(answer["upper"])
@@ -85,35 +88,46 @@ class InstanceClient:
             self._types[table] = stated, row_type
         return row_type
 
+    def _column(self, table: str, place: int) -> str:
+        """What a part of a key is called, for an error; by its number where the instance cannot be asked now."""
+        try:
+            return f"column {self.status(timeout=_MOMENT)['tables'][table][place]!r}"
+        except (Cdcv2Error, LookupError):
+            return f"value {place + 1}"
+
     def tail(
         self, table: str, *, after: Antichain | Sequence[int] | int | None = None, since: int | None = None,
-        timeout: float = TAIL_TIMEOUT,
+        timeout: float | None = None,
     ) -> InstanceTail:
         """The changes of a table, as they are finished: iterate for batches, and close it. It ends with the logs.
 
         ``after``: the upper of the last batch that one has; None: from the beginning, which is one batch with all that
         is there at ``since`` (None: the last finished time) and what has changed since then. ``timeout``: for how many
-        seconds an instance is waited for that does not answer.
+        seconds each batch is waited for. None: for ever where the instance answers, and for a minute where it does not.
 
         Raises, when iterated, UsageError for an unknown table, RefusedError where the changes behind ``after`` are not
-        kept any more, UnavailableError where nothing answers.
+        kept any more; after ``timeout`` seconds IncompleteError where nothing was finished, UnavailableError where
+        nothing answers.
         """
-        wanted = [] if after is None else [after] if isinstance(after, int) else list(after)
         if after is not None and since is not None:
             raise UsageError("since= is for a tail from the beginning, and after= continues one: give one of them")
-        try:
-            request = TailRequest(uuid.uuid4().hex, table, Antichain([0] if after is None else wanted), since)
-        except MalformedError as cause:
-            raise UsageError(f"after={after!r} is no upper of a batch: {cause}") from None
-        return InstanceTail(self._place, request, timeout)
+        if timeout is not None:
+            demand_seconds("timeout=", timeout)
+        demand_text("the table", table)
+        begin, _ = time_of("since", since)
+        return InstanceTail(self, TailRequest(uuid.uuid4().hex, table, frontier_of(after), begin), timeout)
 
     def status(self, *, timeout: float = TIMEOUT) -> dict[str, Any]:
         """How far the instance is (``upper``), from which time on it can be asked (``since``), and who is connected."""
-        deadline = time.monotonic() + timeout
+        return self._status(demand_seconds("timeout=", timeout), timeout)
+
+    def _status(self, seconds: float, timeout: float) -> dict[str, Any]:
+        """The status, within some seconds; ``timeout``: how many its caller was given, for an error."""
         try:
-            found: dict[str, Any] = self._reply(StatusRequest().to_line(), deadline, timeout)["status"]
+            line = StatusRequest().to_line()
+            found: dict[str, Any] = self._reply(line, time.monotonic() + seconds, timeout)["status"]
         except TimeoutError:
-            raise self._busy(timeout) from None
+            raise self.busy(timeout) from None
         return found
 
     def _answer(self, request: PeekRequest, timeout: float) -> Any:
@@ -124,66 +138,59 @@ class InstanceClient:
             return self._reply(line, time.monotonic() + timeout, timeout)
         except TimeoutError:
             pass
-        status = self.status(timeout=PATIENCE)
+        status = self._status(PATIENCE, timeout)
         upper, time_asked = Antichain(status["upper"]), request.least if request.at is None else request.at
         if not status["replicas"] or not is_finished(time_asked, upper):
-            raise self._late(request, status, timeout)
+            raise self._late(_wanted(request), status, timeout)
         try:
             # It is there, and the answer was only not given in so short a time.
             return self._reply(line, time.monotonic() + PATIENCE, timeout)
         except TimeoutError:
-            raise self._busy(timeout) from None
+            raise self.busy(timeout) from None
 
     def _reply(self, line: bytes, deadline: float, timeout: float) -> Any:
         """The answer to a line. Raises TimeoutError while the instance has it and does not answer yet."""
         while True:
             try:
-                with InstanceConversation(self._place, line) as conversation:
+                with InstanceConversation(self.place, line) as conversation:
                     return conversation.answer(deadline)
             except TimeoutError:
                 raise
             except OSError as error:
+                demand_place(self.place)
                 # A try takes a moment, in which an answer can come.
                 if time.monotonic() + 2 * PAUSE >= deadline:
-                    raise no_answer(self._place, error, timeout) from None
+                    raise no_answer(self.place, error, timeout) from None
                 time.sleep(PAUSE)
 
-    def _late(self, request: PeekRequest, status: Mapping[str, Any], timeout: float) -> Cdcv2Error:
-        """Why there is no answer after so many seconds, by how far the instance is."""
+    def late(self, wanted: str, timeout: float) -> Cdcv2Error:
+        """Why a request that the instance has is not answered after so many seconds: ``wanted`` is not there yet.
+
+        Raises UnavailableError where it does not answer how far it is.
+        """
+        return self._late(wanted, self._status(PATIENCE, timeout), timeout)
+
+    def _late(self, wanted: str, status: Mapping[str, Any], timeout: float) -> Cdcv2Error:
         if not status["replicas"]:
             return UnavailableError(
-                f"no replica of the instance at {self._place} is connected for {timeout:g} seconds: start cdcv2 "
+                f"no replica of the instance at {self.place} is connected for {timeout:g} seconds: start cdcv2 "
                 "instance --replica at the places of its --of"
             )
-        after = f"not everything up to {request.least} is finished"
-        wanted = f"the time {request.at} is not finished"
-        if request.at is None:
-            wanted = after if request.least else "no time is finished"
         return IncompleteError(
             f"{wanted} after {timeout:g} seconds; its logs are {through_text(status['upper'])}: capture on (a source "
             "that is idle finishes no time), or ask for now",
-            what=f"the instance at {self._place}",
+            what=f"the instance at {self.place}",
         )
 
-    def _busy(self, timeout: float) -> UnavailableError:
+    def busy(self, timeout: float) -> UnavailableError:
+        """What is raised where it has a request, and could answer it, and did not for so many seconds."""
         return UnavailableError(
-            f"the instance at {self._place} does not answer for {timeout:g} seconds: it is busy, or stopped"
+            f"the instance at {self.place} does not answer for {timeout:g} seconds: it is busy, or stopped"
         )
 
 
-def _keys(given: Any) -> tuple[tuple[Any, ...], ...]:
-    """Keys as tuples of values: one key, or a list of them."""
-    several = given if isinstance(given, list) else [given]
-    return tuple(key if isinstance(key, tuple) else (key,) for key in several)
-
-
-def _time(name: str, given: int | str | None) -> tuple[int | None, bool]:
-    """A time as a number, and whether it was an LSN. Raises UsageError."""
-    if isinstance(given, str) and "/" in given:
-        try:
-            return lsn(given), True
-        except MalformedError as cause:
-            raise UsageError(f"{name}={given!r}: {cause}") from None
-    if given is not None and (type(given) is not int or given < 0):
-        raise UsageError(f"{name}={given!r} is no time: give a whole number from 0 on, an LSN, or None for now")
-    return given, False
+def _wanted(request: PeekRequest) -> str:
+    """What a peek waits for, in words."""
+    if request.at is not None:
+        return f"the time {request.at} is not finished"
+    return f"not everything up to {request.least} is finished" if request.least else "no time is finished"

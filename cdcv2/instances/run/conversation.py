@@ -11,11 +11,14 @@ from typing import Any
 
 from cdcv2.core.json_text import parse_json
 from cdcv2.errors import RefusedError, UnavailableError, UsageError
+from cdcv2.instances.run.place import place_fault
 
 #: Seconds in which a process that works takes a request, and states how far it is.
 PATIENCE = 5.0
 #: Seconds between two tries to reach an instance.
 PAUSE = 0.05
+#: The most seconds that a client waits: more than a system takes as a time-out are of no use.
+_MOST_SECONDS = 1_000_000
 
 
 class InstanceConversation:
@@ -79,6 +82,25 @@ class InstanceConversation:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def demand_seconds(name: str, seconds: float) -> float:
+    """The seconds, if one can wait for them; ``name`` goes before them in the UsageError that is raised otherwise.
+
+    >>> demand_seconds("timeout=", float("inf"))
+    Traceback (most recent call last):
+    cdcv2.errors.UsageError: timeout=inf: it takes a number of seconds from 0 to 1000000
+    """
+    if not isinstance(seconds, (int, float)) or not 0 <= seconds <= _MOST_SECONDS:
+        raise UsageError(f"{name}{seconds!r}: it takes a number of seconds from 0 to {_MOST_SECONDS}")
+    return seconds
+
+
+def demand_place(place: Path) -> None:
+    """Raise UsageError where nothing can ever answer, however long it is waited for."""
+    fault = place_fault(place)
+    if fault is not None:
+        raise UsageError(f"no instance can answer there: {fault}")
 
 
 def no_answer(place: Path, error: OSError, timeout: float) -> UnavailableError:

@@ -13,7 +13,6 @@ the lock without noticing it (a folder that was copied back, a network file syst
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from collections.abc import Iterable, Sequence
@@ -26,6 +25,7 @@ from cdcv2.core.json_text import parse_json
 from cdcv2.core.own_json import checked, reading, with_digest, without_digest
 from cdcv2.errors import FencedError, ForeignStateError, OutputError, RefusedError, UnavailableError
 from cdcv2.instances.commands import CreateIndex, IndexedTable
+from cdcv2.instances.run.locks import LockedError, locked
 from cdcv2.instances.wire import decode, encode
 from cdcv2.store.file_system import in_words
 from cdcv2.store.put_if_absent import replace_file
@@ -49,15 +49,12 @@ class IndexCatalogue:
         self._path = folder / CATALOGUE
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._lock = os.open(folder / "replicas.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._lock = locked(folder / "replicas.lock")
         except OSError as error:
             raise OutputError(f"{folder} cannot be written: {in_words(error)}; give another --state") from error
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(self._lock)
+        except LockedError as other:
             raise RefusedError(
-                f"another process keeps the replicas of {folder}: end that one first, or give another --state"
+                f"another process keeps the replicas of {folder} ({other}): end that one first, or give another --state"
             ) from None
         try:
             plain = self._read()

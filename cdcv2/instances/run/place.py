@@ -5,7 +5,6 @@ The rights of the file are the whole protection, so there is no token.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import socket
 import stat
@@ -13,9 +12,29 @@ from pathlib import Path
 from types import TracebackType
 
 from cdcv2.errors import OutputError, RefusedError, UsageError
+from cdcv2.instances.run.locks import LockedError, listener_at, locked
 
 #: Connections that may wait to be accepted.
 _BACKLOG = 512
+#: The longest path of a Unix socket, in bytes: what Linux takes.
+LONGEST_PLACE = 107
+
+
+def place_fault(path: Path) -> str | None:
+    """Why no instance can ever answer at a path as it is; None: one can, whether or not it does."""
+    if len(os.fsencode(path)) > LONGEST_PLACE:
+        return f"{path} is longer than {LONGEST_PLACE} bytes, which no socket may be: name a shorter place"
+    try:
+        if not stat.S_ISDIR(path.parent.stat().st_mode):
+            return f"{path.parent} is no folder: name another place"
+        if not stat.S_ISSOCK(path.stat().st_mode):
+            return f"{path} is there, and is no socket: name another place"
+    except FileNotFoundError:
+        # A socket is there only as long as an instance is.
+        return None if path.parent.is_dir() else f"there is no folder {path.parent}: make it, or name another place"
+    except OSError as error:
+        return f"{path} cannot be a socket: {error.strerror}; name another place"
+    return None
 
 
 class InstancePlace:
@@ -33,19 +52,19 @@ class InstancePlace:
 
     def __enter__(self) -> InstancePlace:
         try:
-            lock = os.open(f"{self._path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._lock = locked(Path(f"{self._path}.lock"))
+            # Somebody may have removed the lock of one that is at work.
+            other = listener_at(self._path)
+            if other is not None:
+                raise LockedError(other)
         except OSError as error:
-            self._listening.close()
+            self._close()
             raise OutputError(f"{self._path}.lock cannot be opened: {error.strerror}; name another place") from None
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(lock)
-            self._listening.close()
+        except LockedError as other:
+            self._close()
             raise RefusedError(
-                f"another process has {self._path}: end it, or name another place with --instance"
+                f"another process has {self._path} ({other}): end it, or name another place with --instance"
             ) from None
-        self._lock = lock
         return self
 
     def listen(self) -> None:
@@ -74,8 +93,11 @@ class InstancePlace:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._listening.close()
         if self._listens:
             self._path.unlink(missing_ok=True)
+        self._close()
+
+    def _close(self) -> None:
+        self._listening.close()
         if self._lock is not None:
             os.close(self._lock)

@@ -6,18 +6,24 @@ import html
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from cdcv2.completeness import through_text
+from cdcv2.completeness import frontier_text, through_text
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import UsageError
-from cdcv2.instances.commands import LEAST, is_finished
+from cdcv2.instances.commands import LEAST, is_finished, last_time
 from cdcv2.instances.requests import TailRequest
-from cdcv2.instances.run.conversation import PAUSE, InstanceConversation, no_answer
+from cdcv2.instances.run.conversation import PAUSE, InstanceConversation, demand_place, no_answer
+from cdcv2.instances.run.questions import time_of
 from cdcv2.logs.tables_at_time import SHOWN_ROWS, html_table, short_value
 from cdcv2.rows.row_type import Row, RowType
+
+if TYPE_CHECKING:
+    from cdcv2.instances.run.client import InstanceClient
+
+#: Seconds for which an instance is waited for that does not answer, where nothing else was given.
+SILENCE = 60.0
 
 
 @dataclass(frozen=True)
@@ -68,18 +74,18 @@ class TailBatch:
 
 
 class InstanceTail:
-    """Iterate for :class:`TailBatch`; it ends where the logs end, and waits as long as nothing changes.
+    """Iterate for :class:`TailBatch`; it ends where the logs end, and waits as long as nothing is finished.
 
-    It connects by itself as often as it must, and continues at the upper of the last batch. Raises as
-    :meth:`~cdcv2.instances.run.client.InstanceClient.tail`.
+    It connects by itself as often as it must, and continues at the upper of the last batch. ``timeout`` and errors are
+    those of :meth:`~cdcv2.instances.run.client.InstanceClient.tail`. Behind an IncompleteError it can go on.
     """
 
-    def __init__(self, place: Path, request: TailRequest, timeout: float) -> None:
-        self._place, self._request, self._timeout = place, request, timeout
+    def __init__(self, client: InstanceClient, request: TailRequest, timeout: float | None) -> None:
+        self._client, self._request = client, request
+        #: For how many seconds a batch is waited for; None: for ever, but a minute where the instance does not answer.
+        self.timeout = timeout
         self._conversation: InstanceConversation | None = None
         self._row_type: RowType | None = None
-        #: How far the instance was when it answered first; None: it has not yet.
-        self.reached: Antichain | None = None
 
     @property
     def upper(self) -> Antichain:
@@ -98,41 +104,45 @@ class InstanceTail:
     def until(self, time: int | None = None) -> Iterator[TailBatch]:
         """The batches up to a time and including it; None: the last one that is finished when it is asked.
 
-        A tail from the beginning is then one batch: the table at that time. Raises UsageError for a time before its
-        ``since``.
+        A tail from the beginning is then one batch: the table at that time. "Now" is not before what the tail has, or
+        begins at: an instance that has read less is waited for. Raises UsageError for a time before that.
         """
-        self._connected()
-        reached = LEAST if self.reached is None else self.reached
-        if time is None:
-            if not reached:
+        end, _ = time_of("until", time)
+        since, has = self._request.since, last_time(self.upper)
+        if end is not None and since is not None and since > end:
+            raise UsageError(f"the tail begins at {since}, and is to end at {end}: let it begin earlier, or end later")
+        if end is not None and has is not None and has > end:
+            raise UsageError(f"the tail continues behind {has}, and is to end at {end}: let it end later")
+        if end is None or end == has:
+            # So what is stated in the end is what the logs have reached, and not what the tail was given.
+            now = self._client.peek({}, after=max(since or 0, has or 0), timeout=self._silence).at
+            if not isinstance(now, int):
                 # The logs have ended: so does it, by itself.
                 yield from self
                 return
-            time = (reached.integer or 0) - 1
-        since = self._request.since
-        if since is not None and since > time:
-            raise UsageError(f"the tail begins at {since}, and is to end at {time}: let it begin earlier, or end later")
+            end = now if end is None else end
         if self.upper == LEAST and since is None:
             # Otherwise it would begin with what is there now, or when it connects again.
             self.close()
-            self._request = replace(self._request, since=max(time, 0))
-        while self.upper and not is_finished(time, self.upper):
+            self._request = replace(self._request, since=end)
+        while self.upper and not is_finished(end, self.upper):
             batch = self.batch()
             if batch is None:
                 return
-            if is_finished(time + 1, batch.upper):
+            if is_finished(end + 1, batch.upper):
                 # What is behind it is not given out, so it comes again.
                 self.close()
-                batch = batch.through(time)
+                batch = batch.through(end)
                 self._request = replace(self._request, after=batch.upper)
             yield batch
 
     def batch(self) -> TailBatch | None:
         """The next batch; None where nothing follows."""
+        deadline = None if self.timeout is None else time.monotonic() + self.timeout
         while True:
             conversation = self._connected()
             try:
-                answer = conversation.answer(None)
+                answer = self._answer(conversation, deadline)
             except OSError:
                 self.close()
                 continue
@@ -141,6 +151,24 @@ class InstanceTail:
                 return None
             return self._taken(answer)
 
+    def _answer(self, conversation: InstanceConversation, deadline: float | None) -> Any:
+        try:
+            return conversation.answer(deadline)
+        except TimeoutError:
+            seconds = self._silence
+            error = self._client.late(
+                f"nothing of {self._request.table} beyond {frontier_text(self.upper)} is finished", seconds
+            )
+        try:
+            # How far the instance is was asked meanwhile: it may have come.
+            return conversation.answer(time.monotonic())
+        except TimeoutError:
+            raise error from None
+
+    @property
+    def _silence(self) -> float:
+        return SILENCE if self.timeout is None else self.timeout
+
     def close(self) -> None:
         """End it: nothing is left of it in the instance."""
         if self._conversation is not None:
@@ -148,17 +176,18 @@ class InstanceTail:
             self._conversation = None
 
     def _connected(self) -> InstanceConversation:
-        deadline = time.monotonic() + self._timeout
+        deadline = time.monotonic() + self._silence
         while self._conversation is None:
             opened: InstanceConversation | None = None
             try:
-                opened = InstanceConversation(self._place, self._request.to_line())
+                opened = InstanceConversation(self._client.place, self._request.to_line())
                 begun = opened.answer(deadline)["begun"]
             except OSError as error:
                 if opened is not None:
                     opened.close()
+                demand_place(self._client.place)
                 if time.monotonic() >= deadline:
-                    raise no_answer(self._place, error, self._timeout) from None
+                    raise no_answer(self._client.place, error, self._silence) from None
                 time.sleep(PAUSE)
             except BaseException:
                 if opened is not None:
@@ -166,7 +195,6 @@ class InstanceTail:
                 raise
             else:
                 self._conversation, self._row_type = opened, RowType(begun["type"])
-                self.reached = self.reached or Antichain(begun["upper"])
         return self._conversation
 
     def _taken(self, answer: Any) -> TailBatch:
