@@ -163,11 +163,13 @@ class Frontiers:
     """Everything not beyond ``upper`` is finished in the index, and can be requested from its since on.
 
     The first one is beyond the since, each is beyond the one before; the empty one means that nothing more comes: the
-    index is complete, or was dropped.
+    index is complete, or was dropped. ``committed_at``: when the last of what is finished was committed, in seconds
+    since 1970, where the process around the instance has read that; it is no part of what is compared.
     """
 
     id: str
     upper: Antichain
+    committed_at: float | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

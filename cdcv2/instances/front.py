@@ -55,13 +55,15 @@ class FrontTerms:
     """What the process around a front knows of its tables: their row types as JSON, and when times were committed.
 
     ``committed_at``: frontier -> seconds since 1970, or None. ``on_remap``: times are milliseconds, and no LSNs.
-    ``kept``: for how long times are kept; None: for ever.
+    ``kept``: for how long times are kept; None: for ever. ``silent``: replica -> for how many seconds it has not
+    answered, of those that are connected and answer nothing.
     """
 
     types: Mapping[str, Any]
     committed_at: Callable[[Antichain], float | None] = lambda upper: None
     on_remap: bool = False
     kept: KeptTimes | None = None
+    silent: Callable[[], Mapping[str, float]] = dict
 
 
 class InstanceFront:
@@ -101,7 +103,8 @@ class InstanceFront:
     def committed_at(self) -> float | None:
         """When what is finished was committed. The same frontier is looked up once."""
         if self._committed[0] != self.upper:
-            self._committed = (self.upper, self._terms.committed_at(self.upper))
+            found = self._terms.committed_at(self.upper)
+            self._committed = self.upper, self._replicas.committed_at(self._index.id) if found is None else found
         return self._committed[1]
 
     @property
@@ -304,8 +307,15 @@ class InstanceFront:
         return _last(
             client, rows=answer.rows, types={table: self._terms.types[table] for table in answer.rows},
             time=None if there.time == MAX_TIME else there.time, upper=self.upper.to_plain(),
-            committed_at=self.committed_at,
+            committed_at=self._committed_through(there.time),
         )
+
+    def _committed_through(self, time: int | None) -> float | None:
+        """When the last of what is at a time was committed: of an older time not that of what is finished by now."""
+        last = last_time(self.upper)
+        if time is None or last is None or time >= last:
+            return self.committed_at
+        return self._terms.committed_at(Antichain([time + 1]))
 
     def _batch(self, answer: TailResponse) -> FrontOutput:
         client = self._numbers.get(answer.uuid)
@@ -313,7 +323,8 @@ class InstanceFront:
             return FrontOutput()
         self._clients[client].after = answer.upper
         batch = {"lower": answer.lower.to_plain(), "upper": answer.upper.to_plain(), "changes": answer.changes}
-        out = FrontOutput(lines=[(client, json.dumps({"batch": batch, "committed_at": self.committed_at}))])
+        committed_at = self._committed_through(last_time(answer.upper))
+        out = FrontOutput(lines=[(client, json.dumps({"batch": batch, "committed_at": committed_at}))])
         if not answer.upper:
             self._forget(client)
             out.over.append(client)
@@ -332,7 +343,7 @@ class InstanceFront:
         return {
             "upper": self.upper.to_plain(), "since": self._replicas.allowed(self._index.id).to_plain(),
             "tables": self._keys, "replicas": self._replicas.connected, "committed_at": self.committed_at,
-            **self.waiting,
+            "silent": dict(self._terms.silent()), **self.waiting,
         }  # fmt: skip
 
     def _forget(self, client: int) -> _Client:

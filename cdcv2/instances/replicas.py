@@ -61,6 +61,8 @@ class ReplicaSet:
         self._replicas: dict[str, Session] = {}
         self._uppers: dict[str, Antichain] = {}
         self._allowed: dict[str, Antichain] = {}
+        # When what is finished was committed, as the replica stated that reported it.
+        self._committed: dict[str, float | None] = {}
         # By names of this set's own: a uuid may be requested again while answers to it are on their way.
         self._peeks: dict[str, Peek] = {}
         # ``after`` of each is the upper of what the client was given.
@@ -84,6 +86,11 @@ class ReplicaSet:
     def upper(self, name: str) -> Antichain:
         """How far the furthest replica has an index, by what this life of the controller was reported."""
         return self._uppers[name]
+
+    def committed_at(self, name: str) -> float | None:
+        """When the last of what is not beyond :meth:`upper` was committed, as a replica has read it; None: not known.
+        """
+        return self._committed.get(name)
 
     def allowed(self, name: str) -> Antichain:
         """Up to where an index may be compacted: no time before it can be requested any more."""
@@ -136,6 +143,7 @@ class ReplicaSet:
         if upper == self._uppers[answer.id]:
             return Dispatch()
         self._uppers[answer.id] = upper
+        self._committed[answer.id] = answer.committed_at
         joined = Frontiers(answer.id, upper)
         self._own.record(joined)
         return Dispatch(answers=[joined])
@@ -187,6 +195,7 @@ class ReplicaSet:
         if frontier:
             return sent
         del self._uppers[name], self._allowed[name]
+        self._committed.pop(name, None)
         reason = f"the index {name} was dropped"
         for own in [own for own, peek in self._peeks.items() if peek.id == name]:
             del self._peeks[own]

@@ -10,6 +10,7 @@ CancelPeek(uuid='u1')
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
@@ -19,12 +20,18 @@ from cdcv2.core.json_text import parse_json
 from cdcv2.errors import MalformedError
 from cdcv2.instances.commands import ANSWERS, COMMANDS, Answer, Command, IndexedTable, RowChange, RowCount
 
+#: What a controller sends from time to time, and a replica sends back at once: no message of their session.
+BEAT = '{"beat": {}}'
+#: The field that is left out where it is None.
+_MAY_LACK = "committed_at"
 _KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in (*COMMANDS, *ANSWERS)}
 
 
 def encode(message: Command | Answer) -> str:
     """The message as one line, without its end. Cost: linear."""
     values = {one.name: _plain(getattr(message, one.name)) for one in fields(message)}
+    if values.get(_MAY_LACK, 0) is None:
+        del values[_MAY_LACK]
     return json.dumps({type(message).__name__: values})
 
 
@@ -33,7 +40,7 @@ def decode(line: str | bytes) -> Any:
     try:
         plain = parse_json(line)
         [(name, values)] = plain.items()
-        if set(values) != {one.name for one in fields(_KINDS[name])}:
+        if {*values, _MAY_LACK} != {*(one.name for one in fields(_KINDS[name])), _MAY_LACK}:
             raise ValueError(f"its fields are {sorted(values)}")
         return _KINDS[name](**{field: _READERS[field](value) for field, value in values.items()})
     except MalformedError:
@@ -98,9 +105,16 @@ def _error(value: Any) -> str | None:
     return None if value is None else _text(value)
 
 
+def _moment(value: Any) -> float | None:
+    if value is not None and (type(value) not in (int, float) or not math.isfinite(value)):
+        raise TypeError(f"{value!r} is no moment")
+    return None if value is None else float(value)
+
+
 #: Field -> how its value is read.
 _READERS: dict[str, Callable[[Any], Any]] = {
     "tables": _tables, "since": _number, "time": _number, "frontier": _frontier, "after": _frontier, "lower": _frontier,
     "upper": _frontier, "keys": _keys, "rows": _rows, "changes": _changes, "error": _error,
+    "committed_at": _moment,
     **dict.fromkeys(("id", "uuid", "nonce", "table", "reason"), _text),
 }  # fmt: skip

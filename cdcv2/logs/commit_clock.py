@@ -6,7 +6,9 @@ a stream nothing is known.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,9 @@ from cdcv2.logs.description import LogDescription, description_of
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.release_times import TIMES_FILE, ReleaseTime, in_headers
 from cdcv2.protocol.log import Entry, Log
+
+#: How many releases are kept that were passed.
+_PASSED = 1000
 
 
 def is_on_remap(log: Log) -> bool:
@@ -47,7 +52,8 @@ class CommitClock:
 
     Of topics it knows what :meth:`seen` was given. What cannot be read is not known. ``on_remap`` states whether the
     times are those of a remap (None: not known yet; by default the first log is asked).
-    Memory: the releases beyond the frontier that was asked for last.
+    Memory: the releases beyond the frontier that was asked for last, and a thousand before it: so a frontier that is a
+    little older can be asked for, too.
     """
 
     def __init__(self, logs: Collection[Log], on_remap: Callable[[], bool | None] | None = None) -> None:
@@ -56,12 +62,15 @@ class CommitClock:
         self._files = {folder / TIMES_FILE: 0 for folder in sorted(folders)}
         self._logs, self._ahead = list(logs), set[ReleaseTime]()
         self._last: ReleaseTime | None = None
+        self._passed = deque[ReleaseTime](maxlen=_PASSED)
         self._remap: bool | None = None
         self._look = on_remap or self._first_on_remap
 
     def seen(self, entry: Entry) -> None:
         """A message was read, which may keep a release time."""
-        self._ahead.update(in_headers(entry.headers, str(entry.position)))
+        if entry.headers:
+            with suppress(RefusedError):
+                self._ahead.update(in_headers(entry.headers, str(entry.position)))
 
     def at(self, frontier: Sequence[Any]) -> float | None:
         """When the last of what is before the frontier was committed, in seconds since 1970; None: not known.
@@ -74,10 +83,14 @@ class CommitClock:
             self._read(path)
         before = sorted(release for release in self._ahead if release.lsn < frontier[0])
         self._ahead.difference_update(before)
-        if before and (self._last is None or before[-1] > self._last):
-            self._last = before[-1]
+        for release in before:
+            if self._last is None or release > self._last:
+                self._last = release
+                self._passed.append(release)
         if self._last is None and self._on_remap():
             return (frontier[0] - 1) / 1000
+        if self._last is not None and self._last.lsn >= frontier[0]:
+            return next((one.ts_ms / 1000 for one in reversed(self._passed) if one.lsn < frontier[0]), None)
         return self._seconds()
 
     def _seconds(self) -> float | None:

@@ -31,12 +31,12 @@ class TablesAtTime:
         self.at = at
         #: Everything not beyond it was finished when it was asked.
         self.frontier = frontier
-        #: When the last of what was finished was committed, in seconds since 1970; None where that is not known.
+        #: When the last of what the tables hold was committed, in seconds since 1970; None where that is not known.
         self.committed_at = committed_at
 
     @property
     def age(self) -> float | None:
-        """How many seconds ago what was finished was committed, by the clocks of its source and of this machine."""
+        """How many seconds ago the last of it was committed, by the clocks of its source and of this machine."""
         return None if self.committed_at is None else max(0.0, time.time() - self.committed_at)
 
     @property

@@ -12,6 +12,7 @@ from cdcv2.instances.run.alone import LoneInstance
 from cdcv2.logs.description import LogDescription
 from cdcv2.logs.kafka import KafkaLog
 from cdcv2.logs.named_logs import NamedLog
+from cdcv2.logs.release_times import ReleaseTime
 from tests.market import PRICES
 from tests.serving import served
 
@@ -34,6 +35,7 @@ def test_an_instance_follows_topics(broker: KafkaBroker, tmp_path: Path) -> None
     def put(at: int) -> None:
         for name, writer in writers.items():
             writer.extend([(PRICES.row(["pear", at]), at, 1)])
+            logs[name].keep_release(ReleaseTime(at, at * 1000))
             writer.advance([at + 1])
             logs[name].flush()
 
@@ -41,9 +43,12 @@ def test_an_instance_follows_topics(broker: KafkaBroker, tmp_path: Path) -> None
     opened = [NamedLog(name, KafkaLog(name, broker.bootstrap, PRICES), PRICES) for name in NAMES]
     with served(LoneInstance(opened, {name: ["name"] for name in NAMES}), tmp_path / "m.sock") as place:
         client = cdcv2.connect(place)
-        assert client.peek({NAMES[0]: "pear"}, timeout=PATIENCE).at == 1
+        first = client.peek({NAMES[0]: "pear"}, timeout=PATIENCE)
+        # Releases are kept in headers of topics.
+        assert (first.at, first.committed_at) == (1, 1.0)
         put(2)
         found = client.peek(dict.fromkeys(NAMES, "pear"), after=2, timeout=PATIENCE)
-        assert found.at == 2 and all([row.price for row in found[name]] == [1, 2] for name in NAMES)
+        assert (found.at, found.committed_at) == (2, 2.0)
+        assert all([row.price for row in found[name]] == [1, 2] for name in NAMES)
         with client.tail(NAMES[1], after=2, timeout=PATIENCE) as tail:
             assert next(tail).changes == [(PRICES.row(["pear", 2]), 2, 1)]

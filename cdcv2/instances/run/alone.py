@@ -36,7 +36,7 @@ class LoneInstance:
         self._follower = LogFollower(logs)
         tables = tuple(self._follower.source.table(name, key) for name, key in keys.items())
         index = CreateIndex(_INDEX, tables)
-        self._front = InstanceFront(ReplicaSet("alone", [index]), index, terms_of(logs, history))
+        self._front = InstanceFront(ReplicaSet("alone", [index]), index, terms_of(logs, history, self._follower.clock))
         self._loop = LineLoop()
         self._clients = ClientServer(self._loop, self._front, self._obey)
         self._clients.perform(self._front.connect(_SELF))
@@ -86,9 +86,8 @@ def progress_of(front: InstanceFront, waits: Sequence[JobWait] = ()) -> JobProgr
     return JobProgress(front.upper.to_plain(), front.committed_at, waits, counts=front.waiting)
 
 
-def terms_of(logs: Sequence[NamedLog], history: float | None) -> FrontTerms:
+def terms_of(logs: Sequence[NamedLog], history: float | None, clock: CommitClock) -> FrontTerms:
     """What a front is to know of logs, and for how many seconds times are kept."""
-    clock = CommitClock([named.log for named in logs])
     return FrontTerms(
         {named.table: named.row_type.schema for named in logs}, lambda upper: clock.at(list(upper)),
         any(is_on_remap(named.log) for named in logs[:1]), None if history is None else KeptTimes(history),

@@ -18,6 +18,7 @@ from cdcv2.instances.run.conversation import (
     PATIENCE, PAUSE, InstanceConversation, demand_place, demand_seconds, no_answer,
 )
 from cdcv2.instances.run.questions import demand_text, frontier_of, keys_of, time_of
+from cdcv2.instances.run.silence import silence_text
 from cdcv2.instances.run.tail import InstanceTail
 from cdcv2.logs.tables_at_time import TableAtTime, TablesAtTime
 from cdcv2.rows.row_type import RowType
@@ -140,7 +141,7 @@ class InstanceClient:
             pass
         status = self._status(PATIENCE, timeout)
         upper, time_asked = Antichain(status["upper"]), request.least if request.at is None else request.at
-        if not status["replicas"] or not is_finished(time_asked, upper):
+        if not _answering(status) or not is_finished(time_asked, upper):
             raise self._late(_wanted(request), status, timeout)
         try:
             # It is there, and the answer was only not given in so short a time.
@@ -176,9 +177,16 @@ class InstanceClient:
                 f"no replica of the instance at {self.place} is connected for {timeout:g} seconds: start cdcv2 "
                 "instance --replica at the places of its --of"
             )
+        silent = silence_text(status.get("silent", {}))
+        if not _answering(status):
+            return UnavailableError(
+                f"no replica of the instance at {self.place} answers ({silent}): each hangs, or is stopped; kill it, "
+                "and start it again"
+            )
+        hang = f" (of its replicas {silent}: kill it and start it again, if it hangs)" if silent else ""
         return IncompleteError(
-            f"{wanted} after {timeout:g} seconds; its logs are {through_text(status['upper'])}: capture on (a source "
-            "that is idle finishes no time), or ask for now",
+            f"{wanted} after {timeout:g} seconds; its logs are {through_text(status['upper'])}{hang}: capture on "
+            "(a source that is idle finishes no time), or ask for now",
             what=f"the instance at {self.place}",
         )
 
@@ -187,6 +195,11 @@ class InstanceClient:
         return UnavailableError(
             f"the instance at {self.place} does not answer for {timeout:g} seconds: it is busy, or stopped"
         )
+
+
+def _answering(status: Mapping[str, Any]) -> bool:
+    """Whether a replica is connected that does not hang."""
+    return bool(set(status["replicas"]) - set(status.get("silent", {})))
 
 
 def _wanted(request: PeekRequest) -> str:

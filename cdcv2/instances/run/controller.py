@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 from cdcv2.core.antichain import Antichain
@@ -20,7 +21,9 @@ from cdcv2.instances.run.forms import indexed_table
 from cdcv2.instances.run.index_catalogue import IndexCatalogue
 from cdcv2.instances.run.line_loop import LineConnection, LineLoop
 from cdcv2.instances.run.place import InstancePlace
-from cdcv2.instances.wire import decode, encode
+from cdcv2.instances.run.silence import silence_text
+from cdcv2.instances.wire import BEAT, decode, encode
+from cdcv2.logs.commit_clock import CommitClock
 from cdcv2.logs.named_logs import NamedLog
 
 #: Seconds between two tries to connect to a replica.
@@ -29,6 +32,9 @@ _PAUSE = 0.1
 _MUCH = 64 << 20
 #: Seconds that the loop waits at most.
 _TURN = 0.1
+#: Seconds between two beats, and those after which a replica that has not answered one is named.
+_BEAT, _SILENCE = 1.0, 5.0
+_BEAT_LINE = BEAT.encode()
 
 
 class ReplicaController:
@@ -46,7 +52,8 @@ class ReplicaController:
         self._catalogue, self._report = catalogue, report
         index = catalogue.index_of(tuple(indexed_table(logs, name, key) for name, key in keys.items()))
         self._replicas = ReplicaSet(str(catalogue.epoch), [index])
-        self._front = InstanceFront(self._replicas, index, terms_of(logs, history))
+        terms = terms_of(logs, history, CommitClock([named.log for named in logs]))
+        self._front = InstanceFront(self._replicas, index, replace(terms, silent=self._silent))
         self._loop = LineLoop()
         self._clients = ClientServer(self._loop, self._front, self._send, self._keep)
         self._places = list(places)
@@ -54,7 +61,10 @@ class ReplicaController:
         # Those that have responded, and those that were reported not to be there.
         self._responding: set[str] = set()
         self._reported: set[str] = set()
-        self._tried = 0.0
+        self._tried = self._beaten = 0.0
+        # Replica -> since when it has not answered a beat; and those that were reported for it.
+        self._asked: dict[str, float] = {}
+        self._hanging: set[str] = set()
 
     def serve(self, place: InstancePlace, stopping: Callable[[], bool]) -> None:
         """Answer clients at a place that listens, until it is to stop. Raises FencedError, OutputError."""
@@ -62,6 +72,7 @@ class ReplicaController:
         with closing(self._loop):
             while not stopping():
                 self._connect()
+                self._beat()
                 self._clients.keep_up()
                 self._loop.turn(_TURN)
 
@@ -69,6 +80,10 @@ class ReplicaController:
         """How far the furthest replica is, for its events, and which ones do not respond."""
         away = [str(place) for place in self._places if str(place) not in self._responding]
         waits = [JobWait("replica", f"the replica {name} does not respond", {"replica": name}) for name in away]
+        waits += [
+            JobWait("replica", f"the replica {silence_text({name: seconds})}", {"replica": name})
+            for name, seconds in self._silent().items() if name not in away
+        ]
         return progress_of(self._front, waits)
 
     def _keep(self) -> None:
@@ -78,6 +93,32 @@ class ReplicaController:
         """
         if any(self._replicas.allowed(one.id) != Antichain([one.since]) for one in self._catalogue.indexes):
             self._catalogue.keep(self._replicas.indexes)
+
+    def _beat(self) -> None:
+        """Ask each replica whether it is at work; one question at a time, so nothing heaps up for one that hangs."""
+        now = time.monotonic()
+        if now < self._beaten + _BEAT:
+            return
+        self._beaten = now
+        for name, connection in self._connections.items():
+            if name not in self._asked:
+                self._asked[name] = now
+                connection.send(BEAT)
+        for name, seconds in self._silent().items():
+            if name not in self._hanging:
+                self._hanging.add(name)
+                self._report(f"{silence_text({name: seconds})}: it hangs, or is in one long step")
+
+    def _silent(self) -> dict[str, float]:
+        """The replicas that are connected and answer nothing, and for how many seconds."""
+        now = time.monotonic()
+        return {name: round(now - since, 1) for name, since in self._asked.items() if now - since > _SILENCE}
+
+    def _heard(self, name: str) -> None:
+        self._asked.pop(name, None)
+        if name in self._hanging:
+            self._hanging.discard(name)
+            self._report(f"{name} answers again")
 
     # -- connections --------------------------------------------------------------------------------------------
 
@@ -110,6 +151,9 @@ class ReplicaController:
                 self._lost(name, "it does not take its commands")
 
     def _received(self, name: str, line: bytes) -> None:
+        self._heard(name)
+        if line.rstrip() == _BEAT_LINE:
+            return
         try:
             answer = decode(line)
             if not isinstance(answer, ANSWERS):
@@ -131,6 +175,8 @@ class ReplicaController:
             connection.end()
             self._front.disconnect(name)
         self._responding.discard(name)
+        self._asked.pop(name, None)
+        self._hanging.discard(name)
         self._lacks(name, reason)
 
     def _lacks(self, name: str, reason: str) -> None:

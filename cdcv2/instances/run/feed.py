@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from cdcv2.core.antichain import Antichain
@@ -13,7 +13,8 @@ from cdcv2.instances.commands import Answer, CreateIndex, IndexedTable
 from cdcv2.instances.instance import IndexInstance
 from cdcv2.instances.run.forms import form_of, indexed_table
 from cdcv2.logs.named_logs import NamedLog, some_covered
-from cdcv2.logs.read import LogReader
+from cdcv2.logs.read import LogReader, NullObserver
+from cdcv2.protocol.log import Entry
 from cdcv2.protocol.timeline import Cut
 
 #: Seconds for which what is finished is put together.
@@ -24,11 +25,15 @@ class IndexSource:
     """One instance, and its logs of one timeline: :meth:`read` gives it what is finished next.
 
     Each index is read from the beginning of its logs, by itself: one that is created later, or replaced, begins again.
-    ``follow``: the logs do not end. Nothing is kept of the logs but what the instance holds. Cost: that of the readers.
+    ``follow``: the logs do not end. ``seen`` is given each message. Nothing is kept of the logs but what the instance
+    holds. Cost: that of the readers.
     """
 
-    def __init__(self, logs: Sequence[NamedLog], *, follow: bool = False) -> None:
+    def __init__(
+        self, logs: Sequence[NamedLog], *, follow: bool = False, seen: Callable[[Entry], object] | None = None
+    ) -> None:
         self._logs, self._follow = logs, follow
+        self._observer = NullObserver() if seen is None else _SeenMessages(seen)
         self._types = {named.table: named.row_type for named in logs}
         #: What the commands of a controller are given to.
         self.instance = IndexInstance(self._form_of)
@@ -77,7 +82,7 @@ class IndexSource:
                     "the instance its logs, or create the index of these"
                 )
         found = some_covered([one for one in self._logs if one.table in names])
-        return LogReader(found, follow=self._follow, catch_up=self._follow)
+        return LogReader(found, follow=self._follow, catch_up=self._follow, observer=self._observer)
 
     def _form_of(self, table: IndexedTable) -> TableForm:
         return form_of(self._types[table.name], table.key)
@@ -86,6 +91,17 @@ class IndexSource:
         """Close the logs."""
         for named in self._logs:
             named.log.close()
+
+
+class _SeenMessages(NullObserver):
+    """Gives on each message that is read."""
+
+    def __init__(self, seen: Callable[[Entry], object]) -> None:
+        self._seen = seen
+
+    def read(self, named: NamedLog, entry: Entry | None) -> None:
+        if entry is not None:
+            self._seen(entry)
 
 
 class _IndexReader:

@@ -5,10 +5,14 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Sequence
+from functools import reduce
 from typing import Protocol, runtime_checkable
 
-from cdcv2.instances.commands import Answer
+from cdcv2.core.antichain import Antichain
+from cdcv2.instances.commands import LEAST, Answer
 from cdcv2.instances.run.feed import IndexSource
+from cdcv2.logs.commit_clock import CommitClock
+from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.named_logs import NamedLog
 
 #: Seconds between two looks at logs that have nothing new.
@@ -30,10 +34,13 @@ class LogFollower:
     """The instance over some logs, and how it is given what is finished in them."""
 
     def __init__(self, logs: Sequence[NamedLog]) -> None:
+        #: When what is finished was committed: read beside the logs, and in the messages of topics.
+        self.clock = CommitClock([named.log for named in logs])
         for named in logs:
             if isinstance(named.log, PatientLog):
                 named.log.idle_wait = 0.0
-        self.source = IndexSource(logs, follow=True)
+        self._topics = any(not isinstance(named.log, DirectoryLog) for named in logs)
+        self.source = IndexSource(logs, follow=True, seen=self.clock.seen if self._topics else None)
         #: Whether more may be there now.
         self.more = True
         self._next = 0.0
@@ -44,6 +51,12 @@ class LogFollower:
     def caught_up(self) -> bool:
         """Whether what was finished in the logs when they were opened is in the instance."""
         return self.source.caught_up
+
+    @property
+    def upper(self) -> Antichain:
+        """Everything not beyond it is finished in all indexes; where there is none, nothing is."""
+        instance = self.source.instance
+        return reduce(Antichain.meet, map(instance.upper, instance.indexes), Antichain()) if instance.indexes else LEAST
 
     def look(self) -> list[Answer]:
         """Take in what is finished now; where it is much, a part of it. Returns the responses.
@@ -62,6 +75,9 @@ class LogFollower:
             self.more = idle < self._enough or not self.caught_up
             if not self.more or now > begin + _TURN:
                 break
+        if self._topics:
+            # So of the moments that were met in messages only those beyond it are kept.
+            self.clock.at(list(self.upper))
         if catches_up:
             # What is held stays: the garbage collector need not look through millions of rows again and again. Not
             # later: what is garbage then would never be found.

@@ -6,20 +6,21 @@ import json
 import socket
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from functools import reduce
+from dataclasses import replace
 
-from cdcv2.core.antichain import Antichain
 from cdcv2.errors import Cdcv2Error, ConversationError, MalformedError, UsageError
 from cdcv2.events import JobProgress, JobWait
-from cdcv2.instances.commands import COMMANDS, Answer, CreateIndex, InitializationComplete
+from cdcv2.instances.commands import COMMANDS, Answer, CreateIndex, Frontiers, InitializationComplete
 from cdcv2.instances.run.follower import LogFollower
 from cdcv2.instances.run.line_loop import LineConnection, LineLoop
 from cdcv2.instances.run.place import InstancePlace
-from cdcv2.instances.wire import decode, encode
+from cdcv2.instances.wire import BEAT, decode, encode
 from cdcv2.logs.named_logs import NamedLog
 
 #: Bytes that may wait for the controller: with more, nothing more is read.
 _MUCH = 16 << 20
+#: A beat of the controller, as it comes.
+_BEAT = f"{BEAT}\n".encode()
 
 
 class InstanceReplica:
@@ -37,11 +38,10 @@ class InstanceReplica:
 
     def progress(self) -> JobProgress:
         """How far all of its indexes are, for its events, and whether it waits for its controller."""
-        instance = self._source.instance
-        uppers = [instance.upper(name) for name in instance.indexes]
+        is_there, upper = bool(self._source.instance.indexes), self._follower.upper
         away = self._session is None or not self._session.is_open
         waits = [JobWait("controller", "no controller is connected: start cdcv2 replicas")] if away else []
-        return JobProgress(reduce(Antichain.meet, uppers).to_plain() if uppers else None, waits=waits)
+        return JobProgress(upper.to_plain() if is_there else None, waits=waits)
 
     def serve(self, place: InstancePlace, stopping: Callable[[], bool]) -> None:
         """Follow the logs and obey, at a place that listens, until it is to stop."""
@@ -80,6 +80,9 @@ class InstanceReplica:
         self._report("its controller has left; the indexes stay")
 
     def _obey(self, connection: LineConnection, line: bytes) -> None:
+        if line == _BEAT:
+            connection.send(BEAT)
+            return
         try:
             command = decode(line)
             if not isinstance(command, COMMANDS):
@@ -118,6 +121,8 @@ class InstanceReplica:
     def _send(self, answers: list[Answer]) -> None:
         if self._session is not None:
             for answer in answers:
+                if isinstance(answer, Frontiers):
+                    answer = replace(answer, committed_at=self._follower.clock.at(list(answer.upper)))
                 self._session.send(encode(answer))
 
 

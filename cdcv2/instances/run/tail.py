@@ -31,8 +31,8 @@ class TailBatch:
     """The changes of a table beyond ``lower`` and not beyond ``upper``, consolidated, by time: ``(row, time, diff)``.
 
     The lower of each is the upper of the one before. Keep ``upper`` with what you make of the batch, and begin with
-    ``after=upper`` the next time: so each row comes once. ``committed_at``: when what is finished was committed, in
-    seconds since 1970; None: not known.
+    ``after=upper`` the next time: so each row comes once. ``committed_at``: when the last of what is not beyond
+    ``upper`` was committed, in seconds since 1970; None: not known.
     """
 
     table: str
@@ -55,9 +55,9 @@ class TailBatch:
         return made.rows.append_column("cdcv2_time", made.times).append_column("cdcv2_diff", made.diffs)
 
     def through(self, time: int) -> TailBatch:
-        """What of it is not beyond a time."""
+        """What of it is not beyond a time. When that was committed is not known: the batch has it of all."""
         changes = [change for change in self.changes if change[1] <= time]
-        return replace(self, upper=Antichain([time + 1]), changes=changes)
+        return replace(self, upper=Antichain([time + 1]), changes=changes, committed_at=None)
 
     def __repr__(self) -> str:
         return f"TailBatch({self.table}, {through_text(self.upper)}: {len(self.changes)} changes)"
