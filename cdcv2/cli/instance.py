@@ -24,6 +24,7 @@ from pathlib import Path
 
 from cdcv2.cli.console import remark
 from cdcv2.cli.logs import add_log_arguments, open_logs
+from cdcv2.cli.markers import add_marker_arguments, check_marker, marker_of
 from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.words import declare
 from cdcv2.cli.stop_signals import stop_signals
@@ -56,14 +57,16 @@ def configure(parser: OptionParser) -> None:
     declare(parser, "--index")
     declare(parser, "--instance", "--events")
     declare(parser, "--history", more="; by default all of them")
+    add_marker_arguments(parser)
     parser.add_argument("--replica", action="store_true",
                         help="be one of several: wait for cdcv2 replicas, which states what to hold")
     parser.check_together = _check_together
 
 
 def _check_together(given: frozenset[str], args: argparse.Namespace) -> None:
-    if args.replica and (args.index or args.history is not None):
-        raise UsageError("--replica holds what cdcv2 replicas states: give --index and --history there")
+    if args.replica and (args.index or args.history is not None or args.marker):
+        raise UsageError("--replica holds what cdcv2 replicas states: give --index, --history and --marker there")
+    check_marker(args)
     if not args.replica and not args.index:
         raise UsageError("name what is to be held: --index public.orders=id, once for each table; or --replica")
 
@@ -77,8 +80,8 @@ def run(args: argparse.Namespace) -> Exit:
                 remark(f"cdcv2 instance: a replica at {args.instance}")
                 replica.serve(place, in_each_turn(args.events, replica.progress, stopping))
             return Exit.DONE
-        keys = index_keys(args.index)
-        with closing(LoneInstance(open_logs(args), keys, history=args.history)) as instance:
+        keys, marker = index_keys(args.index), marker_of(args, _remark)
+        with closing(LoneInstance(open_logs(args), keys, history=args.history, marker=marker)) as instance:
             stopping = in_each_turn(args.events, instance.progress, stopping)
             instance.read(stopping)
             place.listen()

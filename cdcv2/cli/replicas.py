@@ -19,6 +19,7 @@ from pathlib import Path
 from cdcv2.cli.console import remark
 from cdcv2.cli.instance import in_each_turn, index_keys
 from cdcv2.cli.logs import add_log_arguments, open_logs
+from cdcv2.cli.markers import add_marker_arguments, check_marker, marker_of
 from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.words import declare
 from cdcv2.cli.stop_signals import stop_signals
@@ -51,6 +52,8 @@ def configure(parser: OptionParser) -> None:
     declare(parser, "--instance", "--events")
     declare(parser, "--state", required=True, more=": what is held, and from which time on")
     declare(parser, "--history", default=HISTORY, more=f" (default: {HISTORY:.0f})")
+    add_marker_arguments(parser)
+    parser.check_together = lambda given, args: check_marker(args)
 
 
 def run(args: argparse.Namespace) -> Exit:
@@ -61,7 +64,9 @@ def run(args: argparse.Namespace) -> Exit:
     with stop_signals() as stopping, InstancePlace(Path(args.instance)) as place:
         logs = open_logs(args)
         with IndexCatalogue(Path(args.state)) as catalogue:
-            controller = ReplicaController(logs, keys, places, catalogue, _remark, history=args.history)
+            controller = ReplicaController(
+                logs, keys, places, catalogue, _remark, history=args.history, marker=marker_of(args, _remark)
+            )
             place.listen()
             remark(f"cdcv2 replicas: {', '.join(keys)} at {args.instance}, of {', '.join(args.of)}")
             controller.serve(place, in_each_turn(args.events, controller.progress, stopping))

@@ -9,6 +9,7 @@
         replicas: 2                                     1, if it is left out
         history: 1h                                     for how long a finished time can be asked for
         place: shop.sock                                where clients ask; in the state folder, if it is left out
+        marker: yes                                     markers may be committed at the source of its capture
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class InstanceFields:
     """Tables that are held by key. ``capture``: whose logs; None: ``logs``, as the words of a command line.
 
     ``index``: table -> the columns of its key. ``place``: where clients ask; ``replicas``: where each replica answers.
-    ``history`` is in seconds.
+    ``history`` is in seconds. ``marker``: whether markers may be committed at the source of the capture.
     """
 
     name: str
@@ -41,6 +42,7 @@ class InstanceFields:
     place: Path
     replicas: tuple[Path, ...]
     history: float
+    marker: bool
     node: YamlNode = field(repr=False)
 
     @property
@@ -63,7 +65,7 @@ def instance_fields(
     ``capture_of`` gives the name of the capture that a part names, or of the only one; ``folder`` is where sockets go;
     ``under`` reads a path of the file.
     """
-    fields = part.fields("index", "capture logs replicas history place")
+    fields = part.fields("index", "capture logs replicas history place marker")
     if "capture" in fields and "logs" in fields:
         fields["capture"].fail("'capture' and 'logs' both name logs: leave one out")
     capture = None if "logs" in fields else capture_of(fields.get("capture"))
@@ -78,7 +80,10 @@ def instance_fields(
     index = _index(fields["index"])
     logs = tuple(logs_of_tables(fields["logs"], index, under, "index")) if "logs" in fields else ()
     history = fields["history"].seconds() if "history" in fields else _HISTORY
-    return InstanceFields(name, capture, logs, index, place, places, history, part)
+    marker = "marker" in fields and fields["marker"].one_of("yes", "no", "true", "false") in ("yes", "true")
+    if marker and capture is None:
+        fields["marker"].fail("a marker is committed at the source of a capture: name the capture, and no logs")
+    return InstanceFields(name, capture, logs, index, place, places, history, marker, part)
 
 
 def demand_own_places(instances: Iterable[InstanceFields]) -> None:

@@ -21,6 +21,10 @@ def instance_commands(pipeline: Pipeline, part: InstanceFields) -> Iterator[tupl
     index = [f"--index={table}={','.join(columns)}" for table, columns in part.index.items()]
     of = [f"--of={place}" for place in part.replicas]
     own = [f"--instance={part.place}", f"--state={part.state}", f"--history={part.history:.0f}"]
+    if part.marker and part.capture is not None:
+        source = pipeline.captures[part.capture].source
+        # The connection string is in the file, and not on the command line.
+        own += ["--marker", f"--source=pipeline:{source.name if source else ''}:{pipeline.path.absolute()}"]
     command = (sys.executable, "-m", "cdcv2")
     name, *replicas = part.jobs
     yield name, (*command, "replicas", *logs, *index, *of, *own)

@@ -40,7 +40,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
@@ -248,6 +248,7 @@ class _PipelineReader:
         on_remap = {name: one.arguments.remap is not None for name, one in captures.items()}
         timers = {name: timer_fields(name, part, on_remap, views) for name, part in self._named("timers")}
         instances = {name: self._instance(name, part, captures, state) for name, part in self._named("instances")}
+        _demand_sources_of_markers(captures, instances.values())
         replays = {name: self._replay(name, part, captures) for name, part in self._named("replays")}
         demand_outputs_apart(replays, {
             Path(one.arguments.into.name).resolve(): f"the capture {name}" for name, one in captures.items()
@@ -467,6 +468,20 @@ def _demand_own_names(
                     both = f"of {taken[job]} and of {kind}"
                     part.node.fail(f"two parts are called {job!r}, {both}: give each its own name")
                 taken[job] = kind
+
+
+def _demand_sources_of_markers(
+    captures: Mapping[str, CaptureFields], instances: Iterable[InstanceFields]
+) -> None:
+    """A marker is committed where the file has the connection string, for times that are LSNs."""
+    for part in instances:
+        if not part.marker or part.capture is None:
+            continue
+        capture, node = captures[part.capture], dict(part.node.entries())["marker"]
+        if capture.arguments.remap is not None or capture.arguments.stream:
+            node.fail(f"the times of the capture {capture.name} are no LSNs: leave 'marker' out")
+        if capture.source is None or capture.source.postgres is None:
+            node.fail("a marker needs the database: write postgres: {conninfo: ...} to the source of its capture")
 
 
 def _demand_apart(captures: Mapping[str, CaptureFields]) -> None:

@@ -16,7 +16,7 @@ from cdcv2.core.order import MAX_TIME
 from cdcv2.errors import MalformedError
 from cdcv2.instances.commands import (
     LEAST, Answer, Command, CreateIndex, DroppedAt, Frontiers, Peek, PeekResponse, Tail, TailResponse,
-    last_time,
+    is_finished, last_time,
 )
 from cdcv2.instances.kept_times import KeptTimes
 from cdcv2.instances.replicas import Dispatch, ReplicaSet
@@ -56,7 +56,8 @@ class FrontTerms:
 
     ``committed_at``: frontier -> seconds since 1970, or None. ``on_remap``: times are milliseconds, and no LSNs.
     ``kept``: for how long times are kept; None: for ever. ``silent``: replica -> for how many seconds it has not
-    answered, of those that are connected and answer nothing.
+    answered, of those that are connected and answer nothing. ``marker``: None, where no marker may be committed for
+    who waits; why the last one could not be; or "".
     """
 
     types: Mapping[str, Any]
@@ -64,6 +65,7 @@ class FrontTerms:
     on_remap: bool = False
     kept: KeptTimes | None = None
     silent: Callable[[], Mapping[str, float]] = dict
+    marker: Callable[[], str | None] = lambda: None
 
 
 class InstanceFront:
@@ -106,6 +108,12 @@ class InstanceFront:
             found = self._terms.committed_at(self.upper)
             self._committed = self.upper, self._replicas.committed_at(self._index.id) if found is None else found
         return self._committed[1]
+
+    @property
+    def awaited(self) -> int | None:
+        """The least time that a peek waits for, and that is not finished. Cost: a look at each client."""
+        times = (there.time for there in self._clients.values() if isinstance(there.request, PeekRequest))
+        return min((time for time in times if time is not None and not is_finished(time, self.upper)), default=None)
 
     @property
     def waiting(self) -> dict[str, int]:
@@ -343,7 +351,7 @@ class InstanceFront:
         return {
             "upper": self.upper.to_plain(), "since": self._replicas.allowed(self._index.id).to_plain(),
             "tables": self._keys, "replicas": self._replicas.connected, "committed_at": self.committed_at,
-            "silent": dict(self._terms.silent()), **self.waiting,
+            "silent": dict(self._terms.silent()), "marker": self._terms.marker(), **self.waiting,
         }  # fmt: skip
 
     def _forget(self, client: int) -> _Client:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from cdcv2.cli.main import main, parser_of
+from cdcv2.cli.markers import marker_of
 from cdcv2.control.instance_jobs import make_places
 from cdcv2.control.pipeline_file import Pipeline, read_pipeline
 from cdcv2.control.pipeline_jobs import FirstLogs, jobs_of
@@ -152,3 +153,45 @@ instances:
     assert len(refused) == 2
     assert "job one" in refused[0] and "line 5: " in refused[0] and "no socket" in refused[0]
     assert "job two" in refused[1] and "no folder" in refused[1]
+
+
+MARKED = """
+pipeline: shop
+sources: {shop: {postgres: {conninfo: "host=127.0.0.1 password=${SECRET}"}}, other: {}}
+captures:
+  shop: {source: shop, from: topics.jsonl, tables: [a]}
+  bare: {source: other, into: bare, from: topics.jsonl, tables: [a]}
+  bound: {source: shop, into: bound, from: topics.jsonl, tables: [a], remap: timeline}
+instances:
+  rows: {capture: CAPTURE, index: {a: id}, marker: YES}
+"""
+
+
+def test_a_marker_is_committed_at_the_source_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The controller gets the file, and no secret; a replica commits none."""
+    monkeypatch.setenv("SECRET", "hidden")
+    pipeline = pipeline_in(tmp_path, MARKED.replace("CAPTURE", "shop").replace("YES", "yes"))
+    argv = {plan.name: plan.argv for plan in jobs_of(pipeline)}
+    source = f"--source=pipeline:shop:{tmp_path / 'shop.yaml'}"
+    assert "--marker" in argv["rows"] and source in argv["rows"]
+    assert not any("hidden" in word or "marker" in word for word in argv["rows-1"])
+    assert "hidden" not in " ".join(argv["rows"])
+    read = parser_of("replicas").parse_args(argv["rows"][4:])
+    writer = marker_of(read, lambda text: None)
+    assert writer is not None
+    without = pipeline_in(tmp_path, MARKED.replace("CAPTURE", "shop").replace("YES", "no"))
+    assert "--marker" not in {plan.name: plan.argv for plan in jobs_of(without)}["rows"]
+
+
+@pytest.mark.parametrize("instead, text", [
+    ("capture: bare, index: {a: id}, marker: yes", "line 9: .*needs the database"),
+    ("capture: bound, index: {a: id}, marker: yes", "line 9: .*are no LSNs"),
+    ("logs: there, index: {a: id}, marker: yes", "line 9: .*name the capture, and no logs"),
+    ("capture: shop, index: {a: id}, marker: often", "line 9: "),
+])  # fmt: skip
+def test_a_marker_needs_a_database_and_times_that_are_lsns(
+    instead: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SECRET", "hidden")
+    with pytest.raises(UsageError, match=text):
+        pipeline_in(tmp_path, MARKED.replace("capture: CAPTURE, index: {a: id}, marker: YES", instead))

@@ -14,7 +14,7 @@ from cdcv2.instances.requests import PeekRequest, TailRequest
 from cdcv2.instances.wire import decode, encode
 from cdcv2.logs.commit_clock import CommitClock
 from cdcv2.logs.release_times import HEADER, ReleaseTime
-from cdcv2.protocol.log import Entry
+from cdcv2.protocol.log import Entry, Position
 from cdcv2.protocol.messages import Progress
 from tests.market import Market
 from tests.serving import served
@@ -32,10 +32,11 @@ def test_a_clock_is_asked_for_what_it_has_passed(monkeypatch: object) -> None:
     """As far as it remembers; before that nothing is known, which is not what came later."""
     clock = CommitClock([])
     for lsn in range(1, 3001):
-        clock.seen(Entry(lsn, Progress([lsn], [lsn + 1], {}), ((HEADER, release(lsn).to_text().encode()),)))
+        header = (HEADER, release(lsn).to_text().encode())
+        clock.seen(Entry(Position("t", 0, lsn), Progress([lsn], [lsn + 1], {}), (header,)))
     assert [clock.at([frontier]) for frontier in (3001, 2501, 2500, 3001)] == [3000.0, 2500.0, 2499.0, 3000.0]
     assert clock.at([100]) is None
-    clock.seen(Entry(4000, Progress([4000], [4001], {}), ((HEADER, b"{}"),)))
+    clock.seen(Entry(Position("t", 0, 4000), Progress([4000], [4001], {}), ((HEADER, b"{}"),)))
     assert clock.at([5000]) == 3000.0
 
 

@@ -1,4 +1,4 @@
-"""What clients are told at the edges: nothing is reported yet, values that are none, places that are none."""
+"""What clients learn at the edges: nothing is reported yet, values that are none, places that are none."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def market(tmp_path: Path) -> Iterator[Market]:
 
 
 def test_until_now_waits_until_a_replica_has_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A controller that has heard of none knows of no time, and so of no now; the table is not empty for that."""
+    """A controller without a report knows of no time, and so of no now; the table is not empty for that."""
     market = Market(tmp_path)
     replica = InstanceReplica(market.logs(), lambda text: None)
     one = tmp_path / "one.sock"

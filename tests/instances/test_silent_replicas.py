@@ -1,4 +1,4 @@
-"""A replica that hangs keeps its connection: beats find it, and who waits is told its name."""
+"""A replica that hangs keeps its connection: beats find it, and who waits learns its name."""
 
 from __future__ import annotations
 

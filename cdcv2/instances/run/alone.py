@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 
 from cdcv2.core.antichain import Antichain
+from cdcv2.errors import UsageError
 from cdcv2.events import JobProgress, JobWait
 from cdcv2.instances.commands import Command, CreateIndex
 from cdcv2.instances.front import FrontTerms, InstanceFront
@@ -15,6 +16,7 @@ from cdcv2.instances.replicas import ReplicaSet
 from cdcv2.instances.run.client_server import ClientServer
 from cdcv2.instances.run.follower import LogFollower
 from cdcv2.instances.run.line_loop import LineLoop
+from cdcv2.instances.run.marker import MarkerWriter
 from cdcv2.instances.run.place import InstancePlace
 from cdcv2.logs.commit_clock import CommitClock, is_on_remap
 from cdcv2.logs.named_logs import NamedLog
@@ -26,17 +28,21 @@ _INDEX, _SELF = "main", "self"
 class LoneInstance:
     """An instance over logs, with its tables by these columns. :meth:`read` first, then :meth:`serve`.
 
-    ``history``: for how many seconds a time that was finished can be asked for; None: for ever. Raises UsageError for
-    a table or column that is not there, RefusedError for a log without an identity.
+    ``history``: for how many seconds a time that was finished can be asked for; None: for ever. ``marker``: what
+    commits markers for who waits. Raises UsageError for a table or column that is not there, and for a marker where
+    times are no LSNs; RefusedError for a log without an identity.
     """
 
     def __init__(
-        self, logs: Sequence[NamedLog], keys: Mapping[str, Sequence[str]], *, history: float | None = None
+        self, logs: Sequence[NamedLog], keys: Mapping[str, Sequence[str]], *, history: float | None = None,
+        marker: MarkerWriter | None = None,
     ) -> None:
         self._follower = LogFollower(logs)
         tables = tuple(self._follower.source.table(name, key) for name, key in keys.items())
         index = CreateIndex(_INDEX, tables)
-        self._front = InstanceFront(ReplicaSet("alone", [index]), index, terms_of(logs, history, self._follower.clock))
+        terms = terms_of(logs, history, self._follower.clock, marker)
+        self._front = InstanceFront(ReplicaSet("alone", [index]), index, terms)
+        self._marker = marker
         self._loop = LineLoop()
         self._clients = ClientServer(self._loop, self._front, self._obey)
         self._clients.perform(self._front.connect(_SELF))
@@ -66,6 +72,8 @@ class LoneInstance:
                 if not self._follower.wait():
                     self._look()
                 self._clients.keep_up()
+                if self._marker is not None:
+                    self._marker.look(self._front.awaited)
                 self._loop.turn(self._follower.wait())
 
     def close(self) -> None:
@@ -86,9 +94,17 @@ def progress_of(front: InstanceFront, waits: Sequence[JobWait] = ()) -> JobProgr
     return JobProgress(front.upper.to_plain(), front.committed_at, waits, counts=front.waiting)
 
 
-def terms_of(logs: Sequence[NamedLog], history: float | None, clock: CommitClock) -> FrontTerms:
-    """What a front is to know of logs, and for how many seconds times are kept."""
+def terms_of(
+    logs: Sequence[NamedLog], history: float | None, clock: CommitClock, marker: MarkerWriter | None
+) -> FrontTerms:
+    """What a front is to know of logs, and for how many seconds times are kept. Raises UsageError."""
+    on_remap = any(is_on_remap(named.log) for named in logs[:1])
+    if on_remap and marker is not None:
+        raise UsageError(
+            "the times of these logs are milliseconds, of a remap, which finish without commits: leave --marker out"
+        )
     return FrontTerms(
-        {named.table: named.row_type.schema for named in logs}, lambda upper: clock.at(list(upper)),
-        any(is_on_remap(named.log) for named in logs[:1]), None if history is None else KeptTimes(history),
+        {named.table: named.row_type.schema for named in logs}, lambda upper: clock.at(list(upper)), on_remap,
+        None if history is None else KeptTimes(history),
+        marker=lambda: None if marker is None else marker.fault,
     )

@@ -142,7 +142,7 @@ class InstanceClient:
         status = self._status(PATIENCE, timeout)
         upper, time_asked = Antichain(status["upper"]), request.least if request.at is None else request.at
         if not _answering(status) or not is_finished(time_asked, upper):
-            raise self._late(_wanted(request), status, timeout)
+            raise self._late(_awaited(request), status, timeout)
         try:
             # It is there, and the answer was only not given in so short a time.
             return self._reply(line, time.monotonic() + PATIENCE, timeout)
@@ -164,14 +164,14 @@ class InstanceClient:
                     raise no_answer(self.place, error, timeout) from None
                 time.sleep(PAUSE)
 
-    def late(self, wanted: str, timeout: float) -> Cdcv2Error:
-        """Why a request that the instance has is not answered after so many seconds: ``wanted`` is not there yet.
+    def late(self, awaited: str, timeout: float) -> Cdcv2Error:
+        """Why a request that the instance has is not answered after so many seconds: ``awaited`` is not there yet.
 
         Raises UnavailableError where it does not answer how far it is.
         """
-        return self._late(wanted, self._status(PATIENCE, timeout), timeout)
+        return self._late(awaited, self._status(PATIENCE, timeout), timeout)
 
-    def _late(self, wanted: str, status: Mapping[str, Any], timeout: float) -> Cdcv2Error:
+    def _late(self, awaited: str, status: Mapping[str, Any], timeout: float) -> Cdcv2Error:
         if not status["replicas"]:
             return UnavailableError(
                 f"no replica of the instance at {self.place} is connected for {timeout:g} seconds: start cdcv2 "
@@ -183,10 +183,11 @@ class InstanceClient:
                 f"no replica of the instance at {self.place} answers ({silent}): each hangs, or is stopped; kill it, "
                 "and start it again"
             )
+        marker = f"; no marker can be committed: {status['marker']}" if status.get("marker") else ""
         hang = f" (of its replicas {silent}: kill it and start it again, if it hangs)" if silent else ""
         return IncompleteError(
-            f"{wanted} after {timeout:g} seconds; its logs are {through_text(status['upper'])}{hang}: capture on "
-            "(a source that is idle finishes no time), or ask for now",
+            f"{awaited} after {timeout:g} seconds; its logs are {through_text(status['upper'])}{hang}{marker}: "
+            "capture on (a source that is idle finishes no time, unless --marker allows a marker), or ask for now",
             what=f"the instance at {self.place}",
         )
 
@@ -202,7 +203,7 @@ def _answering(status: Mapping[str, Any]) -> bool:
     return bool(set(status["replicas"]) - set(status.get("silent", {})))
 
 
-def _wanted(request: PeekRequest) -> str:
+def _awaited(request: PeekRequest) -> str:
     """What a peek waits for, in words."""
     if request.at is not None:
         return f"the time {request.at} is not finished"

@@ -20,6 +20,7 @@ from cdcv2.instances.run.client_server import ClientServer
 from cdcv2.instances.run.forms import indexed_table
 from cdcv2.instances.run.index_catalogue import IndexCatalogue
 from cdcv2.instances.run.line_loop import LineConnection, LineLoop
+from cdcv2.instances.run.marker import MarkerWriter
 from cdcv2.instances.run.place import InstancePlace
 from cdcv2.instances.run.silence import silence_text
 from cdcv2.instances.wire import BEAT, decode, encode
@@ -40,7 +41,8 @@ _BEAT_LINE = BEAT.encode()
 class ReplicaController:
     """The replicas at some places, over the logs that they read. ``report`` is given a line for people about each.
 
-    ``history``: for how many seconds a time that was finished can be asked for; None: for ever. The logs are not read;
+    ``history``: for how many seconds a time that was finished can be asked for; None: for ever. ``marker``: what
+    commits markers for who waits. The logs are not read;
     what they state of themselves is. Raises UsageError for a table or column that is not there, RefusedError for a log
     without an identity, and what the catalogue raises.
     """
@@ -48,11 +50,13 @@ class ReplicaController:
     def __init__(
         self, logs: Sequence[NamedLog], keys: Mapping[str, Sequence[str]], places: Sequence[Path],
         catalogue: IndexCatalogue, report: Callable[[str], object], *, history: float | None,
+        marker: MarkerWriter | None = None,
     ) -> None:
         self._catalogue, self._report = catalogue, report
         index = catalogue.index_of(tuple(indexed_table(logs, name, key) for name, key in keys.items()))
         self._replicas = ReplicaSet(str(catalogue.epoch), [index])
-        terms = terms_of(logs, history, CommitClock([named.log for named in logs]))
+        terms = terms_of(logs, history, CommitClock([named.log for named in logs]), marker)
+        self._marker = marker
         self._front = InstanceFront(self._replicas, index, replace(terms, silent=self._silent))
         self._loop = LineLoop()
         self._clients = ClientServer(self._loop, self._front, self._send, self._keep)
@@ -74,6 +78,8 @@ class ReplicaController:
                 self._connect()
                 self._beat()
                 self._clients.keep_up()
+                if self._marker is not None:
+                    self._marker.look(self._front.awaited)
                 self._loop.turn(_TURN)
 
     def progress(self) -> JobProgress:
@@ -114,7 +120,7 @@ class ReplicaController:
         now = time.monotonic()
         return {name: round(now - since, 1) for name, since in self._asked.items() if now - since > _SILENCE}
 
-    def _heard(self, name: str) -> None:
+    def _answered(self, name: str) -> None:
         self._asked.pop(name, None)
         if name in self._hanging:
             self._hanging.discard(name)
@@ -151,7 +157,7 @@ class ReplicaController:
                 self._lost(name, "it does not take its commands")
 
     def _received(self, name: str, line: bytes) -> None:
-        self._heard(name)
+        self._answered(name)
         if line.rstrip() == _BEAT_LINE:
             return
         try:

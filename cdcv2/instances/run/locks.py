@@ -1,4 +1,4 @@
-"""Locks of processes that keep something alone: a second one is told which process has it."""
+"""Locks of processes that keep something alone: a second one learns which process has it."""
 
 from __future__ import annotations
 

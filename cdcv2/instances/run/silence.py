@@ -1,4 +1,4 @@
-"""What is said of replicas that are connected and answer nothing: a stopped process keeps its connection."""
+"""Replicas that are connected and answer nothing, in words: a stopped process keeps its connection."""
 
 from __future__ import annotations
 
