@@ -98,8 +98,7 @@ def configure(parser: OptionParser) -> None:
                         help="a column that is not to be compared with the source")
     parser.add_argument("--wait", type=float, default=0.0, metavar="SECONDS",
                         help="how long to wait until logs and target are where the source is (default: 0)")
-    parser.add_argument("--marker", action="store_true",
-                        help="commit an empty transaction (pg_logical_emit_message), so that they can come past it")
+    declare(parser, "--marker", more=", so that they can come past it")
     parser.add_argument("--without-log", action="store_true", help="compare source and target only")
     declare(parser, "--view")
     declare(parser, "--at", more=f"demand that the target has all up to there, and nothing later: {TAKES}")

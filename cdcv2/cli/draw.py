@@ -63,7 +63,9 @@ def run(args: argparse.Namespace) -> Exit:
     if not first.is_topic and first.name.endswith((".yaml", ".yml")):
         if rest:
             raise UsageError(f"{first} is the file of a pipeline: name it alone")
-        svg = draw_pipeline(pipeline_picture(StatusWatch(read_pipeline(first.name)).look()), args.width)
+        pipeline = read_pipeline(first.name)
+        picture = pipeline_picture(StatusWatch(pipeline).look(), instances=pipeline.instances.values())
+        svg = draw_pipeline(picture, args.width)
     elif is_remap(first):
         args.log = rest
         svg = draw_timeline(_timeline(first, args), args.width)

@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.words import declare
-from cdcv2.cli.source_address import SourceAddress, source_address
 from cdcv2.control.pipeline_file import read_pipeline
 from cdcv2.errors import UsageError
 from cdcv2.instances.run.marker import MarkerWriter, commit_marker
 from cdcv2.store.postgres_session import demand_readable
+from cdcv2.store.source_address import SourceAddress, source_address
 
 #: How the source of a pipeline's file is named, by the jobs of its instances: pipeline:NAME:FILE.
 _OF_PIPELINE = "pipeline:"
@@ -19,9 +19,7 @@ _OF_PIPELINE = "pipeline:"
 
 def add_marker_arguments(parser: OptionParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("--marker", action="store_true",
-                        help="while a peek waits for a commit and no other one comes, commit an empty transaction "
-                             "(pg_logical_emit_message) at --source: at most one a second")
+    declare(parser, "--marker", more=" at --source, while a peek waits and no other commit comes: at most one a second")
     declare(parser, "--source", more="; for --marker")
 
 

@@ -13,7 +13,8 @@ ends it at once. You may kill it and run it again at any time.
 A part that stops with an error ends the others between two transactions. The
 exit code and the last line are those of that part. Lines begin with the name
 of the part. The logs must be in folders. What the file has as owned: yes is
-made by cdcv2 up alone, so it is refused here.
+made by cdcv2 up alone, so it is refused here. Instances are started by cdcv2 up
+alone, too.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from cdcv2.control.pipeline_check import check_pipeline
 from cdcv2.control.pipeline_external import owned_parts
 from cdcv2.control.pipeline_file import CaptureFields, Pipeline, ViewFields, read_pipeline
 from cdcv2.control.pipeline_jobs import first_logs
+from cdcv2.errors import UsageError
 from cdcv2.events import JobEvents
 from cdcv2.exits import Exit
 from cdcv2.store.file_system import is_there
@@ -73,6 +75,11 @@ def run(args: argparse.Namespace) -> Exit:
             "cdcv2 run makes and removes nothing for 'owned: yes': start the pipeline with cdcv2 up, which does; or "
             "make it by hand, and write 'owned: no'"
         )
+    if pipeline.instances:
+        names = ", ".join(pipeline.instances)
+        if not pipeline.captures and not pipeline.views:
+            raise UsageError(f"{pipeline.path} has instances alone ({names}), and cdcv2 run starts none: use cdcv2 up")
+        remark(f"cdcv2 run: instances are not started here ({names}): cdcv2 up does that")
     check_pipeline(pipeline)
     captures = [_capture(one, args.follow) for one in pipeline.captures.values()]
     views = [_view(pipeline, one, args.follow) for one in pipeline.views.values()]

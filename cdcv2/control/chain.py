@@ -3,6 +3,7 @@
 ::
 
     server -> slot -> connector -> topic -> capture -> log -> reader -> target
+                                                           -> replica -> instance
 
 Each link has a measure of its own (an LSN, an offset, a transaction, a frontier) and a moment at which it moved last. A
 link stands still if one of its faults is seen; a link that only waits for the one before it has none. So the first
@@ -34,7 +35,7 @@ _NEW_LOGS = "docs/operations/stops.md#permanent-stops"
 class Link(NamedTuple):
     """A link of the way.
 
-    - ``kind``: which of the eight; ``name``: of this one; ``measure``: how far it is, in words.
+    - ``kind``: which of the ten; ``name``: of this one; ``measure``: how far it is, in words.
     - ``moved_at``: when it moved last, in seconds since 1970; None: not known.
     - ``fault``: why it stands still; None: it does not. ``place``: topic, partition, offset, transaction, table, as far
       as known. ``remedy``: what mends it.
@@ -72,6 +73,15 @@ class StageSight(NamedTuple):
     moved_at: float | None = None
 
 
+class InstanceSight(NamedTuple):
+    """An instance: where clients ask it, why they cannot be answered there, its controller, and its replicas."""
+
+    place: str
+    fault: str | None
+    controller: StageSight
+    replicas: tuple[StageSight, ...] = ()
+
+
 class ChainSight(NamedTuple):
     """What was seen of the way to one table or target. None, and :data:`NOT_ASKED`: it is no part of the way, or the
     file does not name it.
@@ -99,6 +109,7 @@ class ChainSight(NamedTuple):
     captured: int | None = None
     beat_at: float | None = None
     beat_every: float | None = None
+    instance: InstanceSight | None = None
 
     @property
     def without_kafka(self) -> bool:
@@ -120,6 +131,9 @@ def links(seen: ChainSight) -> list[Link]:
     if seen.view is not None:
         found.append(_job(seen, "reader", seen.view, _reader_fault(seen, seen.view)))
         found.append(_target(seen, seen.view))
+    if seen.instance is not None:
+        found += [_job(seen, "replica", one, _replica_fault(seen, one)) for one in seen.instance.replicas]
+        found.append(_instance(seen, seen.instance))
     return found
 
 
@@ -278,6 +292,20 @@ def _reader_fault(seen: ChainSight, view: StageSight) -> _Fault | None:
     return None if hindered and view.row.state not in ("held", "paused") else _job_fault(seen, view)
 
 
+def _replica_fault(seen: ChainSight, replica: StageSight) -> _Fault | None:
+    """One that waits for its controller has no fault: that is the link behind it."""
+    waits = [wait for wait in _waits(replica.row) if wait.get("what") != "controller"]
+    return _job_fault(seen, replica._replace(row=replica.row._replace(waits=waits)))
+
+
+def _instance(seen: ChainSight, instance: InstanceSight) -> Link:
+    link = _job(seen, "instance", instance.controller, _job_fault(seen, instance.controller))
+    link = link._replace(measure=f"{link.measure}; at {instance.place}")
+    if instance.fault is None:
+        return link
+    return link._replace(fault=instance.fault, remedy=f"mend its place in {seen.file}; then cdcv2 up {seen.file}")
+
+
 def _job_fault(seen: ChainSight, job: StageSight) -> _Fault | None:
     """Why a job stands still, of its own making or for what it waits for."""
     row = job.row
@@ -315,6 +343,9 @@ def _wait_remedy(seen: ChainSight, wait: Mapping[str, Any]) -> str:
         return "cdcv2 resolve: docs/operations/contradictions.md#what-to-do"
     if what == "unavailable":
         return f"start the server; then cdcv2 doctor {seen.file}"
+    if what == "replica":
+        name = str(dict(wait.get("place") or {}).get("replica")).rpartition("/")[2].removesuffix(".sock")
+        return f"cdcv2 output {seen.file} {name}; if it hangs, kill it: cdcv2 up starts it again"
     if what in ("statements", "updates") and seen.log is not None:
         return f"cdcv2 verify {seen.log.name}"
     return f"cdcv2 doctor {seen.file}; docs/operations/stands-still.md#the-capture-waits"

@@ -12,7 +12,8 @@ from cdcv2.control.disks import disks_of
 from cdcv2.control.findings import Finding, Health, guarded, judged
 from cdcv2.control.entries import Kind
 from cdcv2.control.owned_folders import demand_alone
-from cdcv2.control.pipeline_check import check_view_of, recipes_of, row_types
+from cdcv2.control.instance_fields import InstanceFields
+from cdcv2.control.pipeline_check import check_instance, check_view_of, recipes_of, row_types
 from cdcv2.control.pipeline_external import external_needs
 from cdcv2.control.pipeline_file import CaptureFields, ConnectorFields, Pipeline, SourceFields, ViewFields
 from cdcv2.control.replay_fields import ReplayFields, known_tables
@@ -45,7 +46,30 @@ def examine(pipeline: Pipeline) -> Iterator[Finding]:
     for capture in pipeline.captures.values():
         if "from" not in capture.options:
             yield from guarded("kafka", _topics(pipeline, capture, recipes.get(capture.name, [])))
+    for instance in pipeline.instances.values():
+        yield from guarded(f"instance {instance.name}", _instance(pipeline, instance))
     yield from _disks(pipeline)
+
+
+def _instance(pipeline: Pipeline, instance: InstanceFields) -> Iterator[Finding]:
+    """Its place, and its tables with their keys, where a capture of the file writes their logs."""
+    part = f"instance {instance.name}"
+    check_instance(instance)
+    yield Finding(part, f"clients ask at {instance.place}")
+    if instance.capture is None:
+        yield Finding(part, "its tables are judged when its logs are opened", Health.NOT_CHECKED)
+        return
+    types = row_types(pipeline.captures[instance.capture])
+    for table, key in instance.index.items():
+        columns = types[table].columns if table in types else ()
+        lacking = next((column for column in key if column not in columns), None)
+        if table not in types:
+            yield Finding(part, f"the capture {instance.capture} has no table {table}", Health.WRONG,
+                          f"name one of {', '.join(sorted(types))} in its index")  # fmt: skip
+        elif lacking is not None:
+            yield Finding(part, f"{table} has no column {lacking}", Health.WRONG,
+                          f"name columns of {', '.join(columns)} in its index")  # fmt: skip
+    yield Finding(part, f"it holds {len(instance.index)} tables, in {len(instance.replicas)} processes")
 
 
 def _capture(

@@ -1,4 +1,4 @@
-"""The way to one table, capture or view of a pipeline, as it is now: see :mod:`cdcv2.control.chain`."""
+"""The way to one table, capture, view or instance of a pipeline, as it is now: see :mod:`cdcv2.control.chain`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import NamedTuple, TypeAlias
 from cdcv2.cli.options.capture_arguments import from_kafka
 from cdcv2.connectors.debezium.config import heartbeat_topic
 from cdcv2.connectors.kafka_moments import last_written_at
-from cdcv2.control.chain import ChainSight, Link, LogSight, StageSight, first_fault, links
+from cdcv2.control.chain import ChainSight, InstanceSight, Link, LogSight, StageSight, first_fault, links
+from cdcv2.control.instance_fields import InstanceFields, place_mistake
 from cdcv2.control.job_folder import JobFolder
 from cdcv2.control.log_tail import log_end
 from cdcv2.control.pipeline_file import CaptureFields, Pipeline, ViewFields
@@ -60,25 +61,30 @@ class Explanation(NamedTuple):
 
 
 def explain(pipeline: Pipeline, name: str) -> list[Explanation]:
-    """The ways to what is called so: a capture, a view, a replay, a table (to each of its targets), or a target.
+    """The ways to what is called so: a capture, view, replay, instance, a table (to all that hold it), or a target.
 
     Raises UsageError with what there is, and as :func:`~cdcv2.control.pipeline_status.status_of`.
     """
     status = status_of(pipeline)
-    return [_way(pipeline, status, capture, view) for capture, view in _ways(pipeline, status, name)]
+    held = [part for part in pipeline.instances.values() if name in (*part.jobs, *part.index)]
+    of_instances = [_way(pipeline, status, _capture_of(pipeline, part), None, part) for part in held]
+    if any(name in part.jobs for part in held):
+        return of_instances
+    ways = _ways(pipeline, status, name, others=bool(held))
+    return [*(_way(pipeline, status, capture, view) for capture, view in ways), *of_instances]
 
 
 def explanations(pipeline: Pipeline, status: PipelineStatus) -> list[Explanation]:
-    """The ways to all views and replays, and to the captures that none of them reads, as a status has them."""
-    views = list(pipeline.readers.values())
-    read = {view.capture for view in views}
-    ways: list[_Way] = [(_capture_of(pipeline, view), view) for view in views]
-    ways += [(capture, None) for name, capture in pipeline.captures.items() if name not in read]
-    return [_way(pipeline, status, capture, view) for capture, view in ways]
+    """The ways to all views, replays and instances, and to the captures that none of them reads, by a status."""
+    views, instances = list(pipeline.readers.values()), list(pipeline.instances.values())
+    read = {view.capture for view in views} | {part.capture for part in instances}
+    found = [_way(pipeline, status, _capture_of(pipeline, view), view) for view in views]
+    found += [_way(pipeline, status, capture, None) for name, capture in pipeline.captures.items() if name not in read]
+    return [*found, *(_way(pipeline, status, _capture_of(pipeline, part), None, part) for part in instances)]
 
 
 def _ways(
-    pipeline: Pipeline, status: PipelineStatus, name: str
+    pipeline: Pipeline, status: PipelineStatus, name: str, *, others: bool
 ) -> list[_Way]:
     if name in pipeline.captures:
         return [(pipeline.captures[name], None)]
@@ -92,22 +98,27 @@ def _ways(
     if views:
         return [(_capture_of(pipeline, view), view) for view in views]
     if captures:
-        return [(pipeline.captures[capture], None) for capture in captures]
-    there = {*pipeline.captures, *pipeline.readers, *(row.table for row in status.tables)}
+        # Where an instance holds the table, the way to its log is part of the way to that.
+        return [] if others else [(pipeline.captures[capture], None) for capture in captures]
+    if others:
+        return []
+    there = {*pipeline.captures, *pipeline.readers, *pipeline.instances, *(row.table for row in status.tables)}
+    there |= {table for part in pipeline.instances.values() for table in part.index}
     targets = {row.target for row in status.tables if row.target is not None}
     names = sorted(there | targets)
     raise UsageError(
-        f"{pipeline.path}: there is no job, table or target {name!r}; there are {', '.join(names)}"
+        f"{pipeline.path}: there is no job, instance, table or target {name!r}; there are {', '.join(names)}"
         f"{meant(name, names)}"
     )
 
 
-def _capture_of(pipeline: Pipeline, view: ViewFields | ReplayFields) -> CaptureFields | None:
-    return None if view.capture is None else pipeline.captures[view.capture]
+def _capture_of(pipeline: Pipeline, part: ViewFields | ReplayFields | InstanceFields) -> CaptureFields | None:
+    return None if part.capture is None else pipeline.captures[part.capture]
 
 
 def _way(
-    pipeline: Pipeline, status: PipelineStatus, capture: CaptureFields | None, view: ViewFields | ReplayFields | None
+    pipeline: Pipeline, status: PipelineStatus, capture: CaptureFields | None,
+    view: ViewFields | ReplayFields | None, instance: InstanceFields | None = None,
 ) -> Explanation:
     names = {part.name for part in (capture, view) if part is not None}
     tables = [row for row in status.tables if row.job in names]
@@ -137,9 +148,19 @@ def _way(
             view=_stage(pipeline, status, view.name), target=status.sight.targets.get(view.name, NOT_ASKED),
             blocked=_blocked(view),
         )
+    if instance is not None:
+        seen = seen._replace(instance=_instance(pipeline, status, instance))
     found_links = links(seen)
-    name = view.name if view is not None else "" if capture is None else capture.name
+    name = next((part.name for part in (instance, view, capture) if part is not None), "")
     return Explanation(name, found_links, first_fault(found_links), tables)
+
+
+def _instance(pipeline: Pipeline, status: PipelineStatus, part: InstanceFields) -> InstanceSight | None:
+    controller, *replicas = (_stage(pipeline, status, job) for job in part.jobs)
+    if controller is None:
+        return None
+    there = tuple(one for one in replicas if one is not None)
+    return InstanceSight(str(part.place), place_mistake(part), controller, there)
 
 
 def _stage(pipeline: Pipeline, status: PipelineStatus, name: str) -> StageSight | None:

@@ -219,7 +219,21 @@ def job_rows(pipeline: Pipeline) -> list[JobRow]:
         event = {} if report.damage else folder.last_progress() or {}
         row = _row(name, kinds.get(name, "left"), status, report.sight.alive, event, folder)
         rows.append(row if report.damage else row._replace(last_exit=folder.last_exit()))
-    return rows
+    held = {row.name: row for row in rows if row.state == JobState.HELD.value}
+    controllers = {job: part.name for part in pipeline.instances.values() for job in part.jobs[1:]}
+    return [_behind(row, held.get(controllers.get(row.name, ""))) for row in rows]
+
+
+def _behind(row: JobRow, held: JobRow | None) -> JobRow:
+    """The row of a replica whose controller is held: it sees none, and cannot know why."""
+    if held is None:
+        return row
+    text = f"its controller {held.name} is held: {held.reason}"
+    waits = [
+        {**wait, "text": text} if isinstance(wait, dict) and wait.get("what") == "controller" else wait
+        for wait in row.waits
+    ]
+    return row._replace(waits=waits)
 
 
 def _row(

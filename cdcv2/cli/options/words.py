@@ -143,6 +143,7 @@ WORDS: dict[str, dict[str, Any]] = {
         "help": "make no topic and no table that is missing: others make it, as cdcv2 up does; then it is an error",
     },
     "--no-follow": {"action": "store_false", "dest": "follow", "help": "end where the input ends"},
+    "--marker": {"action": "store_true", "help": "commit an empty transaction (pg_logical_emit_message)"},
     "--output": {"metavar": "PATH", "help": "where the output goes"},
     "--partitions": {
         "type": positive(int), "default": 1, "metavar": "N",
