@@ -7,15 +7,16 @@ processes. A client does not see which. Clients are known by numbers, one for ea
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import MAX_TIME
 from cdcv2.errors import MalformedError
 from cdcv2.instances.commands import (
-    LEAST, Answer, Command, CreateIndex, DroppedAt, Frontiers, Peek, PeekResponse, Tail, TailResponse,
+    LEAST, Answer, Command, CreateIndex, DroppedAt, Frontiers, Peek, PeekResponse, RowChange, Tail, TailResponse,
     is_finished, last_time,
 )
 from cdcv2.instances.kept_times import KeptTimes
@@ -23,31 +24,44 @@ from cdcv2.instances.replicas import Dispatch, ReplicaSet
 from cdcv2.instances.requests import PeekRequest, StatusRequest, TailRequest, request_of
 
 
+#: About so many letters of a batch are one line.
+_PART = 250_000
+
+
 @dataclass
 class FrontOutput:
-    """What is to be sent now: commands to replicas, lines to clients; ``over``: whose connections end behind them."""
+    """What is to be sent now: commands to replicas, lines to clients; ``over``: whose connections end behind them;
+    ``more``: who is to be resumed as soon as it has taken them.
+    """
 
     commands: list[tuple[str, Command]] = field(default_factory=list)
     lines: list[tuple[int, str]] = field(default_factory=list)
     over: list[int] = field(default_factory=list)
+    more: list[int] = field(default_factory=list, repr=False)
 
     def add(self, other: FrontOutput) -> FrontOutput:
         """This, and then the other."""
         self.commands += other.commands
         self.lines += other.lines
         self.over += other.over
+        self.more += other.more
         return self
 
 
 @dataclass
 class _Client:
-    """A client that waits. ``time``: which one its peek is at. ``after``: up to where it was given its tail."""
+    """A client that waits. ``time``: which one its peek is at. ``after``: up to where it was given its tail.
+
+    ``rest``: the batch that it is given in parts, and ``given``: how many of its changes it has.
+    """
 
     request: PeekRequest | TailRequest
     time: int | None = None
     after: Antichain = LEAST
     since: int = 0
     paused: bool = False
+    rest: TailResponse | None = None
+    given: int = 0
 
 
 @dataclass(frozen=True)
@@ -194,6 +208,8 @@ class InstanceFront:
         there = self._clients.get(client)
         if there is None or not there.paused:
             return FrontOutput()
+        if there.rest is not None:
+            return self._part(client, there, there.rest)
         there.paused = False
         return self._begin_tail(client, there)
 
@@ -329,14 +345,30 @@ class InstanceFront:
         client = self._numbers.get(answer.uuid)
         if client is None:
             return FrontOutput()
-        self._clients[client].after = answer.upper
-        batch = {"lower": answer.lower.to_plain(), "upper": answer.upper.to_plain(), "changes": answer.changes}
-        committed_at = self._committed_through(last_time(answer.upper))
-        out = FrontOutput(lines=[(client, json.dumps({"batch": batch, "committed_at": committed_at}))])
+        return self._part(client, self._clients[client], answer)
+
+    def _part(self, client: int, there: _Client, answer: TailResponse) -> FrontOutput:
+        """What a client is given next of a batch: all, or so much that others wait for a moment only.
+
+        The upper is in the last part: who has lost its connection has nothing of the batch. Between two of them the
+        tail is paused.
+        """
+        changes, end = _changes_text(answer.changes, there.given)
+        if end < len(answer.changes):
+            out = FrontOutput() if there.paused else self.pause(client)
+            there.rest, there.given = answer, end
+            return out.add(FrontOutput(lines=[(client, f'{{"part": {changes}}}')], more=[client]))
+        there.rest, there.given = None, 0
+        there.after = answer.upper
+        lower, upper = json.dumps(answer.lower.to_plain()), json.dumps(answer.upper.to_plain())
+        committed_at = json.dumps(self._committed_through(last_time(answer.upper)))
+        batch = f'{{"lower": {lower}, "upper": {upper}, "changes": {changes}}}'
+        out = FrontOutput(lines=[(client, f'{{"batch": {batch}, "committed_at": {committed_at}}}')])
         if not answer.upper:
             self._forget(client)
             out.over.append(client)
-        return out
+        # It was paused for the parts: it goes on as one does that was too slow.
+        return out.add(self.resume(client)) if there.paused else out
 
     def _dropped(self, answer: DroppedAt) -> FrontOutput:
         client = self._numbers.get(answer.uuid)
@@ -359,6 +391,17 @@ class InstanceFront:
         self._unplaced.pop(client, None)
         self._numbers.pop(there.request.uuid, None)
         return there
+
+
+def _changes_text(changes: Sequence[RowChange], begin: int) -> tuple[str, int]:
+    """Changes from one on as JSON, as many as are a part; and how many of all it is up to."""
+    texts, size = list[str](), 0
+    for change in islice(changes, begin, None):
+        texts.append(json.dumps(change))
+        size += len(texts[-1])
+        if size >= _PART:
+            break
+    return f"[{', '.join(texts)}]", begin + len(texts)
 
 
 def _last(client: int, **plain: Any) -> FrontOutput:

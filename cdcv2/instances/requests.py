@@ -10,6 +10,9 @@
 was written as an LSN. ``after`` is the upper that the client has; the least frontier: nothing. ``since`` is the time at
 which a tail from the beginning has what happened before; null: the last finished one.
 
+A batch of a tail is ``{"batch": ...}`` with its upper; of a large one parts come before, ``{"part": [CHANGE, ...]}``,
+which count for nothing without it.
+
 It is the same whether the instance is alone or has replicas. Answers are objects, too: ``fault`` for a request that can
 never be answered, ``refused`` for one that cannot be answered here, or now.
 """

@@ -14,6 +14,7 @@ import cdcv2
 from cdcv2.cli.main import main
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import RefusedError, UnavailableError, UsageError
+from cdcv2.instances import front
 from cdcv2.instances.requests import PeekRequest, TailRequest
 from cdcv2.instances.run import client_server
 from cdcv2.instances.run.alone import LoneInstance
@@ -85,7 +86,11 @@ def test_a_client_that_takes_nothing_holds_no_other_up_and_gets_all_in_the_end(
     with slow.makefile("rb") as lines:
         assert "begun" in json.loads(lines.readline())
         while upper != [200]:
-            batch = json.loads(lines.readline())["batch"]
+            line = json.loads(lines.readline())
+            if "part" in line:
+                changes += len(line["part"])
+                continue
+            batch = line["batch"]
             assert batch["lower"] == upper
             upper, changes = batch["upper"], changes + len(batch["changes"])
     assert changes == 1 + 2 * 198
@@ -236,3 +241,34 @@ def test_old_times_are_let_go(market: Market, monkeypatch: pytest.MonkeyPatch) -
         with pytest.raises(RefusedError, match="the time 2 is not kept any more"):
             next(client.tail("prices", after=3))
         assert instance._follower.source.instance.size("main") == 1
+
+
+def test_a_large_first_batch_comes_in_parts_between_which_others_are_served(
+    market: Market, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No line is long, a peek is answered between two of them, and who loses its connection begins again."""
+    monkeypatch.setattr(front, "_PART", 1000)
+    for number in range(2, 400):
+        market.reprice(number, f"name {number}")
+    client = cdcv2.connect(market.place)
+    client.peek({"prices": "x"}, at=399, timeout=PATIENCE)
+    begun, lines = asked(market.place, TailRequest("slow", "prices", since=399).to_line()), list[bytes]()
+    with begun.makefile("rb") as stream:
+        assert "begun" in json.loads(stream.readline())
+        while not lines or b"part" in lines[-1][:8]:
+            lines.append(stream.readline())
+            assert client.peek({"prices": "pear"}, timeout=PATIENCE).at == 399
+    begun.close()
+    assert len(lines) > 20 and max(map(len, lines)) < 2000
+    plain = [json.loads(line) for line in lines]
+    changes = [change for line in plain[:-1] for change in line["part"]] + plain[-1]["batch"]["changes"]
+
+    tail = client.tail("prices", since=399, timeout=PATIENCE)
+    conversation = tail._connected()
+    tail._parts += conversation.answer(None)["part"]
+    # As where the instance dies in the middle.
+    conversation._socket.shutdown(socket.SHUT_RDWR)
+    [batch] = tail.until(399)
+    assert len(batch.changes) == len(changes) and batch.upper == Antichain([400])
+    assert sorted(row.price for row, _, diff in batch.changes if diff > 0) == sorted(
+        row["price"] for row, _, diff in changes if diff > 0)

@@ -10,9 +10,10 @@ import pytest
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import MAX_TIME
+from cdcv2.instances import front as front_module
 from cdcv2.instances.commands import (
-    AllowCompaction, CancelPeek, CreateIndex, Frontiers, IndexedTable, Peek, PeekResponse, RowChange, RowCount, Tail,
-    TailResponse,
+    LEAST, AllowCompaction, CancelPeek, CreateIndex, Frontiers, IndexedTable, Peek, PeekResponse, RowChange, RowCount,
+    Tail, TailResponse,
 )
 from cdcv2.instances.front import FrontOutput, FrontTerms, InstanceFront
 from cdcv2.instances.kept_times import KeptTimes
@@ -220,3 +221,33 @@ def test_the_status_is_one_line() -> None:
     assert ([], [(2, {"status": status})], [2]) == shown(ask(front, 2, StatusRequest()))
     front.disconnect("a")
     assert [] == shown(ask(front, 3, StatusRequest()))[1][0][1]["status"]["replicas"]
+
+
+def test_a_large_batch_is_given_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of which only the last one has the upper; between them the tail is paused, and then it goes on behind it."""
+    monkeypatch.setattr(front_module, "_PART", 20)
+    front = made(at(5))
+    ask(front, 1, TAIL)
+    changes = tuple(RowChange([number], 4, 1) for number in range(7))
+    out = front.receive("a", TailResponse("t.1", LEAST, at(5), changes))
+    assert out.more == [1]
+    first, second = [[change.row, 4, 1] for change in changes[:2]], [[change.row, 4, 1] for change in changes[2:4]]
+    confirmed = AllowCompaction("t.1", at(5))
+    assert ([confirmed, AllowCompaction("t.1", END)], [(1, {"part": first})], []) == shown(out)
+    # Who is slow is paused already.
+    assert ([], [], []) == shown(front.pause(1))
+    again = front.resume(1)
+    assert ([], [(1, {"part": second})], []) == shown(again) and again.more == [1]
+    front.resume(1)
+    line = {"batch": {"lower": [0], "upper": [5], "changes": [[[6], 4, 1]]}, "committed_at": 10.5}
+    last = front.resume(1)
+    assert ([Tail("t.2", "main", "orders", at(5), 4)], [(1, line)], []) == shown(last) and last.more == []
+    # One that takes it in parts, and leaves: nothing is left of it.
+    front.receive("a", TailResponse("t.2", at(5), at(6), tuple(RowChange([number], 5, 1) for number in range(7))))
+    front.leave(1)
+    assert front.waiting == {"peeks": 0, "tails": 0} and ([], [], []) == shown(front.resume(1))
+    # The end of the logs comes in parts, too; nothing follows it.
+    ask(front, 2, TailRequest("u", "orders", at(5)))
+    front.receive("a", TailResponse("u.3", at(5), END, tuple(RowChange([number], 6, 1) for number in range(3))))
+    line = {"batch": {"lower": [5], "upper": [], "changes": [[[2], 6, 1]]}, "committed_at": 10.5}
+    assert ([], [(2, line)], [2]) == shown(front.resume(2))

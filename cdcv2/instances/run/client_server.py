@@ -93,6 +93,9 @@ class ClientServer:
                 client.send(line)
                 if client.pending > _MUCH and number not in output.over:
                     self.perform(self._front.pause(number))
+        for number in output.more:
+            if number in self._clients:
+                self._clients[number].request_drained()
         for number in output.over:
             client = self._clients.pop(number, None)
             self._asking.discard(number)

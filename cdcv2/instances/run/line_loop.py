@@ -20,7 +20,7 @@ class LineConnection:
 
     Attributes:
         on_line: is given each whole line with its break; of a line that is longer than ``longest``, its beginning.
-        on_drained: is called when all that was to be sent is with the system.
+        on_drained: is called when all that was to be sent is with the system, in a turn of its own.
         on_end: is called once, when the other side is not there any more; not when it was ended here.
         pending: bytes that wait to be sent.
         moved: when something was received or sent last, by the monotonic clock.
@@ -36,7 +36,7 @@ class LineConnection:
         self._received = bytearray()
         self._parts: deque[memoryview] = deque()
         self._events = _READ
-        self._finishing = self._ended = False
+        self._finishing = self._ended = self._asks = False
         stream.setblocking(False)
         selector.register(stream, _READ, self)
 
@@ -55,6 +55,11 @@ class LineConnection:
         # Where others wait already, the system took no more.
         if len(self._parts) == 1:
             self._write()
+
+    def request_drained(self) -> None:
+        """Call ``on_drained`` in the next turn in which nothing waits to be sent, also where nothing does now."""
+        self._asks = True
+        self._watch()
 
     def finish(self) -> None:
         """End it as soon as all is sent; nothing more is read."""
@@ -75,6 +80,8 @@ class LineConnection:
         if events & _WRITE and not self._ended:
             self._write()
             if not self.pending and not self._ended and not self._finishing:
+                self._asks = False
+                self._watch()
                 self.on_drained()
         if events & _READ and not self._ended:
             self._read()
@@ -131,7 +138,7 @@ class LineConnection:
         if self._finishing and not self.pending:
             self.end()
             return
-        events = _READ | _WRITE if self.pending else _READ
+        events = _READ | _WRITE if self.pending or self._asks else _READ
         if events != self._events:
             self._events = events
             self._selector.modify(self._stream, events, self)

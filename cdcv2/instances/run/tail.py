@@ -86,6 +86,8 @@ class InstanceTail:
         self.timeout = timeout
         self._conversation: InstanceConversation | None = None
         self._row_type: RowType | None = None
+        # Parts of the next batch: without its end they count for nothing.
+        self._parts: list[Any] = []
 
     @property
     def upper(self) -> Antichain:
@@ -149,6 +151,10 @@ class InstanceTail:
             if "ended" in answer:
                 self.close()
                 return None
+            if "part" in answer:
+                self._parts += answer["part"]
+                deadline = None if self.timeout is None else time.monotonic() + self.timeout
+                continue
             return self._taken(answer)
 
     def _answer(self, conversation: InstanceConversation, deadline: float | None) -> Any:
@@ -174,6 +180,7 @@ class InstanceTail:
         if self._conversation is not None:
             self._conversation.close()
             self._conversation = None
+            self._parts = []
 
     def _connected(self) -> InstanceConversation:
         deadline = time.monotonic() + self._silence
@@ -201,7 +208,8 @@ class InstanceTail:
         batch, row_type = answer["batch"], self._row_type
         if row_type is None:
             raise UsageError("a batch came before its type")
-        changes = [(row_type.from_plain(row), time, diff) for row, time, diff in batch["changes"]]
+        parts, self._parts = self._parts, []
+        changes = [(row_type.from_plain(row), time, diff) for row, time, diff in (*parts, *batch["changes"])]
         upper = Antichain(batch["upper"])
         self._request = replace(self._request, after=upper, since=None)
         return TailBatch(
