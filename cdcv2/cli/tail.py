@@ -52,8 +52,8 @@ def configure(parser: OptionParser) -> None:
     parser.add_argument("--until", metavar="TIME", help="up to which time: a whole number, or now; then it ends")
     declare(parser, "--json", more="one object a line")
     declare(parser, "--timeout", default=None,
-            help="give up after so many seconds (in which nothing was finished; default: wait; for an instance that does "
-                 f"not answer, {SILENCE:.0f} seconds)")
+            help="give up after so many seconds (in which nothing was finished; default: wait; for an instance that "
+                 f"does not answer, {SILENCE:.0f} seconds)")
 
 
 def run(args: argparse.Namespace) -> Exit:
