@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import html
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from cdcv2.completeness import frontier_text, through_text
 from cdcv2.core.antichain import Antichain
-from cdcv2.errors import UsageError
+from cdcv2.errors import Cdcv2Error, UsageError
 from cdcv2.instances.commands import LEAST, is_finished, last_time
 from cdcv2.instances.requests import TailRequest
 from cdcv2.instances.run.conversation import PAUSE, InstanceConversation, demand_place, no_answer
 from cdcv2.instances.run.questions import time_of
-from cdcv2.logs.tables_at_time import SHOWN_ROWS, html_table, short_value
+from cdcv2.logs.tables_at_time import SHOWN_ROWS, TablesAtTime, html_table, short_value
 from cdcv2.rows.row_type import Row, RowType
-
-if TYPE_CHECKING:
-    from cdcv2.instances.run.client import InstanceClient
 
 #: Seconds for which an instance is waited for that does not answer, where nothing else was given.
 SILENCE = 60.0
@@ -73,6 +71,20 @@ class TailBatch:
         return f"<p>{html.escape(self.table)}, {through_text(self.upper)}</p>{html_table(heads, lines)}{under}"
 
 
+class TailedInstance(Protocol):
+    """What a tail asks its instance beside its batches."""
+
+    @property
+    def place(self) -> Path:
+        """Where it answers."""
+
+    def peek(self, keys: Mapping[str, Any], *, after: int, timeout: float) -> TablesAtTime:
+        """The last finished time, once it is not before ``after``."""
+
+    def late(self, awaited: str, timeout: float) -> Cdcv2Error:
+        """Why what is waited for does not come."""
+
+
 class InstanceTail:
     """Iterate for :class:`TailBatch`; it ends where the logs end, and waits as long as nothing is finished.
 
@@ -80,7 +92,7 @@ class InstanceTail:
     those of :meth:`~cdcv2.instances.run.client.InstanceClient.tail`. Behind an IncompleteError it can go on.
     """
 
-    def __init__(self, client: InstanceClient, request: TailRequest, timeout: float | None) -> None:
+    def __init__(self, client: TailedInstance, request: TailRequest, timeout: float | None) -> None:
         self._client, self._request = client, request
         #: For how many seconds a batch is waited for; None: for ever, but a minute where the instance does not answer.
         self.timeout = timeout
