@@ -61,7 +61,8 @@ archives: java venv ## start Spark and Kafka once, so that their tests start the
 # Tests are compiled once, and not by all workers at once: ten seconds of a core for each of them in a fresh clone.
 collected: venv
 	@mkdir -p .work
-	@$(PY) -m pytest tests --collect-only -qq >.work/collected.log 2>&1 || { tail -n 40 .work/collected.log >&2; exit 1; }
+	@# The long runs with them, so that none is broken by what moved since its last run.
+	@$(PY) -m pytest tests tests/stress --collect-only -qq >.work/collected.log 2>&1 || { tail -n 40 .work/collected.log >&2; exit 1; }
 
 test: java venv archives ## all tests; fetches and starts what they need
 	@$(PY) -m pytest tests -n $(JOBS) --dist loadgroup

@@ -8,6 +8,7 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from py4j.protocol import Py4JNetworkError
@@ -25,7 +26,7 @@ from cdcv2.event_stream import read_events
 from cdcv2.events import JobEvents
 from cdcv2.exits import Exit
 from cdcv2.spark.capture.job import parser as capture_parser
-from cdcv2.spark.job import every, exit_code, one_line, run, translated
+from cdcv2.spark.job import exit_code, one_line, run, translated, triggered
 from cdcv2.spark.materialize import parser as materialize_parser
 from cdcv2.spark.replay import main, parser, planned
 from cdcv2.spark.sources import LogPlace, LogSources
@@ -131,7 +132,12 @@ def test_an_interval_that_is_none_is_wrong_usage(
 
 def test_an_interval_is_told_to_spark_without_exponents() -> None:
     """It reads none."""
-    assert ["250 milliseconds", "1 milliseconds", f"{10**9} milliseconds"] == list(map(every, (0.25, 1e-7, 1e6)))
+    told = []
+    for interval in (0.25, 1e-7, 1e6):
+        writer = Mock()
+        triggered(writer, available_now=False, interval=interval)
+        told.append(writer.trigger.call_args.kwargs["processingTime"])
+    assert ["250 milliseconds", "1 milliseconds", f"{10**9} milliseconds"] == told
 
 
 def test_a_directory_that_is_no_log_is_said_to_be_missing(tmp_path: Path) -> None:

@@ -16,7 +16,8 @@ from cdcv2.rows.row_type import RowType
 from cdcv2.servers.postgres import Postgres
 from cdcv2.spark.replay import outcome
 from tests import every_type
-from tests.spark.test_materialize_job import DELTA, KINDS, LAKE, run, server
+from tests.spark.materializing import materialized
+from tests.spark.test_materialize_job import DELTA, KINDS, LAKE, server
 
 __all__ = ["server"]
 
@@ -58,7 +59,7 @@ def test_types_of_the_source_arrive(spark: SparkSession, tmp_path: Path, server:
                 log.send(Updates([(row_type.row(row), time, diff) for row, diff in changes]))
                 log.send(Progress([time], [time + 1], {time: len(changes)}))
                 log.flush()
-            assert Exit.DONE is outcome(run(spark, path, "--max-files", "1", merge=name == "merged")), name
+            assert Exit.DONE is outcome(materialized(spark, path, "--max-files", "1", merge=name == "merged")), name
             assert 0 == command(["compare", str(path)]), name
             if name != "postgres":
                 schema = KINDS[name if name == "lake" else "delta"][1](path.parent / "tables").read("t").schema
