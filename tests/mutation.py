@@ -12,6 +12,9 @@ after ``=`` the reason why no test can or need notice::
 A change is tried with the tests of its own box first (``NEAR``), which are short; what these do not notice and nobody
 has explained, with all tests that call the function, some of which take minutes.
 
+With words behind the command only modules are judged whose dotted names begin with one of them. The changed files in
+``mutants/`` stay, and what became of each change, so a run that was stopped goes on, as long as no code was edited.
+
 The key is the change itself and not a number, so an entry holds until the line that it is about changes. Exit 0: every
 survivor is explained; 1: some are not, and they are printed in this form, to be killed by a test or explained.
 """
@@ -25,6 +28,7 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 
 EXPLAINED = Path(__file__).resolve().parent.parent / "docs" / "mutation" / "survivors.txt"
@@ -156,19 +160,28 @@ def mutants() -> list[str]:
     return [name for meta in metas for name in json.loads(meta.read_text("utf-8"))["exit_code_by_key"]]
 
 
-def tried(tests: dict[str, list[str]], took: dict[str, float]) -> dict[str, str]:
-    """What became of each mutant, tried with these tests of its function: the quickest first; see mutants_in_forks."""
-    work, results = Path("mutants", "work.json"), Path("mutants", "results.txt")
+def content() -> str:
+    """A digest of the code and its tests: what became of a change is of this content, and of no other."""
+    digest = sha256()
+    for path in sorted(path for folder in ("cdcv2", "tests") for path in Path(folder).rglob("*.py")):
+        digest.update(path.as_posix().encode() + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def tried(asked: tuple[str, ...], tests: dict[str, list[str]], took: dict[str, float]) -> dict[str, str]:
+    """What became of each mutant of these modules, tried with these tests of its function: see mutants_in_forks."""
+    work, results = Path("mutants", "work.json"), Path("mutants", f"results-{content()}.txt")
     work.write_text(json.dumps({"took": took, "tests": {
         mutant: sorted(tests.get(mutant.rpartition("__mutmut_")[0], ()), key=lambda test: took.get(test, 0))
-        for mutant in mutants()
+        for mutant in mutants() if mutant.startswith(asked)
     }}), "utf-8")  # fmt: skip
     command = [sys.executable, "-m", "tests.mutants_in_forks", work.name, results.name]
     subprocess.run(command, cwd="mutants", check=True)
-    return dict(line.split() for line in results.read_text("utf-8").splitlines())
+    found = dict(line.split() for line in results.read_text("utf-8").splitlines())
+    return {mutant: status for mutant, status in found.items() if mutant.startswith(asked)}
 
 
-def main() -> int:
+def main(asked: tuple[str, ...]) -> int:
     """Change, test, compare; see the module."""
     os.environ.setdefault("HYPOTHESIS_PROFILE", "mutate")
     children = ("--max-children", str(os.cpu_count() or 1))
@@ -176,7 +189,7 @@ def main() -> int:
     mutmut("run", *children, "cdcv2.core.json_text.*")
     stats = json.loads(STATS.read_text("utf-8"))
     called = stats["tests_by_mangled_function_name"]
-    found = tried({name: near(name, tests) for name, tests in called.items()}, stats["duration_by_test"])
+    found = tried(asked, {name: near(name, tests) for name, tests in called.items()}, stats["duration_by_test"])
     left = [name for name, status in found.items() if status not in NOTICED]
     known = explained(EXPLAINED.read_text("utf-8"))
     changes = {name: change(name) for name in left}
@@ -191,10 +204,10 @@ def main() -> int:
         print(f"{hole}\n# {survivors[hole]}\n")
     print(f"{len(found)} changes, {len(found) - len(unnoticed)} noticed; of {len(survivors)} survivors "
           f"{len(survivors) - len(holes)} are explained, {len(holes)} are not")  # fmt: skip
-    for killed in known.keys() - survivors.keys():
+    for killed in {change for change in known if change.function.startswith(asked)} - survivors.keys():
         print(f"explained, but no survivor any more: {killed.function}")
     return 1 if holes else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(tuple(sys.argv[1:]) or ("",)))
