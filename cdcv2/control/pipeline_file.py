@@ -46,6 +46,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from cdcv2.cli.options.capture_arguments import demand_directory
+from cdcv2.cli.options.capture_options import COMMAND, fields_of_pipelines
 from cdcv2.cli.options.capture_parser import add_command_options
 from cdcv2.cli.options.parser import OptionParser
 from cdcv2.control.instance_fields import InstanceFields, demand_own_places, instance_fields
@@ -63,11 +64,8 @@ from cdcv2.suggestions import meant
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
 #: What PostgreSQL allows as the name of a slot, and of a publication.
 _SLOT, _ANY = re.compile(r"[a-z0-9_]{1,63}"), re.compile(r".{1,63}")
-#: Options of ``cdcv2 capture`` that a pipeline gives itself.
-_OWN = {"help", "bootstrap", "kafka-config", "prefix", "notifications", "rows", "into", "tables", "follow", "no-follow",
-        "json", "events", "sole", "no-create"}  # fmt: skip
-#: Those whose value is a path.
-_PATHS = {"remap"}
+#: The options of ``cdcv2 capture`` that a capture may have here.
+_OPTIONS = fields_of_pipelines(COMMAND)
 #: What a view may have besides ``capture``.
 _VIEW = "logs kafka recovery_log rows start timeline types"
 
@@ -323,7 +321,7 @@ class _PipelineReader:
         parser = OptionParser("cdcv2 capture", None)
         add_command_options(parser)
         actions = {word.removeprefix("--"): one for one in parser._actions for word in one.option_strings}
-        known = [word for word in actions if word not in _OWN and not word.startswith("-")]
+        known = [word for word in actions if word in _OPTIONS]
         options = part.fields("", " ".join(["source tables into from owned spark", *known]))
         on_spark = options.pop("spark", None)
         source = self._source_of(options, part, sources)
@@ -388,7 +386,7 @@ class _PipelineReader:
     def _option(self, word: str, action: argparse.Action, value: YamlNode) -> list[str]:
         if action.nargs == 0:
             return [f"--{word}"] if _flag(value) else []
-        texts = [self._place(one) if word in _PATHS else one.text() for one in value.items()]
+        texts = [self._place(one) if _OPTIONS[word].is_path else one.text() for one in value.items()]
         if isinstance(action, argparse._AppendAction):
             return [f"--{word}={text}" for text in texts]
         return [f"--{word}={','.join(texts)}"]

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import sys
 from argparse import Action
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cdcv2.cli.options.capture_parser import add_capture_job_options, add_command_options
+from cdcv2.cli.options.capture_options import COMMAND, JOB, fields_of_pipelines
+from cdcv2.cli.options.capture_parser import add_capture_job_options
 from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.spark_jobs import add_materialize_job_options, add_replay_job_options
 from cdcv2.control.argument_secrets import demand_no_secret, demand_no_secrets
@@ -27,11 +28,11 @@ from cdcv2.spark_files import job_file, spark_submit_program
 
 #: What spark-submit is given, and not the job.
 _SUBMIT = "submit arguments conf state"
-#: Options of the jobs that a pipeline gives itself.
+#: Options of the jobs that read logs which a pipeline gives itself; those of a capture are in ``capture_options``.
 _GIVEN = {"help", "events", "follow", "no-follow", "state", "view"}
 #: Those of the replay job that the file has beside ``spark``.
 _OF_REPLAY = ("row", "rows", "output", "bootstrap", "kafka-config", "timeline", "start")
-#: Those whose value is a path.
+#: Those of the jobs that read logs whose value is a path.
 _PATHS = {"checkpoint", "quarantine"}
 #: What chooses where the driver runs.
 _MODE = "spark.submit.deployMode"
@@ -65,40 +66,46 @@ def capture_on_spark(part: YamlNode, words: Sequence[str], under: Callable[[Yaml
 
     ``under`` makes a path of a text.
     """
-    known, command = OptionParser("capture.py", None), OptionParser("cdcv2 capture", None)
+    known = OptionParser("capture.py", None)
     add_capture_job_options(known)
-    add_command_options(command)
     stateless = any(word.partition("=")[0] == "--remap" for word in words)
-    return _fields("capture", known, part, words, under, stateless=stateless, less=_words(command))
+    # What the command has, too, is among the options of the capture, and in ``words``.
+    own = {name: one.is_path for name, one in fields_of_pipelines(JOB).items() if COMMAND not in one.programs}
+    return _fields("capture", known, part, words, under, own, stateless=stateless)
 
 
 def view_on_spark(part: YamlNode, words: Sequence[str], under: Callable[[YamlNode], Path]) -> SparkFields:
     """How a view runs on Spark, whose words are the file and its name in it. Raises UsageError with the line."""
     known = OptionParser("materialize.py", None)
     add_materialize_job_options(known)
-    return _fields("materialize", known, part, words, under)
+    return _fields("materialize", known, part, words, under, _of_reader(known))
 
 
 def replay_on_spark(part: YamlNode, words: Sequence[str], under: Callable[[YamlNode], Path]) -> SparkFields:
     """How a replay with these words of its job runs on Spark. Raises UsageError with the line."""
     known = OptionParser("replay.py", None)
     add_replay_job_options(known)
-    return _fields("replay", known, part, words, under, less=_OF_REPLAY)
+    return _fields("replay", known, part, words, under, _of_reader(known, less=_OF_REPLAY))
+
+
+def _of_reader(known: OptionParser, less: Iterable[str] = ()) -> dict[str, bool]:
+    """The options that a file may have for a job that reads logs, and whether the value of each is a path."""
+    return {word: word in _PATHS for word in _words(known) if word not in _GIVEN and word not in less}
 
 
 def _fields(
-    job: str, known: OptionParser, part: YamlNode, given: Sequence[str], under: Callable[[YamlNode], Path], *,
-    stateless: bool = False, less: Iterable[str] = (),
+    job: str, known: OptionParser, part: YamlNode, given: Sequence[str], under: Callable[[YamlNode], Path],
+    own: Mapping[str, bool], *, stateless: bool = False,
 ) -> SparkFields:
+    """``own``: by name, the options that the file may have, and whether the value of each is a path."""
     actions = _words(known)
-    own = [word for word in actions if word not in _GIVEN and word not in less]
     fields = part.fields("" if stateless else "state", " ".join([_SUBMIT, *own]))
     if stateless and "state" in fields:
         fields["state"].fail("a capture on a remap keeps no state beside its logs: leave it out")
     words = [] if stateless else [f"--state={under(fields['state'])}"]
-    for name in own:
+    for name, is_path in own.items():
         if name in fields:
-            words += _option(name, actions[name], fields[name], under)
+            words += _option(name, actions[name], fields[name], under if is_path else YamlNode.text)
     try:
         known.parse_args([*given, *words])
     except UsageError as error:
@@ -116,10 +123,10 @@ def _words(parser: OptionParser) -> dict[str, Action]:
     }
 
 
-def _option(name: str, action: Action, value: YamlNode, under: Callable[[YamlNode], Path]) -> list[str]:
+def _option(name: str, action: Action, value: YamlNode, read: Callable[[YamlNode], object]) -> list[str]:
     if action.nargs == 0:
         return [f"--{name}"] if value.one_of("yes", "no", "true", "false") in ("yes", "true") else []
-    return [f"--{name}={under(value) if name in _PATHS else value.text()}"]
+    return [f"--{name}={read(value)}"]
 
 
 def _before(fields: dict[str, YamlNode]) -> tuple[str, ...]:

@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 
 from cdcv2.cli.main import parser_of
-from cdcv2.cli.options.capture_options import ALL_WAYS, COMMAND, COMMIT_TIMES, JOB, OPTIONS, REMAP, STREAM
+from cdcv2.cli.options.capture_options import (
+    ALL_WAYS, COMMAND, COMMIT_TIMES, JOB, OPTIONS, REMAP, STREAM, fields_of_pipelines,
+)
 from cdcv2.cli.options.capture_arguments import recipe_of
+from cdcv2.cli.options.words import WORDS
 from cdcv2.capture.connector import FROM_STATE
 from cdcv2.connectors.debezium.recipe import Recipe
 from cdcv2.errors import UsageError
@@ -185,3 +188,21 @@ def test_the_job_names_files_that_are_not_read(tmp_path: Path, capsys: pytest.Ca
 
     said = capsys.readouterr().err.splitlines()
     assert said[0].startswith("capture: not read, as their names begin") and said[0].endswith("_4.jsonl, and 2 more")
+
+
+def test_the_table_states_which_options_have_a_path() -> None:
+    """Those whose value is called a directory, a file, logs or a remap: in a pipeline's file it is from its folder."""
+    called = {one.name: {**WORDS.get(one.name, {}), **one.settings}.get("metavar") for one in OPTIONS}
+
+    assert {name for name, what in called.items() if what in ("DIR", "FILE", "LOGS", "REMAP")} == {
+        one.name for one in OPTIONS if one.is_path
+    }
+
+
+def test_a_capture_of_a_pipeline_has_what_the_file_does_not_state_elsewhere() -> None:
+    """By the names of the options; the job has more of its own."""
+    command, job_alone = fields_of_pipelines(COMMAND), fields_of_pipelines(JOB).keys() - fields_of_pipelines(COMMAND)
+
+    assert {"remap", "before", "stream", "patience"} <= command.keys()
+    assert not {"source", "rows", "into", "follow", "events", "kafka-config"} & command.keys()
+    assert {"log-bootstrap", "partitions", "interval", "max-files", "app-name", "spark-log"} == job_alone

@@ -2,7 +2,7 @@
 
 An entry has its name and its help, which ways to capture it goes with, whether it is about Kafka, and which program has
 it: the command, the job on Spark, or both. The parsers of both, what is refused (``capture_ways``), and the fields of a
-pipeline's file come from it. What the arguments mean is in ``capture_arguments``,
+pipeline's file (:func:`fields_of_pipelines`) come from it. What the arguments mean is in ``capture_arguments``,
 ``remap_arguments`` and ``stream_arguments``; words that other programs have, too, are in ``words``.
 """
 
@@ -45,6 +45,8 @@ class CaptureOption(NamedTuple):
     - ``kafka``: READS, WRITES: one of these must be in Kafka; none: it is not about Kafka.
     - ``group``: where a help shows it; None: among the options of every program.
     - ``several``: it is there only where there are connectors of several kinds to choose from.
+    - ``is_path``: its value is a path, or the address of a topic. A path in a pipeline is from the folder of its file.
+    - ``by_pipeline``: a pipeline states it, from other fields of its file: it is no option of a capture there.
     """
 
     name: str
@@ -55,6 +57,8 @@ class CaptureOption(NamedTuple):
     kafka: frozenset[str] = frozenset()
     group: str | None = None
     several: bool = False
+    is_path: bool = False
+    by_pipeline: bool = False
 
 
 def _what(name: str, ways: tuple[str, ...] = ALL_WAYS, reason: str = "", **settings: Any) -> CaptureOption:
@@ -94,15 +98,19 @@ OPTIONS: tuple[CaptureOption, ...] = (
         "--prefix", action="append", metavar="NAME",
         help=f"the connector's {called_by_kinds(lambda words: words.prefix)}; with --remap also several, one for each "
              "database",
-    ),
+    )._replace(by_pipeline=True),
     _of_database(
         "--connector", metavar="KIND", default=FIRST_KIND,
         help=f"which connector has written the topics of --prefix (default: {FIRST_KIND})",
     )._replace(several=True),
-    _what("--rows", required=True, more="; of several databases DIR/PREFIX/TABLE.avsc"),
-    _of_database("--tables", metavar="A,B", help="which tables (default: each with a file in --rows)"),
-    _what("--into"),
-    _what("--no-create")._replace(kafka=frozenset({WRITES})),
+    _what("--rows", required=True, more="; of several databases DIR/PREFIX/TABLE.avsc")._replace(
+        is_path=True, by_pipeline=True
+    ),
+    _of_database(
+        "--tables", metavar="A,B", help="which tables (default: each with a file in --rows)"
+    )._replace(by_pipeline=True),
+    _what("--into")._replace(is_path=True, by_pipeline=True),
+    _what("--no-create")._replace(kafka=frozenset({WRITES}), by_pipeline=True),
     _of_database(
         "--snapshot", choices=("initial", "none"), default="initial",
         help="whether the topics begin with the connector's initial snapshot (default: initial)",
@@ -111,7 +119,7 @@ OPTIONS: tuple[CaptureOption, ...] = (
         "--notifications", action="append", default=[], metavar="TOPIC",
         help="the connector's notification topic: it states how many rows the snapshot has (with --remap a snapshot "
              "needs it); PREFIX=TOPIC for one of several",
-    ),
+    )._replace(by_pipeline=True),
     _of_database("--full-identity", metavar="A,B",
                  help=f"tables that are known to have {called_by_kinds(lambda words: words.whole_rows)}"),
     _of_database(
@@ -134,14 +142,19 @@ OPTIONS: tuple[CaptureOption, ...] = (
     _without_remap(
         "--state", "on a shared remap the logs are the only memory", {JOB: _NONE},
         more=", small, and Spark's checkpoint; not with --remap",
-    ),
-    _of_kafka("--bootstrap", READS, WRITES),
+    )._replace(is_path=True, by_pipeline=True),
+    _of_kafka("--bootstrap", READS, WRITES)._replace(by_pipeline=True),
     _of_kafka("--log-bootstrap", WRITES, programs={JOB: _NONE}, metavar="HOST:PORT",
               help="the Kafka of the logs, if it is another one"),
     CaptureOption("--partitions", programs={JOB: _NONE}),
-    _of_kafka("--kafka-config", READS, WRITES, programs={COMMAND: _NONE, JOB: {"more": "; all machines must see it"}}),
+    _of_kafka(
+        "--kafka-config", READS, WRITES, programs={COMMAND: _NONE, JOB: {"more": "; all machines must see it"}}
+    )._replace(is_path=True, by_pipeline=True),
     _of_kafka("--patience", READS, WRITES, programs={COMMAND: _NONE}),
-    CaptureOption("--follow", programs={COMMAND: {"default": False, "more": "; from Kafka"}, JOB: {"default": True}}),
+    CaptureOption(
+        "--follow", programs={COMMAND: {"default": False, "more": "; from Kafka"}, JOB: {"default": True}},
+        by_pipeline=True,
+    ),
     _without_remap(
         "--interval", "the least time between two bindings is --bind-every", {JOB: _NONE}, default=None,
         more=" (default: as soon as there is something)",
@@ -156,16 +169,16 @@ OPTIONS: tuple[CaptureOption, ...] = (
     ),
     _without_remap("--max-files", "a batch is a binding there, of --bind-at-most records", {JOB: _NONE},
                    more="; without --remap"),
-    CaptureOption("--json", {"more": "the result, one object"}, {COMMAND: _NONE}),
-    CaptureOption("--events"),
+    CaptureOption("--json", {"more": "the result, one object"}, {COMMAND: _NONE}, by_pipeline=True),
+    CaptureOption("--events", by_pipeline=True),
     CaptureOption("--app-name", {"default": "cdcv2 capture"}, {JOB: _NONE}),
     CaptureOption("--spark-log", {"default": "OFF"}, {JOB: _NONE}),
     _without_remap(
         "--sole", "any number of captures may write the same logs there", _BOTH, action="store_true",
         help="run beside no other capture of these logs: one of the two is refused, and names the other; so cdcv2 up "
              "starts it",
-    ),
-    _of_remap("--remap", more="; made if it is not there"),
+    )._replace(by_pipeline=True),
+    _of_remap("--remap", more="; made if it is not there")._replace(is_path=True),
     _of_remap(
         "--plain", action="append", default=[], metavar="TABLE=TOPIC",
         help="a topic whose records are rows of a table that only grows; DIR/TABLE.avsc in --rows",
@@ -196,6 +209,17 @@ OPTIONS: tuple[CaptureOption, ...] = (
     _of_stream("--diff-column", default=DIFF, metavar="NAME",
                help=f"the column that has the diff; where a record lacks it, it is 1 (default: {DIFF})"),
 )  # fmt: skip
+
+
+def fields_of_pipelines(program: str) -> dict[str, CaptureOption]:
+    """By its name in a pipeline's file each option of the program that a capture may have there.
+
+    >>> fields_of_pipelines(COMMAND)["remap"].is_path, "into" in fields_of_pipelines(COMMAND)
+    (True, False)
+    """
+    named = {option.name: option for option in OPTIONS if program in option.programs and not option.by_pipeline}
+    return {name.removeprefix("--"): option for name, option in named.items() if name.startswith("--")}
+
 
 #: What options were called before, by program: old -> new.
 OLD: Mapping[str, Mapping[str, str]] = {
