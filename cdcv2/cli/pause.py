@@ -6,8 +6,8 @@ cdcv2 up is ended and started again, until cdcv2 resume. cdcv2 status shows it
 as paused.
 
 This command works beside cdcv2 up and without it. It waits until the job has
-ended. While a capture is paused, its connector goes
-on, and topics keep what comes for as long as their retention is.
+ended. While a capture is paused, its connector goes on, and topics keep what
+comes for as long as their retention is.
 """
 
 from __future__ import annotations
