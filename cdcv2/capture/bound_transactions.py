@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Any
 
 from cdcv2.capture.bound_transaction import Beside, BoundTransaction, stop_of
-from cdcv2.capture.contradictions import LOST, NEW_SOURCE, Commit, Contradiction, uncounted_row, unknown_row
+from cdcv2.capture.contradictions import LOST, Commit, Contradiction, uncounted_row, unknown_row
 from cdcv2.capture.coverage import UncoveredTables
 from cdcv2.capture.open_records import (
     SNAPSHOT, DoubtRecord, EndRecord, HaltRecord, OpenRecord, ReleaseRecord, RestartRecord, RowRecord, SourceRecord,
@@ -343,7 +343,7 @@ class BoundTransactions:
         elif one.tx != SNAPSHOT:
             self._tracker.end(one.tx, one.commit, dict(one.counts))
         elif opened.end is not None:
-            raise SourceStop(f"the Ends {opened.end} and {one} contradict each other", NEW_SOURCE)
+            _stop_for(rules.two_ends(opened.end, one))
         self._records += 1
         opened.beside[one] = None
         opened.fresh.append(one)

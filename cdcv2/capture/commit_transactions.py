@@ -34,8 +34,7 @@ from cdcv2.capture.release import Release, WaitReason, without_end
 from cdcv2.capture.released_ends import ReleasedEnds
 from cdcv2.capture.row_counts import RowCounts, TableEffect
 from cdcv2.capture.snapshot import declarations
-from cdcv2.capture.snapshot.remedies import WRONG_LSN
-from cdcv2.capture.snapshot.rules import SnapshotStop, lacks_rows
+from cdcv2.capture.snapshot.rules import SnapshotStop, end_of_declared, is_next, lacks_rows, makes_up_for
 from cdcv2.capture.source_words import ANY_SOURCE, SourceWords
 from cdcv2.capture.snapshot.tracker import SnapshotTracker
 from cdcv2.capture.transactions import OpenEnd, TransactionTracker
@@ -262,12 +261,11 @@ class CommitTransactions:
         self._doubt(tx)
         for begun, before in self._begins.end(tx, lsn):
             after = self._tracker.lost_before(begun, before, lsn)
-            # A slot that was lost takes its last transaction with it.
-            if after is not None and not any(before < at <= lsn for at in self.snapshots.declared):
+            if after is not None and not makes_up_for(before, lsn, self.snapshots.declared):
                 self._lost_before(begun, after)
-        if lsn in self.snapshots.declared:
-            reason = f"transaction {tx} was committed at {lsn}, declared as the LSN of a snapshot, and is of none"
-            self._halt_all(reason, WRONG_LSN, lsn - 1)
+        of_none = end_of_declared(tx, lsn, self.snapshots.declared)
+        if of_none is not None:
+            self._judge([of_none])
             return False
         if self._is_early(tx, lsn):
             return False
@@ -446,15 +444,9 @@ class CommitTransactions:
     def _resnapshot_is_whole(self, again: int, uncovered: Iterable[str]) -> bool:
         whole = self.snapshots.resnapshot_is_whole(uncovered)
         self._judge(self.snapshots.stops())
-        if not whole or (self._cap is not None and self._cap < again):
-            return False
-        # A halt before the resnapshot still stops the capture. Missing rows or ENDs before it will never arrive.
-        for end in self._tracker.ends():
-            if end.lsn > again or (self._tracker.missing(end.tx) and end.tx not in self._halts):
-                return True
-            if end.tx in self._halts:
-                return False
-        return True
+        return whole and is_next(again, self._cap, (
+            (end.lsn, bool(self._tracker.missing(end.tx)), end.tx in self._halts) for end in self._tracker.ends()
+        ))
 
     def _superseded(self, again: int, transactions: list[Commit[int]]) -> tuple[int, ...]:
         """The open transactions that were committed up to ``again``, without the given ``transactions``."""

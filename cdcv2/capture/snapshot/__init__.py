@@ -1,9 +1,9 @@
 """How a snapshot is judged, in every way to capture: by commit times and on a timeline, with and without Spark.
 
-Every decision is a function of ``rules``; ``remedies`` states in words what to do. The rest keeps what the rules are
-asked about: :class:`~cdcv2.capture.snapshot.tracker.SnapshotTracker` all of one connector, ``runs`` the notifications,
-``extent`` the markers and how far the topics are read, ``positions`` which rows were read, ``timeline_end`` the End
-that a timeline needs.
+Every decision about one is a function of ``rules``, and of its runs of ``run_rules``; ``remedies`` states in words what
+to do. The rest keeps what the rules are asked about: :class:`~cdcv2.capture.snapshot.tracker.SnapshotTracker` all of
+one connector, ``runs`` the notifications, ``extent`` the markers and how far the topics are read, ``positions`` which
+rows were read, ``timeline_end`` the End that a timeline needs.
 
 By commit times :class:`~cdcv2.capture.commit_transactions.CommitTransactions` asks the tracker. On a timeline
 :class:`~cdcv2.capture.bound_transactions.BoundTransactions` holds the rows, and asks the same rules. ``declarations``

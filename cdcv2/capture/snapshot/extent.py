@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from cdcv2.capture.contradictions import Contradiction
-from cdcv2.capture.snapshot.rules import two_marks
+from cdcv2.capture.snapshot.rules import is_all_read, two_marks
 from cdcv2.protocol.log import Place
 
 #: What the connector writes into the first and the last row of a table, and of all; a table's only row is its last.
@@ -71,7 +71,7 @@ class SnapshotExtent:
 
     def is_read(self, number: int) -> bool:
         """Whether all was read that may be of the snapshot of this number, or before it."""
-        return self.ends_of > number and not self._unread
+        return is_all_read(number, self.ends_of, unread=bool(self._unread))
 
     def places(self) -> str:
         """What must still be read, in words."""

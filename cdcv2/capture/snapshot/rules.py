@@ -1,8 +1,14 @@
-"""How a snapshot is judged: every decision about one is here, and nowhere else, for every way to capture.
+"""How a snapshot is judged: every decision about one is here, for every way to capture.
 
 Does a run count, is the snapshot whole, what contradicts it, where does it end: to change that, change a function of
 this file. All are pure. What they are asked about is kept beside it, in ``tracker``, ``runs``, ``extent`` and
-``positions``; what to do about what they find is stated in ``remedies``.
+``positions``; what to do about what they find is stated in ``remedies``. Decisions about a part of one, and about what
+is beside it, are elsewhere:
+
+- what one run of a connector is, by its notifications: ``run_rules``;
+- which tables a run leaves out: :mod:`cdcv2.capture.coverage`, as transactions may bring such a table later;
+- which undeclared snapshots can still be declared: ``declarations``, for the words of the remedy;
+- which transactions a resnapshot supersedes: :mod:`cdcv2.capture.commit_transactions`, which has them.
 
 A completed run *counts* rows of each table that it covers. The snapshot is whole when there are as many; fewer are
 waited for, more are a stop. Before its release all of its rows have one LSN. Afterwards, one at that LSN is a duplicate
@@ -15,17 +21,12 @@ from collections.abc import Collection, Iterable, Mapping
 
 from typing import NamedTuple
 
-from cdcv2.capture.contradictions import Commit, Contradiction
+from cdcv2.capture.contradictions import NEW_SOURCE, Commit, Contradiction
 from cdcv2.capture.coverage import indispensable, left_out, unnamed
 from cdcv2.capture.snapshot.completed_run import SnapshotRun
 from cdcv2.capture.snapshot.remedies import (
-    BEGUN_TWICE, BROKEN_OFF, EARLY, LACKED, MORE, NO_PLACE, NO_SNAPSHOT, NO_TOPIC, NOT_EMPTY, NOT_WHOLE, RESCAN,
-    RESNAPSHOT, TWO, UNKNOWN, WRONG_LSN,
+    EARLY, LACKED, MORE, NO_SNAPSHOT, NO_TOPIC, NOT_EMPTY, NOT_WHOLE, RESCAN, RESNAPSHOT, TWO, UNKNOWN, WRONG_LSN,
 )
-from cdcv2.capture.source_words import SLOT
-
-#: The ``status`` of a scan that went through the table; a connector may leave it out.
-SCANNED = frozenset({"SUCCEEDED", "EMPTY"})
 
 
 class SnapshotStop(NamedTuple):
@@ -47,73 +48,17 @@ class CountedRun(NamedTuple):
     wrong: Contradiction | None
 
 
-# -- the runs of a connector, by its notifications
-
-
-def aborted_run(offset: int) -> Contradiction:
-    """The connector has broken a run off."""
-    return Contradiction(f"the connector aborted its snapshot (notification ABORTED at offset {offset})", BROKEN_OFF)
-
-
-def second_run(offset: int, completed: int, allowed: int, *, is_open: bool) -> Contradiction | None:
-    """Why the run that starts at ``offset`` has no exact seam with the stream; None: it may have one.
-
-    So many runs are ``completed``, and so many ``allowed``: the first, and those that are declared.
-
-    >>> second_run(5, 0, 1, is_open=False), second_run(5, 1, 1, is_open=False).reason
-    (None, 'the connector has begun a second snapshot (notification STARTED after COMPLETED, at offset 5)')
-    """
-    if is_open:
-        reason = (
-            f"the connector began its snapshot twice (notification STARTED at offset {offset}, before COMPLETED): its "
-            f"{SLOT} was there when it began again, so transactions may be both in the snapshot and in the stream"
-        )
-        return Contradiction(reason, BEGUN_TWICE)
-    if completed == allowed:
-        reason = f"the connector has begun a second snapshot (notification STARTED after COMPLETED, at offset {offset})"
-        return Contradiction(reason, TWO)
-    return None
-
-
-def wrong_scan(table: str, rows: int | None, before: int | None, offset: int, status: str | None) -> str | None:
-    """Why the scan of a table states no number that can be believed; ``before``: what an earlier one stated.
-
-    >>> wrong_scan("t", 2, None, 4, None), wrong_scan("t", 2, 1, 4, "SUCCEEDED")
-    (None, 'two notifications state that t was scanned, one with 1 rows and one, at offset 4, with 2')
-    """
-    if status is not None and status not in SCANNED:
-        return (
-            f"the connector did not scan {table} to its end (the notification at offset {offset} has the status "
-            f"{status})"
-        )
-    if rows is None:
-        return (
-            f"the notification of the scan of {table}, at offset {offset}, does not state how many rows it has "
-            "(total_rows_scanned)"
-        )
-    if before is not None and before != rows:
-        return (
-            f"two notifications state that {table} was scanned, one with {before} rows and one, at offset {offset}, "
-            f"with {rows}"
-        )
-    return None
+# -- the runs of a connector: what stops a capture, and what is counted
 
 
 def stop_for_runs(found: Contradiction, completed: int, *, declared: bool, released: bool) -> SnapshotStop:
     """Where runs that contradict themselves stop a capture: declared resnapshots come after a first one that is sound.
 
-    >>> stop_for_runs(aborted_run(3), 0, declared=True, released=False).cap
+    >>> stop_for_runs(Contradiction("the snapshot was aborted", RESNAPSHOT), 0, declared=True, released=False).cap
     -1
     """
     of_first = (completed == 0 or not declared) and not released
     return SnapshotStop(found, -1 if of_first else None, found.remedy == TWO)
-
-
-def without_row(run: SnapshotRun, tables: Iterable[str]) -> Contradiction | None:
-    """Why a resnapshot cannot be put into the history; None: a row shows where it belongs."""
-    if any(run.rows(table) != 0 for table in tables):
-        return None
-    return Contradiction("the connector took a resnapshot without a row, so nothing shows where it belongs", NO_PLACE)
 
 
 def of_resnapshot(found: Contradiction | None, at: int | None) -> Contradiction | None:
@@ -151,6 +96,43 @@ def count_resnapshot(
     return CountedRun(run.counts(covered), left, of_resnapshot(uncounted(run, covered), at))
 
 
+def count_unnotified(
+    left: frozenset[str], tables: Collection[str], may: Collection[str], *, all_read: bool
+) -> CountedRun | None:
+    """What shows that the first snapshot is whole where there are no notifications; None: it may not be whole yet.
+
+    ``all_read``: :func:`is_all_read`. No number of rows is known then, and nothing of the tables without topics,
+    ``left``.
+
+    >>> count_unnotified(frozenset("b"), "ab", "ab", all_read=True)
+    CountedRun(counts={}, uncovered=frozenset({'b'}), wrong=None)
+    """
+    if not all_read:
+        return None
+    needed = indispensable(left, tables, may)
+    return CountedRun({}, left, None if needed is None else table_without_topic(needed))
+
+
+def ended(completed: int, *, notified: bool, last_seen: bool) -> int:
+    """How many snapshots have ended: as many as runs are ``completed``, or without notifications the marked one.
+
+    >>> ended(2, notified=True, last_seen=False), ended(0, notified=False, last_seen=True)
+    (2, 1)
+    """
+    return completed if notified else int(last_seen)
+
+
+def is_all_read(number: int, ended_then: int, *, unread: bool) -> bool:
+    """Whether all was read that may be of the snapshot of this number, or before it.
+
+    The partitions were asked for their ends when ``ended_then`` snapshots had ended; ``unread``: one is not read to it.
+
+    >>> is_all_read(0, 1, unread=False), is_all_read(1, 1, unread=False), is_all_read(0, 1, unread=True)
+    (True, False, False)
+    """
+    return ended_then > number and not unread
+
+
 def end_is_known(counts: Mapping[str, int], lsn: int | None) -> bool:
     """Whether the End of a counted snapshot is known: it is at the LSN of its rows, if there are any."""
     return lsn is not None or not any(counts.values())
@@ -165,12 +147,6 @@ def declared_too_early(at: int, declared: Collection[int]) -> Contradiction | No
         return None
     reason = f"the first snapshot is at {at}, not before that at {min(declared)}, as was declared"
     return Contradiction(reason, WRONG_LSN)
-
-
-def without_topics(left: Collection[str], tables: Collection[str], may: Collection[str]) -> Contradiction | None:
-    """Why tables without topics, ``left``, hold the snapshot up where there are no notifications; None: they do not."""
-    needed = indispensable(left, tables, may)
-    return None if needed is None else table_without_topic(needed)
 
 
 def not_empty(run: SnapshotRun | None, rows: Mapping[str, int], empty: Iterable[str]) -> Contradiction | None:
@@ -258,6 +234,11 @@ def two_marks(one: object, other: object, marker: str) -> Contradiction | None:
     return Contradiction(f"the topics hold two snapshots: both {one} and {other} are marked {marker!r}", TWO)
 
 
+def two_ends(one: object, other: object) -> Contradiction | None:
+    """Why the history has two Ends of one snapshot, on a timeline; None: it is one End."""
+    return None if one == other else Contradiction(f"the Ends {one} and {other} contradict each other", NEW_SOURCE)
+
+
 def early_end(tx: object, end: int, base: int, *, stated: bool = False) -> Contradiction | None:
     """Why a transaction of the stream contradicts the snapshot at ``base``; None: it was committed after it.
 
@@ -286,6 +267,61 @@ def stop_for_early(end: Commit[int], base: int, *, released: bool, sure: bool) -
     if found is None or (found.stated and sure):
         return found and SnapshotStop(found)
     return SnapshotStop(found._replace(stated=False), -1, another=True)
+
+
+# -- declared resnapshots
+
+
+def is_resnapshot_whole(*, sound: bool, counted: bool, all_read: bool) -> bool:
+    """Whether the next resnapshot is whole. It needs more than the first one, as it supersedes what is before it.
+
+    ``sound``: nothing contradicts the runs; ``counted``: there are as many rows as its run counts; ``all_read``:
+    :func:`is_all_read`, so everything that was committed before it is read, too.
+
+    >>> is_resnapshot_whole(sound=True, counted=True, all_read=False)
+    False
+    """
+    return sound and counted and all_read
+
+
+def is_next(at: int, cap: int | None, ends: Iterable[tuple[int, bool, bool]]) -> bool:
+    """Whether a whole resnapshot at ``at`` is released next, and no stop before it holds.
+
+    ``cap`` is that of a stop. ``ends`` are the open transactions by commit: of each that, whether it lacks rows, and
+    whether it stops the capture. Missing rows, or ENDs, before the resnapshot will never arrive: it makes up for them.
+
+    >>> is_next(90, None, [(80, True, False), (85, False, True)]), is_next(90, None, [(80, False, True)])
+    (True, False)
+    """
+    if cap is not None and cap < at:
+        return False
+    for lsn, lacks, halts in ends:
+        if lsn > at or (lacks and not halts):
+            return True
+        if halts:
+            return False
+    return True
+
+
+def makes_up_for(before: int, lsn: int, declared: Iterable[int]) -> bool:
+    """Whether a resnapshot makes up for an END that is lost between these two: a lost slot takes its last one with it.
+
+    >>> makes_up_for(70, 100, [90]), makes_up_for(70, 80, [90])
+    (True, False)
+    """
+    return any(before < at <= lsn for at in declared)
+
+
+def end_of_declared(tx: object, lsn: int, declared: Collection[int]) -> SnapshotStop | None:
+    """What stops a capture for a transaction that has the LSN of a declared resnapshot; None: it has none.
+
+    >>> end_of_declared(7, 90, [90]).cap, end_of_declared(7, 91, [90])
+    (89, None)
+    """
+    if lsn not in declared:
+        return None
+    reason = f"transaction {tx} was committed at {lsn}, declared as the LSN of a snapshot, and is of none"
+    return SnapshotStop(Contradiction(reason, WRONG_LSN), lsn - 1)
 
 
 # -- after the release, or where no snapshot is requested

@@ -1,4 +1,4 @@
-"""Keeps the runs of a connector's snapshot, as its notifications report them; ``rules`` judges them.
+"""Keeps the runs of a connector's snapshot, as its notifications report them; ``run_rules`` judges them.
 
 A run is ``STARTED ... COMPLETED`` in the notification topic, and states for each table how many rows it scanned. Only
 the first run of a slot has an exact seam with the stream: it is read from the snapshot that the slot exported. So:
@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from cdcv2.capture.contradictions import Contradiction
-from cdcv2.capture.snapshot import rules
+from cdcv2.capture.snapshot import run_rules
 from cdcv2.capture.snapshot.completed_run import SnapshotRun
 
 
@@ -65,35 +65,32 @@ class SnapshotRuns:
         if kind == "STARTED":
             self._started(offset)
         elif kind == "ABORTED":
-            self._contradict(rules.aborted_run(offset))
-        elif kind == "TABLE_SCAN_COMPLETED" and table is not None and self._expects:
+            self._contradict(run_rules.aborted_run(offset))
+        elif not run_rules.expects(self.completed, is_open=self.is_open):
+            return
+        elif kind == "TABLE_SCAN_COMPLETED" and table is not None:
             self.is_open = True
             self._scan(table, rows, offset, status)
-        elif kind == "COMPLETED" and self._expects:
-            self._complete(SnapshotRun(self._scanned, self._next, wrong=self._wrong))
-        elif kind == "SKIPPED" and self._expects:
-            self._complete(SnapshotRun(self._scanned, self._next, skipped=not self.is_open, wrong=self._wrong))
+        else:
+            run = run_rules.run_ended_by(kind, self._scanned, self._next, self._wrong, is_open=self.is_open)
+            if run is not None:
+                self._complete(run)
 
     def _scan(self, table: str, rows: int | None, offset: int, status: str | None) -> None:
         """A scan of a table was reported, with this number of rows. The same number may be reported several times."""
-        wrong = rules.wrong_scan(table, rows, self._scanned.get(table), offset, status)
+        wrong = run_rules.wrong_scan(table, rows, self._scanned.get(table), offset, status)
         if wrong is not None:
             self._wrong.setdefault(table, wrong)
         self._scanned[table] = None if table in self._wrong else rows
 
-    @property
-    def _expects(self) -> bool:
-        """Whether a notification may belong to a run; the STARTED of the first run may be missing."""
-        return self.is_open or self.completed == 0
-
     def _started(self, offset: int) -> None:
-        self._contradict(rules.second_run(offset, self.completed, self._allowed, is_open=self.is_open))
+        self._contradict(run_rules.second_run(offset, self.completed, self._allowed, is_open=self.is_open))
         self.is_open, self._scanned, self._wrong = True, {}, {}
 
     def _complete(self, run: SnapshotRun) -> None:
         if self.completed == 0:
             self.assumed = self._empty - run.scanned.keys()
-            run = run._replace(scanned={**dict.fromkeys(self._empty, 0), **run.scanned})
+            run = run_rules.with_empty(run, self._empty)
         self._runs[self.completed] = run
         self.completed, self.is_open, self._scanned, self._wrong = self.completed + 1, False, {}, {}
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from cdcv2.capture.contradictions import Commit, Contradiction
 from cdcv2.capture.coverage import unknown
 from cdcv2.capture.memory import ResnapshotsMemory, SnapshotMemory
-from cdcv2.capture.snapshot import rules
+from cdcv2.capture.snapshot import rules, run_rules
 from cdcv2.capture.snapshot.extent import SnapshotExtent
 from cdcv2.capture.snapshot.positions import SnapshotRows
 from cdcv2.capture.snapshot.rules import SnapshotStop
@@ -90,7 +90,7 @@ class SnapshotTracker:
     @property
     def _ended(self) -> int:
         """How many snapshots have ended, as far as the witnesses show."""
-        return self._runs.completed if self._notified else int(self._extent.last_seen)
+        return rules.ended(self._runs.completed, notified=self._notified, last_seen=self._extent.last_seen)
 
     def _rows_of(self, number: int) -> dict[str, int]:
         lsn = self.pending if number else self.lsn
@@ -112,7 +112,7 @@ class SnapshotTracker:
         number = self._runs.completed - 1
         run = self._runs.run(number) if self._runs.completed > before else None
         if number and self.declared and run is not None:
-            self._contradict(number, rules.without_row(run, self._tables))
+            self._contradict(number, run_rules.without_row(run, self._tables))
         if self.known_empty:
             self._learn(0)
         self._forget_runs()
@@ -270,12 +270,12 @@ class SnapshotTracker:
             return False
         if self._notified:
             return self._is_counted(0)
-        if not self._extent.is_read(0):
+        counted = rules.count_unnotified(
+            self.without_topic(), self._tables, self._may, all_read=self._extent.is_read(0)
+        )
+        if counted is None or self._contradict(0, counted.wrong):
             return False
-        left = self.without_topic()
-        if self._contradict(0, rules.without_topics(left, self._tables, self._may)):
-            return False
-        self.uncovered = left
+        self.uncovered = counted.uncovered
         return True
 
     def resnapshot_is_whole(self, uncovered: Iterable[str] = ()) -> bool:
@@ -284,9 +284,10 @@ class SnapshotTracker:
         Its run need not name the tables that were ``uncovered`` before it.
         """
         number = 1 + self._done
-        if self.pending is None or self._runs.contradiction is not None:
-            return False
-        return self._is_counted(number, uncovered) and self._extent.is_read(number)
+        sound = self.pending is not None and self._runs.contradiction is None
+        # What is not sound is not counted: its first contradiction is the one that stops the capture.
+        counted = sound and self._is_counted(number, uncovered)
+        return rules.is_resnapshot_whole(sound=sound, counted=counted, all_read=self._extent.is_read(number))
 
     def resnapshot_names(self, table: str) -> bool:
         """Whether the run of the next resnapshot covered the table."""
@@ -329,7 +330,7 @@ class SnapshotTracker:
     def known_empty(self) -> bool:
         """Whether the first run was seen to its end, and scanned no rows at all."""
         run = self._runs.run(0) if self._notified else None
-        return run is not None and (run.skipped or bool(run.scanned)) and not any(run.counts(self._tables).values())
+        return run is not None and run_rules.is_empty(run, self._tables)
 
     def rows(self, tables: Iterable[str]) -> dict[str, int]:
         """How many rows of each of these tables are there of the first one, which is not released yet."""

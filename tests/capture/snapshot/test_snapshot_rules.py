@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cdcv2.capture.contradictions import Commit, Contradiction
-from cdcv2.capture.snapshot import rules
+from cdcv2.capture.contradictions import NEW_SOURCE, Commit, Contradiction
+from cdcv2.capture.snapshot import rules, run_rules
 from cdcv2.capture.snapshot.runs import SnapshotRun
 
 RUN = SnapshotRun({"a": 2, "b": 0, "c": None}, 3, wrong={"c": "the scan of c was not ended"})
@@ -117,7 +117,7 @@ def test_runs_that_contradict_themselves_hold_back_what_they_may_spoil(
     completed: int, declared: bool, released: bool, cap: int | None
 ) -> None:
     """Nothing is released beside a first snapshot that is not sound; a resnapshot spoils nothing before it."""
-    stop = rules.stop_for_runs(rules.aborted_run(3), completed, declared=declared, released=released)
+    stop = rules.stop_for_runs(run_rules.aborted_run(3), completed, declared=declared, released=released)
 
     assert (cap, False) == (stop.cap, stop.another)
 
@@ -150,3 +150,83 @@ def test_an_lsn_that_was_read_may_be_that_of_a_resnapshot(begins: int, seen: set
     """Until all shows that there is no other."""
     assert not rules.is_first(70, begins, seen, searched=searched)
     assert rules.is_first(70, 70, {70}, searched=True)
+
+
+@pytest.mark.parametrize("kind, is_open, skipped", [
+    ("COMPLETED", True, False), ("COMPLETED", False, False), ("SKIPPED", True, False), ("SKIPPED", False, True),
+    ("STARTED", True, None), ("IN_PROGRESS", True, None),
+])
+def test_a_run_ends_with_its_completion_or_with_the_next_start_that_takes_no_snapshot(
+    kind: str, is_open: bool, skipped: bool | None
+) -> None:
+    """The second shows that there is no snapshot only where no run has begun."""
+    run = run_rules.run_ended_by(kind, {"a": 2}, 5, {"b": "not ended"}, is_open=is_open)
+
+    expected = None if skipped is None else SnapshotRun({"a": 2}, 5, skipped, {"b": "not ended"})
+    assert expected == run
+
+
+def test_only_the_first_run_may_lack_its_start() -> None:
+    """What else comes between two runs belongs to none."""
+    assert [True, True, True, False] == [
+        run_rules.expects(completed, is_open=is_open) for completed in (0, 1) for is_open in (True, False)
+    ]
+
+
+def test_a_run_without_tables_does_not_show_that_they_are_empty() -> None:
+    """Unless it was skipped; a number that it names counts."""
+    runs = SnapshotRun({}, 1), SnapshotRun({}, 1, True), SnapshotRun({"a": 0}, 1), SnapshotRun({"a": 0, "b": 1}, 1)
+
+    assert [False, True, True, False] == [run_rules.is_empty(run, "ab") for run in runs]
+    assert {"a": 2, "b": 0} == run_rules.with_empty(SnapshotRun({"a": 2}, 1), "ab").scanned
+
+
+def test_without_notifications_the_marked_row_ends_a_snapshot_and_it_is_whole_once_all_is_read() -> None:
+    """A table without a topic is left out, or stops it where the others cannot go on without."""
+    left, wrong = frozenset("b"), rules.table_without_topic("b")
+
+    assert [3, 3, 1, 0] == [
+        rules.ended(3, notified=notified, last_seen=seen) for notified in (True, False) for seen in (True, False)
+    ]
+    assert rules.is_all_read(1, 2, unread=False)
+    assert not rules.is_all_read(1, 2, unread=True) and not rules.is_all_read(1, 1, unread=False)
+    assert rules.count_unnotified(left, "ab", "ab", all_read=False) is None
+    assert rules.CountedRun({}, left, None) == rules.count_unnotified(left, "ab", "ab", all_read=True)
+    assert rules.CountedRun({}, left, wrong) == rules.count_unnotified(left, "ab", "a", all_read=True)
+
+
+def test_a_resnapshot_is_whole_only_if_nothing_speaks_against_it() -> None:
+    """Its runs, its counts, and what is still to be read."""
+    asked = ("sound", "counted", "all_read")
+
+    assert rules.is_resnapshot_whole(sound=True, counted=True, all_read=True)
+    assert not any(rules.is_resnapshot_whole(**{one: one != wrong for one in asked}) for wrong in asked)
+
+
+@pytest.mark.parametrize("cap, ends, expected", [
+    (None, [], True), (89, [], False), (90, [], True), (None, [(90, False, True)], False),
+    (None, [(91, False, True)], True), (None, [(80, True, False), (85, False, True)], True),
+    (None, [(80, True, True)], False), (None, [(80, False, False), (85, False, True)], False),
+    (None, [(80, False, False)], True),
+])
+def test_a_stop_before_a_resnapshot_still_holds_unless_rows_lack_before_it(
+    cap: int | None, ends: list[tuple[int, bool, bool]], expected: bool
+) -> None:
+    """What lacks rows, and all behind it, is made up for."""
+    assert expected is rules.is_next(90, cap, ends)
+
+
+def test_a_resnapshot_makes_up_for_an_end_that_was_lost_before_it() -> None:
+    """It lies behind the transaction before, and no transaction has its own LSN."""
+    wrong = Contradiction("transaction 7 was committed at 90, declared as the LSN of a snapshot, and is of none",
+                          rules.WRONG_LSN)
+
+    assert [False, True, True, False] == [rules.makes_up_for(70, 90, [at]) for at in (70, 71, 90, 91)]
+    assert rules.SnapshotStop(wrong, 89) == rules.end_of_declared(7, 90, [80, 90])
+    assert rules.end_of_declared(7, 91, [80, 90]) is None
+
+
+def test_a_history_has_one_end_of_a_snapshot() -> None:
+    """Two that differ are of two histories."""
+    assert rules.two_ends((7, 1), (7, 1)) is None
+    assert Contradiction("the Ends 1 and 2 contradict each other", NEW_SOURCE) == rules.two_ends(1, 2)

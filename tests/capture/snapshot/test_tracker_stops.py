@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cdcv2.capture.contradictions import Contradiction
-from cdcv2.capture.snapshot import rules
+from cdcv2.capture.snapshot import rules, run_rules
 from cdcv2.capture.snapshot.tracker import SnapshotStop, SnapshotTracker
 
 PLACE = ("topic-t", 0)
@@ -42,7 +42,7 @@ def test_a_resnapshot_without_a_row_has_no_place_in_the_history(counted: dict[st
     assert [] == notified(tracker, {"t": 0, "u": 0})
     reason = "the connector took a resnapshot without a row, so nothing shows where it belongs"
 
-    assert [SnapshotStop(Contradiction(reason, rules.NO_PLACE))] * stops == notified(tracker, counted)
+    assert [SnapshotStop(Contradiction(reason, run_rules.NO_PLACE))] * stops == notified(tracker, counted)
 
 
 @pytest.mark.parametrize("through, stated", [(0, False), (1, False), (69, False), (70, True)])
@@ -86,8 +86,8 @@ def test_one_more_row_of_the_released_snapshot_lacks_in_the_logs() -> None:
 
 
 @pytest.mark.parametrize("kinds, remedy, cap, another", [
-    (("STARTED", "ABORTED"), rules.BROKEN_OFF, -1, False),
-    (("STARTED", "STARTED"), rules.BEGUN_TWICE, -1, False),
+    (("STARTED", "ABORTED"), run_rules.BROKEN_OFF, -1, False),
+    (("STARTED", "STARTED"), run_rules.BEGUN_TWICE, -1, False),
     (("STARTED", "COMPLETED", "STARTED"), rules.TWO, -1, True),
 ])
 def test_runs_that_cannot_be_right_stop_the_first_snapshot(
@@ -109,7 +109,7 @@ def test_a_resnapshot_that_is_broken_off_stops_nothing_of_the_first_snapshot() -
     tracker.notification("STARTED", None, None, 100)
     (stop,) = tracker.notification("ABORTED", None, None, 101)
 
-    assert (rules.BROKEN_OFF, None, False) == (stop.found.remedy, stop.cap, stop.another)
+    assert (run_rules.BROKEN_OFF, None, False) == (stop.found.remedy, stop.cap, stop.another)
     first = SnapshotTracker(["t"], declared=[90])
     first.notification("STARTED", None, None, 0)
     assert [-1] == [stop.cap for stop in first.notification("ABORTED", None, None, 1)]
