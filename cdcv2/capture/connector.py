@@ -135,10 +135,6 @@ class DatabaseConnector(CaptureRecipe, Protocol):
     def before(self) -> str:
         """FROM_ENVELOPE or FROM_STATE."""
 
-    @property
-    def identity(self) -> dict[str, Any]:
-        """By what the memory of a capture is known to be of this: ``prefix``, and each table's row type, ``tables``."""
-
     def topics(self) -> Collection[str]:
         """All that are read; the tables' own may not exist yet."""
 

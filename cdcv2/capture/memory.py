@@ -21,11 +21,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NotRequired, Protocol, TypedDict, TypeVar
 
+from cdcv2.capture.connector import FIRST_KIND, DatabaseConnector
 from cdcv2.core.own_json import check_shape, checked, reading
 from cdcv2.errors import ForeignStateError, MissingLogError, RefusedError
 from cdcv2.protocol.log import Place, Positions, places_from_plain, plain_places
 
 MEMORY_VERSION = 1
+#: What a memory is of that does not state it: what was once the only one.
+_UNSTATED = {"connector": FIRST_KIND}
 #: What a memory is called in errors, where nothing states where it is.
 MEMORY = "the memory of the capture"
 
@@ -261,6 +264,21 @@ def tails_of(logs: Mapping[str, Any]) -> dict[str, LogTail]:
 
 # -- written and read
 
+def capture_identity(connector: DatabaseConnector) -> dict[str, Any]:
+    """By what the memory of a capture of a database is known to be of it, with and without Spark: which connector has
+    written the topics (unless it is the one that was once the only one), their prefix, and the row type of each table.
+
+    A job on Spark adds where it reads and writes. Cost: linear in the tables.
+
+    >>> from types import SimpleNamespace as Plain
+    >>> capture_identity(Plain(kind="words", prefix="shop", tables={"t": Plain(fingerprint="7f")}))
+    {'prefix': 'shop', 'tables': {'t': '7f'}, 'connector': 'words'}
+    """
+    rows = {table: row_type.fingerprint for table, row_type in sorted(connector.tables.items())}
+    kind = {} if connector.kind == FIRST_KIND else {"connector": connector.kind}
+    return {"prefix": connector.prefix, "tables": rows, **kind}
+
+
 def plain_memory(memory: Memory, capture: Mapping[str, Any]) -> dict[str, Any]:
     """The memory of the capture with this identity (plain values only), as it is kept. Cost: linear.
 
@@ -291,10 +309,10 @@ def read_memory(
         found = checked(plain["capture"] if "capture" in plain else plain["binding"], dict)
         for name in sorted(found.keys() | capture.keys()):
             if found.get(name) != capture.get(name):
+                there, here = (one.get(name, _UNSTATED.get(name)) for one in (found, capture))
                 raise ForeignStateError(
-                    f"{place} is of another capture: its {name} is {found.get(name)!r}, here it is "
-                    f"{capture.get(name)!r}. Give each capture a memory and logs of its own; if only this memory is "
-                    f"wrong, {FORGET}"
+                    f"{place} is of another capture: its {name} is {there!r}, here it is {here!r}. Give each capture a "
+                    f"memory and logs of its own; if only this memory is wrong, {FORGET}"
                 )
         return kind.from_plain(plain)
 

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import pytest
 
 from cdcv2.capture.commit_transactions import CommitTransactions
+from cdcv2.capture.connector import FIRST_KIND
 from cdcv2.capture.memory import (
-    BatchMemory, CaptureMemory, LogTail, StreamMemory, check_memory, check_not_ahead, declares_same, has_released,
-    plain_memory, read_memory, resumable, same_topics, tails_of,
+    BatchMemory, CaptureMemory, LogTail, StreamMemory, capture_identity, check_memory, check_not_ahead, declares_same,
+    has_released, plain_memory, read_memory, resumable, same_topics, tails_of,
 )
 from cdcv2.capture.stream_counts import StreamCounts
+from cdcv2.connectors.debezium.recipe import Recipe
 from cdcv2.errors import ForeignStateError, RefusedError
+from cdcv2.rows.row_type import RowType
 
 T = "public.t"
 LOG = {"positions": {"0": 7}, "marks": {}, "rows": 3}
@@ -49,6 +52,28 @@ def test_it_comes_back(memory: CaptureMemory | StreamMemory) -> None:
 
     assert plain == json.loads(json.dumps(plain_memory(found, ME)))
     assert type(memory).empty() == read_memory(type(memory), None, ME)
+
+
+@dataclass(frozen=True)
+class OtherRecipe(Recipe):
+    """That of a connector of another kind, which differs from the first one in nothing else."""
+
+    kind: ClassVar[str] = "another"
+
+
+def test_it_is_of_a_connector_of_one_kind() -> None:
+    """One that does not state the kind, as those of before, is of the first one."""
+    rows = {T: RowType({"type": "record", "name": "t", "fields": [{"name": "id", "type": "int"}]})}
+    first, other = capture_identity(Recipe("p", rows)), capture_identity(OtherRecipe("p", rows))
+
+    assert {"prefix": "p", "tables": {T: rows[T].fingerprint}} == first
+    assert {**first, "connector": "another"} == other
+    for kept_of, asked, said in ((first, other, f"'{FIRST_KIND}', here it is 'another'"),
+                                 (other, first, f"'another', here it is '{FIRST_KIND}'")):
+        plain = plain_memory(NEW, kept_of)
+        assert NEW == read_memory(CaptureMemory, plain, kept_of)
+        with pytest.raises(ForeignStateError, match=f"its connector is {said}"):
+            read_memory(CaptureMemory, plain, asked)
 
 
 def test_those_of_before_are_read() -> None:

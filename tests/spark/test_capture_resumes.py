@@ -11,7 +11,7 @@ import pytest
 
 from cdcv2.capture.commit_transactions import CommitTransactions
 from cdcv2.capture.connector import FROM_STATE
-from cdcv2.capture.memory import CaptureMemory, plain_memory
+from cdcv2.capture.memory import CaptureMemory, plain_memory, read_memory
 from cdcv2.connectors.debezium.recipe import Recipe
 from cdcv2.errors import ForeignStateError
 from cdcv2.logs.description import LogDescription
@@ -55,3 +55,21 @@ def test_a_topic_that_was_made_again_is_refused_whatever_is_declared(
     with pytest.raises(ForeignStateError, match=f"the topic {TOPIC} is another one"):
         begun()
     assert (not start) is ("from their start, as other snapshots are declared than before" in report.getvalue())
+
+
+class OtherRecipe(Recipe):
+    """The recipe of a connector of another kind, which differs from the first one in nothing else."""
+
+    kind = "another"
+
+
+@pytest.mark.parametrize(("before", "now"), [(Recipe, OtherRecipe), (OtherRecipe, Recipe)])
+def test_a_memory_of_a_connector_of_another_kind_is_refused(before: type[Recipe], now: type[Recipe]) -> None:
+    """With equal names and row types; one that does not state the kind is of the first one, and is still read."""
+    specs, topics = {T: LogSpec(T, ROWS, folder="logs")}, cast(Any, SimpleNamespace(binding=lambda: "kafka"))
+    kept, own = (query._identity(kind("p", {T: ROWS}), topics, specs) for kind in (before, now))
+    plain = plain_memory(CaptureMemory.empty(), kept)
+
+    assert CaptureMemory.empty() == read_memory(CaptureMemory, plain, kept)
+    with pytest.raises(ForeignStateError, match=f"its connector is '{before.kind}', here it is '{now.kind}'"):
+        read_memory(CaptureMemory, plain, own)

@@ -25,7 +25,7 @@ from cdcv2.capture.facts import (
     Begin, End, Fact, IgnoredRecord, Notification, PartialChangeFact, Record, RowFact, SnapshotRow, Truncate, UnfitRow,
     is_renumbered,
 )
-from cdcv2.capture.memory import CaptureMemory, plain_memory, read_memory, resumable, same_topics
+from cdcv2.capture.memory import CaptureMemory, capture_identity, plain_memory, read_memory, resumable, same_topics
 from cdcv2.capture.open_rows import OpenRows
 from cdcv2.capture.release import ASSUMED, Release, WaitReason
 from cdcv2.capture.run.source_check import OldConnector, raise_stop
@@ -125,7 +125,7 @@ class Capture:
 
     def _restored(self) -> CaptureMemory:
         plain = self._memory.load() if self._memory is not None else None
-        memory = read_memory(CaptureMemory, plain, self._recipe.identity)
+        memory = read_memory(CaptureMemory, plain, capture_identity(self._recipe))
         return resumable(memory, self._recipe.resnapshots, LOGGER.info)
 
     def reads(self, topics: Mapping[str, str]) -> None:
@@ -395,7 +395,7 @@ class Capture:
         if self._memory is None or not self._engine.sure:
             return
         memory = CaptureMemory(self._commits.export(), self.positions(), self._topics, self._writers.export())
-        self._memory.save(plain_memory(memory, self._recipe.identity))
+        self._memory.save(plain_memory(memory, capture_identity(self._recipe)))
 
     def close(self) -> None:
         """Release the logs. States nothing."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from cdcv2.capture.connector import FIRST_KIND, FROM_ENVELOPE, FROM_STATE
 from cdcv2.capture.source_words import SourceWords
@@ -79,12 +79,6 @@ class Recipe:
             raise UsageError("two of the tables have one topic; let the connector route one of them to another")
         object.__setattr__(self, "_topics", {self.topic(table): table for table in self.tables})
         object.__setattr__(self, "readers", {table: ImageReader(kind) for table, kind in self.tables.items()})
-
-    @property
-    def identity(self) -> dict[str, Any]:
-        """By what the memory of a capture is known to be of this recipe: the prefix, and each table's row type."""
-        rows = {table: row_type.fingerprint for table, row_type in sorted(self.tables.items())}
-        return {"prefix": self.prefix, "tables": rows}
 
     def topic(self, table: str) -> str:
         """The topic of a table: what a topic's name cannot hold is an underscore in it, as the connector does it."""

@@ -23,7 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 from cdcv2 import failpoints
 from cdcv2.capture.connector import FROM_STATE, DatabaseConnector
 from cdcv2.capture.facts import Fact, Record
-from cdcv2.capture.memory import CaptureMemory, LogTail, plain_memory, read_memory, tails_of
+from cdcv2.capture.memory import CaptureMemory, LogTail, capture_identity, plain_memory, read_memory, tails_of
 from cdcv2.capture.release import WaitReason
 from cdcv2.capture.run import commit_times as capture
 from cdcv2.capture.run.commit_times import ReleaseReport
@@ -181,11 +181,11 @@ class _StateAdapter:
         """The state that was saved last, without what only a reader of the logs' tails needs."""
         if self._remembered.commits is None:
             return None
-        return plain_memory(replace(self._remembered, logs={}), self._recipe.identity)
+        return plain_memory(replace(self._remembered, logs={}), capture_identity(self._recipe))
 
     def save(self, plain: Mapping[str, Any]) -> None:
         """Keep it. Raises as :meth:`MemoryFolder.save` does."""
-        memory = read_memory(CaptureMemory, plain, self._recipe.identity)
+        memory = read_memory(CaptureMemory, plain, capture_identity(self._recipe))
         tails = {table: tail.to_plain() for table, tail in self._tails(memory.logs).items()}
         self._keep(replace(memory, logs=tails))
 

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from cdcv2.capture.connector import DatabaseConnector
-from cdcv2.capture.memory import CaptureMemory, plain_memory, read_memory, resumable, same_topics
+from cdcv2.capture.memory import CaptureMemory, capture_identity, plain_memory, read_memory, resumable, same_topics
 from cdcv2.capture.release import ASSUMED, Release, WaitReason
 from cdcv2.capture.released_ends import ReleasedEnds
 from cdcv2.capture.run.transaction_topic import TransactionTopic
@@ -225,10 +225,14 @@ class CaptureQuery(ABC):
 
 
 def _identity(recipe: DatabaseConnector, topics: SparkTopics, specs: Mapping[str, LogSpec]) -> dict[str, Any]:
-    """By what the memory is known to be of this capture: the recipe's identity, and where it reads and writes."""
-    rows = recipe.identity["tables"]
+    """By what the memory is known to be of this capture: its identity, and where it reads and writes.
+
+    Each table has entries of its own, so that an error names the one that differs.
+    """
+    own = capture_identity(recipe)
+    rows = own.pop("tables")
     return {
-        "source": topics.binding(), "prefix": recipe.identity["prefix"],
+        **own, "source": topics.binding(),
         "transaction topic": recipe.transaction_topic, "snapshot": recipe.snapshot,
         **{f"row type of {table}": rows[table] for table in rows},
         **{f"log of {table}": specs[table].name for table in rows},
