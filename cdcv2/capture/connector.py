@@ -14,6 +14,10 @@ contract                          a time is complete                            
 :class:`RowConnector`             when the remap binds offsets to it              rows
 ================================  ==============================================  =======================
 
+Two things of the contract are words of the first connector, which another one translates its own to: the markers of a
+snapshot's rows (:class:`~.facts.SnapshotRow`) are Debezium's, and column types in the annotations of row types are
+PostgreSQL's names.
+
 Where a record stands is in the record; which positions are read next is known to the capture, not to a connector.
 """
 

@@ -91,7 +91,11 @@ class PartialChangeFact(NamedTuple):
 
 
 class SnapshotRow(NamedTuple):
-    """A row of the initial snapshot, whose rows all carry one ``lsn``; identified by its position alone."""
+    """A row of the initial snapshot, whose rows all carry one ``lsn``; identified by its position alone.
+
+    ``marker`` states whether it is the first or the last row of its table, or of all, in Debezium's words: those of
+    :data:`~cdcv2.capture.snapshot.extent.MARKERS`. Any other text, as the empty one, marks nothing.
+    """
 
     table: str
     lsn: int

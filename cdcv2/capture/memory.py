@@ -3,8 +3,10 @@
 A capture by commit times has a :class:`CaptureMemory`, one of streams a :class:`StreamMemory`. One on a remap keeps
 none: the records of its open transactions are in its open-records log (:mod:`cdcv2.capture.open_record_codec`).
 
-The shape is stated once, by the types below: mypy holds those who export it to them, but for a key that may be missing,
-and what is read is checked against them. :func:`plain_memory` makes JSON of every memory, and :func:`read_memory` reads
+The shape is stated once, by the types below. Each names the class whose ``export`` (of streams ``plain``) makes that
+part; the capture puts the parts together (:mod:`cdcv2.capture.run.commit_times`, :mod:`cdcv2.capture.run.stream_state`,
+and on Spark :mod:`cdcv2.spark.capture.query`). mypy holds them to it, but for a key that may be missing, and what is
+read is checked against it. :func:`plain_memory` makes JSON of every memory, and :func:`read_memory` reads
 it.
 
 Rows are never kept: they are in the source's topics, and are read again. So a memory is small. It is written after the

@@ -1,8 +1,9 @@
 """The table of connectors: a new database is ONE row of :data:`DATABASES`, and one folder beside ``debezium``.
 
-Nothing else names a kind of database. The folder fulfils :class:`~cdcv2.capture.connector.DatabaseConnector`; the row
-has how it is made, what remedies and helps call its parts, how ``cdcv2 rows`` makes its row types, and which options of
-``cdcv2 capture`` do not go with it. With a second row the commands have an option that chooses.
+Nothing else of a capture names a kind of database; what keeps a server (``cdcv2 up``, ``doctor``, ``init``) knows
+PostgreSQL, and a capture needs none of it. The folder fulfils :class:`~cdcv2.capture.connector.DatabaseConnector`; the
+row has how it is made, what remedies and helps call its parts, how ``cdcv2 rows`` makes its row types, and which
+options of ``cdcv2 capture`` do not go with it. With a second row the commands have an option that chooses.
 """
 
 from __future__ import annotations

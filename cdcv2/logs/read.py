@@ -1,10 +1,14 @@
 """The one reader of finished cuts: addresses of logs in, cuts out that are complete in every log.
 
-Commands, views, comparisons, notebooks and DataFrames read here what logs hold as finished. Two do not: the jobs on
-Spark, whose rows stay on the executors (:mod:`cdcv2.spark.reader`, which decides by the same ledger), and the demo,
-which looks at logs that it mangles (:mod:`cdcv2.demo.watch`). The rules are those of
-:class:`~cdcv2.protocol.timeline.Timeline`; here are the order of reading, the resume marks and the front door.
-The logs that hold the common frontier back are read first, so what is held in memory for the others stays small.
+Commands, views, comparisons, notebooks and DataFrames read here what logs hold as finished. The jobs on Spark do not,
+as their rows stay on the executors (:mod:`cdcv2.spark.reader`, which decides by the same ledger); nor does the demo,
+which looks at logs that it mangles (:mod:`cdcv2.demo.watch`). Who needs one log, and no cut of several, reads it
+directly, by :class:`~cdcv2.protocol.iter.Iter`, a ledger, or message by message: a capture what its own logs hold
+(``before_images``, and ``database``, ``held_digests``, ``output_frontier`` and ``omitted_tables`` in ``capture/run``),
+``quarantine`` its evidence, :mod:`cdcv2.control.log_tail` the last statement, and ``cdcv2 logs`` the messages. The
+rules are those of :class:`~cdcv2.protocol.timeline.Timeline`; here are the order of reading, the resume marks and the
+front door. The logs that hold the common frontier back are read first, so what is held in memory for the others stays
+small.
 
 The file is long because it is one door: the functions that open logs take the arguments of the reader that they make,
 and each of its answers needs all of its state.

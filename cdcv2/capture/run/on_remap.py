@@ -101,7 +101,7 @@ class SharedCapture:
     """
 
     def __init__(
-        self, binder: Binder, ranges: Ranges, outputs: Sequence[RemapOutput], *, at_most: int = 50_000,
+        self, binder: Binder, ranges: Ranges, outputs: Sequence[RemapOutput], *, at_most: int,
         own: Callable[[], object] = lambda: None,
     ) -> None:
         self._binder, self._ranges, self._outputs, self._at_most = binder, ranges, outputs, at_most

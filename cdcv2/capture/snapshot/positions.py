@@ -14,8 +14,8 @@ class SnapshotRows:
 
     A row stands at one position. Where that was read before the row is a duplicate: each partition is read in order, so
     the last position of a row is enough to know it. Rows at other positions are counted, and there are as many as were
-    released; one more was not, so the logs lack it. ``released_transactions`` is what the logs hold where an earlier
-    run released it: for each table the snapshot's LSN and how many rows; None: that is not known, and no row is judged.
+    released; one more was not, so the logs lack it. ``released`` is what the logs hold where an earlier run released
+    the snapshot: for each table its LSN and how many rows; None: not known, no row is judged.
 
     >>> rows = SnapshotRows()
     >>> rows.read("t", ("t", 0), 4); rows.release(70, {"t": 1})

@@ -119,6 +119,8 @@ def recipe_from(
 ) -> DatabaseConnector:
     """The recipe of one database, with each table's file in ``rows``, and the topic of its notifications.
 
+    All databases of one capture are of one kind, ``args.connector``: those of another kind have a capture of their own,
+    which may share the remap.
     ``tables_of`` gives of names as a user writes them those of its tables. Raises as :func:`recipe_of`.
     """
     return database_kind(args.connector).connector(

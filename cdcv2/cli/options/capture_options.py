@@ -101,7 +101,8 @@ OPTIONS: tuple[CaptureOption, ...] = (
     )._replace(by_pipeline=True),
     _of_database(
         "--connector", metavar="KIND", default=FIRST_KIND,
-        help=f"which connector has written the topics of --prefix (default: {FIRST_KIND})",
+        help=f"which connector has written the topics of --prefix, of each one if there are several (default: "
+             f"{FIRST_KIND}); for databases of two kinds run two captures, which may share a remap",
     )._replace(several=True),
     _what("--rows", required=True, more="; of several databases DIR/PREFIX/TABLE.avsc")._replace(
         is_path=True, by_pipeline=True

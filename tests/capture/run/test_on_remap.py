@@ -88,12 +88,12 @@ class Stage:
         binder.begin(self.topics.look(), needed=topics, propose=propose, at_first=at_first)
         return binder
 
-    def capture(self, binder: Binder, **more: Any) -> SharedCapture:
+    def capture(self, binder: Binder, *, at_most: int = 50_000, **more: Any) -> SharedCapture:
         tables = {
             table: (str(of["topic"]), PlainRows(ROWS), Writer(self.logs[table]))
             for table, of in binder.recipe.tables.items()
         }
-        return SharedCapture(binder, self.topics, [PlainTables(tables)], **more)
+        return SharedCapture(binder, self.topics, [PlainTables(tables)], at_most=at_most, **more)
 
     def run(self, tables: str = "a", **more: Any) -> SharedCapture:
         binder = self.binder(tables, **more)
