@@ -33,7 +33,7 @@ from cdcv2.capture.commit_transactions import CommitTransactions
 from cdcv2.capture.facts import PartialChange, PartialImage
 from cdcv2.capture.open_records import SNAPSHOT, RowRecord, Tx
 from cdcv2.capture.open_rows import OpenRows
-from cdcv2.capture.release import Release
+from cdcv2.capture.release_answers import Release
 from cdcv2.capture.source_words import (
     ANY_SOURCE, KEY, PARTIAL_ROWS, SLOT, TAKE_WHOLE_ROWS, WHOLE_ROWS, SourceWords,
 )

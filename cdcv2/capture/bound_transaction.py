@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, TypeAlias, Union
 
-from cdcv2.capture.contradictions import Contradiction, two_rows
 from cdcv2.capture.numbers import Numbers
 from cdcv2.capture.open_records import EndRecord, HaltRecord, OpenRecord, RestartRecord, RowRecord
+from cdcv2.capture.transaction_contradictions import Contradiction, two_rows
 from cdcv2.errors import SourceStop
 
 #: What is held of an open transaction beside its rows.

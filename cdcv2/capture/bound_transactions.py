@@ -14,7 +14,6 @@ from itertools import islice
 from typing import Any
 
 from cdcv2.capture.bound_transaction import Beside, BoundTransaction, stop_of
-from cdcv2.capture.contradictions import LOST, Commit, Contradiction, uncounted_row, unknown_row
 from cdcv2.capture.coverage import UncoveredTables
 from cdcv2.capture.open_records import (
     SNAPSHOT, DoubtRecord, EndRecord, HaltRecord, OpenRecord, ReleaseRecord, RestartRecord, RowRecord, SourceRecord,
@@ -25,6 +24,7 @@ from cdcv2.capture.row_counts import RowCounts, TableEffect
 from cdcv2.capture.snapshot import rules
 from cdcv2.capture.source_words import ANY_SOURCE, SourceWords
 from cdcv2.capture.table_content import State, UnknownChange
+from cdcv2.capture.transaction_contradictions import LOST, Commit, Contradiction, uncounted_row, unknown_row
 from cdcv2.capture.transactions import OpenEnd, TransactionTracker
 from cdcv2.core.changes import ChangeBatch
 from cdcv2.errors import ForeignStateError, SourceStop

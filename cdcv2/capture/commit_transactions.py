@@ -27,16 +27,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from cdcv2.capture.begins import BeginRecords
-from cdcv2.capture.contradictions import LOST, Commit, Contradiction
 from cdcv2.capture.coverage import UncoveredTables
 from cdcv2.capture.memory import MEMORY_VERSION, CommitsMemory, check_memory
-from cdcv2.capture.release import Release, WaitReason, without_end
+from cdcv2.capture.release_answers import Release, WaitReason, without_end
 from cdcv2.capture.released_ends import ReleasedEnds
 from cdcv2.capture.row_counts import RowCounts, TableEffect
 from cdcv2.capture.snapshot import declarations
 from cdcv2.capture.snapshot.rules import SnapshotStop, end_of_declared, is_next, lacks_rows, makes_up_for
 from cdcv2.capture.source_words import ANY_SOURCE, SourceWords
 from cdcv2.capture.snapshot.tracker import SnapshotTracker
+from cdcv2.capture.transaction_contradictions import LOST, Commit, Contradiction
 from cdcv2.capture.transactions import OpenEnd, TransactionTracker
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import SourceStop, UsageError

@@ -13,9 +13,9 @@ from typing import Any, Protocol
 
 from cdcv2.capture.commit_transactions import CommitTransactions
 from cdcv2.capture.connector import CaptureRecipe
-from cdcv2.capture.contradictions import Contradiction
 from cdcv2.capture.evidence import SourceEvidence, Span
-from cdcv2.capture.release import Release
+from cdcv2.capture.release_answers import Release
+from cdcv2.capture.transaction_contradictions import Contradiction
 from cdcv2.core.antichain import Antichain
 from cdcv2.protocol.log import Place
 from cdcv2.timeline.positions import of_topics

@@ -15,7 +15,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
 from typing import Generic, TypeVar
 
-from cdcv2.capture.contradictions import (
+from cdcv2.capture.transaction_contradictions import (
     Commit, Contradiction, late_end, lost_rows, two_ends, uncounted_row, unknown_end, unknown_row,
 )
 

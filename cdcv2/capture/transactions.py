@@ -6,7 +6,7 @@ none is there that the END does not count. When a whole transaction is *released
 times when all before it are whole, on a timeline at the time at which that was bound.
 
 Counts are *set*, not added, so that a caller may count again what it reads again. What cannot be right is returned as a
-:class:`~cdcv2.capture.contradictions.Contradiction`; the caller stops with it.
+:class:`~cdcv2.capture.transaction_contradictions.Contradiction`; the caller stops with it.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Generic, NamedTuple, TypeVar
 
 from sortedcontainers import SortedDict
 
-from cdcv2.capture.contradictions import (
-    Commit, Contradiction, in_doubt, late_end, lost_end, renumbered, surplus, two_ends,
-)
 from cdcv2.capture.released_ends import ReleasedEnds
 from cdcv2.capture.released_transactions import KNOWN, ReleasedTransactions
+from cdcv2.capture.transaction_contradictions import (
+    Commit, Contradiction, in_doubt, late_end, lost_end, renumbered, surplus, two_ends,
+)
 from cdcv2.errors import MalformedError
 
 #: What a transaction is called by its source.

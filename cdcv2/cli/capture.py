@@ -47,7 +47,7 @@ from pathlib import Path
 from cdcv2.capture.connector import DatabaseConnector
 from cdcv2.capture.facts import Record
 from cdcv2.capture.memory import missing_logs
-from cdcv2.capture.release import RELEASE_EVERY, WaitReason
+from cdcv2.capture.release_answers import RELEASE_EVERY, WaitReason
 from cdcv2.capture.run.commit_times import Capture
 from cdcv2.capture.run.folder_lock import FolderInUse
 from cdcv2.capture.run.loop import run as run_capture

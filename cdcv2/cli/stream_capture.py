@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from functools import partial
 
 from cdcv2.capture.memory import missing_logs
-from cdcv2.capture.release import RELEASE_EVERY
+from cdcv2.capture.release_answers import RELEASE_EVERY
 from cdcv2.capture.run.folder_lock import FolderInUse
 from cdcv2.capture.run.manifest import write_stream_manifest
 from cdcv2.capture.run.memory_file import MEMORY_FILE, MemoryFile

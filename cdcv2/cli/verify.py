@@ -23,7 +23,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from cdcv2.capture.release import ASSUMED
+from cdcv2.capture.release_answers import ASSUMED
 from cdcv2.cli.console import ResultOutput
 from cdcv2.cli.display import json_line, plain_position, raw_text
 from cdcv2.cli.disputes import add_quarantine_argument, quarantine_of, remark_disputes

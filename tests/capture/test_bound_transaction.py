@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cdcv2.capture.bound_transaction import BoundTransaction, stop_of
-from cdcv2.capture.contradictions import Contradiction
 from cdcv2.capture.open_records import EndRecord, HaltRecord, RowRecord
+from cdcv2.capture.transaction_contradictions import Contradiction
 from cdcv2.errors import SourceStop
 
 END, HALT = EndRecord.of(7, 90, {"a": 2}), HaltRecord(7, 80, "it was truncated", "capture again", "a", 3)

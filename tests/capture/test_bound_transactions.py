@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from cdcv2.capture.bound_transactions import BoundTransactions, StepChanges
-from cdcv2.capture.contradictions import LOST, NEW_SOURCE, uncounted_row, unknown_row
 from cdcv2.capture.open_records import (
     SNAPSHOT, DoubtRecord, EndRecord, HaltRecord, OpenRecord, ReleaseRecord, RestartRecord, RowRecord, StartRecord,
     ThroughRecord, Tx, UnendedRecord,
@@ -17,6 +16,7 @@ from cdcv2.capture.released_ends import ReleasedEnds
 from cdcv2.capture.row_counts import RowCounts
 from cdcv2.capture.snapshot import rules
 from cdcv2.capture.source_words import ANY_SOURCE
+from cdcv2.capture.transaction_contradictions import LOST, NEW_SOURCE, uncounted_row, unknown_row
 from cdcv2.errors import SourceStop
 from cdcv2.timeline.ordering import AS_COMPLETE, COMMIT_ORDER
 

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from cdcv2.capture.commit_transactions import CommitTransactions
-from cdcv2.capture.contradictions import NEW_SOURCE, Commit
 from cdcv2.capture.facts import End, Fact, RowFact
-from cdcv2.capture.release import WaitReason
+from cdcv2.capture.release_answers import WaitReason
 from cdcv2.capture.released_ends import ReleasedEnds
 from cdcv2.capture.released_transactions import KNOWN
 from cdcv2.capture.source_words import ANY_SOURCE
+from cdcv2.capture.transaction_contradictions import NEW_SOURCE, Commit
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ForeignStateError, MalformedError, UsageError
 from tests.connector import SNAPSHOT_LSN, History, histories, sent

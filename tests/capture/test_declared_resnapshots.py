@@ -8,11 +8,11 @@ from collections.abc import Mapping
 import pytest
 
 from cdcv2.capture.commit_transactions import CommitTransactions
-from cdcv2.capture.contradictions import LOST, SPOILT, Commit
-from cdcv2.capture.release import Release
+from cdcv2.capture.release_answers import Release
 from cdcv2.capture.released_ends import ReleasedEnds
 from cdcv2.capture.snapshot.rules import WRONG_LSN
 from cdcv2.capture.source_words import ANY_SOURCE
+from cdcv2.capture.transaction_contradictions import LOST, SPOILT, Commit
 
 T, U = "public.t", "public.u"
 PLACE = ("p.public.t", 0)

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from cdcv2.capture.commit_transactions import CommitTransactions
-from cdcv2.capture.contradictions import two_rows, two_snapshot_rows
 from cdcv2.capture.engine import CaptureEngine, LogsState
 from cdcv2.capture.connector import FROM_STATE
+from cdcv2.capture.transaction_contradictions import two_rows, two_snapshot_rows
 from cdcv2.connectors.debezium.recipe import Recipe
 from cdcv2.errors import ForeignStateError
 from cdcv2.logs.release_times import Clock, ReleaseTimes

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from cdcv2.capture.connector import FROM_STATE
-from cdcv2.capture.contradictions import NEW_SOURCE, two_rows, two_snapshot_rows
 from cdcv2.capture.engine import CaptureEngine, LogsState
+from cdcv2.capture.transaction_contradictions import NEW_SOURCE, two_rows, two_snapshot_rows
 from cdcv2.connectors.debezium.source_words import POSTGRES_WORDS
 from cdcv2.connectors.debezium.recipe import Recipe
 from cdcv2.errors import ForeignStateError

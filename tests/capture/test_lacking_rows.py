@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cdcv2.capture.commit_transactions import CommitTransactions
-from cdcv2.capture.release import WaitReason
+from cdcv2.capture.release_answers import WaitReason
 from cdcv2.capture.snapshot.rules import lacks_rows
 from cdcv2.capture.source_words import ANY_SOURCE
 from cdcv2.core.antichain import Antichain

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from cdcv2.capture.contradictions import Commit
+from cdcv2.capture.transaction_contradictions import Commit
 from cdcv2.capture.updates_then_statements import Advance
-from cdcv2.capture.release import Release, WaitReason, without_end
+from cdcv2.capture.release_answers import Release, WaitReason, without_end
 from cdcv2.core.antichain import Antichain
 
 

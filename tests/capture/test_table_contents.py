@@ -9,12 +9,12 @@ import pytest
 
 from cdcv2.capture.before_images import Content, Contents
 from cdcv2.capture.commit_transactions import CommitTransactions
-from cdcv2.capture.contradictions import Commit
 from cdcv2.capture.facts import PartialChange, PartialImage
 from cdcv2.capture.open_records import SNAPSHOT, RowRecord
 from cdcv2.capture.open_rows import OpenRows
-from cdcv2.capture.release import Release
+from cdcv2.capture.release_answers import Release
 from cdcv2.capture.table_content import UNRESOLVED, UnknownChange
+from cdcv2.capture.transaction_contradictions import Commit
 from cdcv2.errors import RefusedError
 from cdcv2.protocol.messages import Progress, Updates
 from cdcv2.rows.row_type import RowType

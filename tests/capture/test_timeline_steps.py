@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from cdcv2.capture.contradictions import NEW_SOURCE
 from cdcv2.capture.open_records import (
     SNAPSHOT, EndRecord, HaltRecord, RowRecord, SourceRecord, StartRecord, ThroughRecord, Tx, UnendedRecord,
 )
@@ -15,6 +14,7 @@ from cdcv2.capture.released_ends import ReleasedEnds
 from cdcv2.capture.row_counts import RowCounts
 from cdcv2.capture.source_words import ANY_SOURCE
 from cdcv2.capture.table_content import UNRESOLVED
+from cdcv2.capture.transaction_contradictions import NEW_SOURCE
 from cdcv2.capture.transactions_on_timeline import TransactionSummary, Transactions, resume
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ForeignStateError, MalformedError, RefusedError, SourceStop, UsageError

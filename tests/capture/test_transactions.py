@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from cdcv2.capture.contradictions import Commit, Contradiction
 from cdcv2.capture.released_ends import ReleasedEnds
 from cdcv2.capture.released_transactions import ReleasedTransactions
+from cdcv2.capture.transaction_contradictions import Commit, Contradiction
 from cdcv2.capture.transactions import TransactionTracker
 
 

@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 from cdcv2.capture.before_images import Contents
 from cdcv2.capture.commit_transactions import CommitTransactions
 from cdcv2.capture.connector import FROM_STATE, DatabaseConnector
-from cdcv2.capture.contradictions import Contradiction, two_rows, two_snapshot_rows
 from cdcv2.capture.coverage import had_rows
 from cdcv2.capture.engine import CaptureEngine
 from cdcv2.capture.facts import (
@@ -27,12 +26,13 @@ from cdcv2.capture.facts import (
 )
 from cdcv2.capture.memory import CaptureMemory, capture_identity, plain_memory, read_memory, resumable, same_topics
 from cdcv2.capture.open_rows import OpenRows
-from cdcv2.capture.release import ASSUMED, Release, WaitReason
+from cdcv2.capture.release_answers import ASSUMED, Release, WaitReason
 from cdcv2.capture.run.source_check import OldConnector, raise_stop
 from cdcv2.capture.run.memory_file import MemoryStore
 from cdcv2.capture.run.table_writers import CoveredTableLogs, TableWriters
 from cdcv2.capture.run.transaction_topic import TransactionTopic
 from cdcv2.capture.topics import Ranges
+from cdcv2.capture.transaction_contradictions import Contradiction, two_rows, two_snapshot_rows
 from cdcv2.capture.updates_then_statements import write_release
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import DecodeError, RefusedError, UsageError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from cdcv2.capture.facts import Record
-from cdcv2.capture.release import RELEASE_EVERY, WaitReason
+from cdcv2.capture.release_answers import RELEASE_EVERY, WaitReason
 from cdcv2.capture.run.commit_times import Capture
 from cdcv2.capture.topics import Item, Topics
 from cdcv2.errors import DecodeError, SourceStop

@@ -13,7 +13,7 @@ from functools import partial
 
 from cdcv2.capture.connector import StreamConnector
 from cdcv2.capture.facts import BoundRecord, Record, UpdateRecord
-from cdcv2.capture.release import RELEASE_EVERY
+from cdcv2.capture.release_answers import RELEASE_EVERY
 from cdcv2.capture.run.memory_file import MemoryStore
 from cdcv2.capture.run.stream_state import StreamState, StreamTopic
 from cdcv2.capture.run.table_writers import TableWriters

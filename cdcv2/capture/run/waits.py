@@ -7,7 +7,7 @@ from typing import Any
 
 from cdcv2.capture.binder import Binder
 from cdcv2.capture.connector import DatabaseConnector
-from cdcv2.capture.release import WaitReason
+from cdcv2.capture.release_answers import WaitReason
 from cdcv2.capture.run.on_remap import SharedCapture
 from cdcv2.capture.run.remap_loop import RunResult
 from cdcv2.capture.topics import TopicExtents

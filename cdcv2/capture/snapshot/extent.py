@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from cdcv2.capture.contradictions import Contradiction
 from cdcv2.capture.snapshot.rules import is_all_read, two_marks
+from cdcv2.capture.transaction_contradictions import Contradiction
 from cdcv2.protocol.log import Place
 
 #: What the connector writes into the first and the last row of a table, and of all; a table's only row is its last.

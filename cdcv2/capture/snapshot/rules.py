@@ -21,12 +21,12 @@ from collections.abc import Collection, Iterable, Mapping
 
 from typing import NamedTuple
 
-from cdcv2.capture.contradictions import NEW_SOURCE, Commit, Contradiction
 from cdcv2.capture.coverage import indispensable, left_out, unnamed
 from cdcv2.capture.snapshot.completed_run import SnapshotRun
 from cdcv2.capture.snapshot.remedies import (
     EARLY, LACKED, MORE, NO_SNAPSHOT, NO_TOPIC, NOT_EMPTY, NOT_WHOLE, RESCAN, RESNAPSHOT, TWO, UNKNOWN, WRONG_LSN,
 )
+from cdcv2.capture.transaction_contradictions import NEW_SOURCE, Commit, Contradiction
 
 
 class SnapshotStop(NamedTuple):

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from cdcv2.capture.contradictions import Contradiction
 from cdcv2.capture.snapshot.completed_run import SnapshotRun
 from cdcv2.capture.snapshot.remedies import BEGUN_TWICE, BROKEN_OFF, NO_PLACE, TWO
 from cdcv2.capture.source_words import SLOT
+from cdcv2.capture.transaction_contradictions import Contradiction
 
 #: The ``status`` of a scan that went through the table; a connector may leave it out.
 SCANNED = frozenset({"SUCCEEDED", "EMPTY"})

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from cdcv2.capture.contradictions import Contradiction
 from cdcv2.capture.snapshot import run_rules
 from cdcv2.capture.snapshot.completed_run import SnapshotRun
+from cdcv2.capture.transaction_contradictions import Contradiction
 
 
 class SnapshotRuns:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from cdcv2.capture.contradictions import Commit, Contradiction
 from cdcv2.capture.coverage import unknown
 from cdcv2.capture.memory import ResnapshotsMemory, SnapshotMemory
 from cdcv2.capture.snapshot import rules, run_rules
@@ -16,6 +15,7 @@ from cdcv2.capture.snapshot.extent import SnapshotExtent
 from cdcv2.capture.snapshot.positions import SnapshotRows
 from cdcv2.capture.snapshot.rules import SnapshotStop
 from cdcv2.capture.snapshot.runs import SnapshotRuns
+from cdcv2.capture.transaction_contradictions import Commit, Contradiction
 from cdcv2.protocol.log import Place, Position
 
 

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from cdcv2.capture.connector import FIRST_KIND, FROM_ENVELOPE, FROM_STATE
-from cdcv2.capture.release import RELEASE_EVERY
+from cdcv2.capture.release_answers import RELEASE_EVERY
 from cdcv2.capture.run.remap_loop import AT_MOST
 from cdcv2.cli.options.words import positive
 from cdcv2.connectors.kinds import called_by_kinds

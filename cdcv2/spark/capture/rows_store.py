@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from cdcv2.capture.contradictions import Contradiction, one_place
 from cdcv2.capture.numbers import Numbers
-from cdcv2.capture.release import Release
+from cdcv2.capture.release_answers import Release
+from cdcv2.capture.transaction_contradictions import Contradiction, one_place
 from cdcv2.protocol.log import Place
 
 

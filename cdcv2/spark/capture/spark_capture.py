@@ -25,12 +25,12 @@ from pyspark.sql import functions as F
 
 from cdcv2 import failpoints
 from cdcv2.capture.connector import FROM_ENVELOPE, DatabaseConnector
-from cdcv2.capture.contradictions import two_rows
 from cdcv2.capture.engine import CaptureEngine
 from cdcv2.capture.memory import CaptureMemory, tails_of
-from cdcv2.capture.release import Release, WaitReason
+from cdcv2.capture.release_answers import Release, WaitReason
 from cdcv2.capture.run.commit_times import coverage_of
 from cdcv2.capture.run.source_check import OldConnector, raise_stop
+from cdcv2.capture.transaction_contradictions import two_rows
 from cdcv2.capture.updates_then_statements import write_release
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import UsageError

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cdcv2.capture.release import WaitReason
+from cdcv2.capture.release_answers import WaitReason
 from cdcv2.capture.run.remap_loop import RunResult
 from cdcv2.capture.run.waits import (
     bound_commit, bound_state, bound_waits, capture_waits, result_state, stated_frontier, stream_waits, unread_waits,

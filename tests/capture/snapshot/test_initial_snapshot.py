@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from cdcv2.capture.commit_transactions import CommitTransactions
-from cdcv2.capture.contradictions import Contradiction
-from cdcv2.capture.release import Release
+from cdcv2.capture.release_answers import Release
 from cdcv2.capture.snapshot import rules
+from cdcv2.capture.transaction_contradictions import Contradiction
 
 A, B = "public.a", "public.b"
 

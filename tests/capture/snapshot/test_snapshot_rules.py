@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from cdcv2.capture.contradictions import NEW_SOURCE, Commit, Contradiction
 from cdcv2.capture.snapshot import rules, run_rules
 from cdcv2.capture.snapshot.runs import SnapshotRun
+from cdcv2.capture.transaction_contradictions import NEW_SOURCE, Commit, Contradiction
 
 RUN = SnapshotRun({"a": 2, "b": 0, "c": None}, 3, wrong={"c": "the scan of c was not ended"})
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from cdcv2.capture.contradictions import Contradiction
 from cdcv2.capture.snapshot import rules, run_rules
 from cdcv2.capture.snapshot.tracker import SnapshotStop, SnapshotTracker
+from cdcv2.capture.transaction_contradictions import Contradiction
 
 PLACE = ("topic-t", 0)
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from cdcv2.capture.contradictions import (
+from cdcv2.capture.transaction_contradictions import (
     LOST, NEW_SOURCE, RENUMBERED, SPOILT, UNKNOWN, Commit, Contradiction, in_doubt, late_end, lost_end, lost_rows,
     one_place, renumbered, surplus, two_ends, two_rows, two_snapshot_rows, uncounted_row, unknown_end, unknown_row,
 )

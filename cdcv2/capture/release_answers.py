@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 
-from cdcv2.capture.contradictions import Commit
+from cdcv2.capture.transaction_contradictions import Commit
 from cdcv2.capture.updates_then_statements import Advance
 from cdcv2.core.antichain import Antichain
 
