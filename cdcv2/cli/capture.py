@@ -21,9 +21,9 @@ the order of commits.
 
 Remap. With --remap the times are not those of commits: offsets are bound to
 the milliseconds of one timeline, in a remap that captures share. So topics
-that were never a database can be captured (--plain). Any number of captures
-may write the same logs, or other ones with the same times. Any of them may be
-killed, upgraded or moved.
+that do not come from a database can be captured (--plain). Any number of
+captures may write the same logs, or other ones with the same times. Any of
+them may be killed, upgraded or moved.
 
 Streams. With --stream the records are updates that have times of their own,
 in a column, and bounds: how far the topic is complete. --stream goes without

@@ -1,7 +1,7 @@
 """Name the first thing that stands still on the way to a table, and what mends it.
 
-PART is a capture, a view or an instance of the file, a table as its log is
-called, or a target. The way of its rows is
+PART is a capture, a view, a replay or an instance of the file, a table as its
+log is called, or a target. The way of its rows is
 
   server -> slot -> connector -> topic -> capture -> log -> reader -> target
 
@@ -50,7 +50,7 @@ EXITS = {
 def configure(parser: OptionParser) -> None:
     """Declare the arguments."""
     declare(parser, "pipeline")
-    parser.add_argument("name", metavar="PART", help="a capture, a view, an instance, a table or a target")
+    parser.add_argument("name", metavar="PART", help="a capture, a view, a replay, an instance, a table or a target")
     declare(parser, "--json", more="a list of ways")
 
 

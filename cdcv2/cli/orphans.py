@@ -2,14 +2,15 @@
 
 Also files of tasks that Spark gave up. It takes the YAML file of cdcv2
 materialize. Without --remove it only shows the files that no manifest names,
-and disturbs no other instance. Among them are files that a running instance
-has just staged, and files that are committed and not applied yet.
+and disturbs no other process. Among them are files that a running
+materialization has just staged, and files that are committed and not applied
+yet.
 
 With --remove it takes the materialization over, as a run does: it applies
-what was committed, and then removes what no instance can name any more. It
-reads and commits nothing. An instance that runs meanwhile is fenced off, and
-loses nothing: start it again. So use --remove when no instance runs, or
-between two runs.
+what was committed, and then removes what no process can name any more. It
+reads and commits nothing. A materialization that runs meanwhile is fenced off,
+and loses nothing: start it again. So use --remove when none runs, or between
+two runs: under cdcv2 up, pause the job of the view, and resume it afterwards.
 
 Files that Delta itself has replaced are left to VACUUM.
 """
@@ -33,7 +34,7 @@ from cdcv2.materialize.targets.manifests import Manifests
 
 EXAMPLES = (
     ("cdcv2 orphans shop-lake.yaml", "what is there"),
-    ("cdcv2 orphans shop-lake.yaml --remove", "and remove it; an instance that runs is fenced off"),
+    ("cdcv2 orphans shop-lake.yaml --remove", "and remove it; a materialization that runs is fenced off"),
 )
 
 
@@ -78,7 +79,7 @@ def _removed(plan: MaterializationPlan, folder: Manifests[Any]) -> list[tuple[Pa
         with plan.errors_at_line():
             runtime.run()
         found = list(_sized(folder.orphans()))
-        # An instance that comes later names files that are not among them.
+        # A process that comes later names files that are not among them.
         runtime.demand()
         gone = set(folder.remove(path for path, _ in found))
         return [one for one in found if one[0] in gone]

@@ -46,7 +46,7 @@ _LOOK = 0.2
 def configure(parser: OptionParser) -> None:
     """Declare the arguments."""
     declare(parser, "pipeline")
-    parser.add_argument("name", metavar="NAME", help="a job: the name of a capture, or of a view")
+    parser.add_argument("name", metavar="NAME", help="a job: the name of its part of the file")
     parser.add_argument("--lines", type=int, default=50, metavar="N", help="how many lines are shown (default: 50)")
     declare_follow(parser, default=False)
 

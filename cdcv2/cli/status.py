@@ -13,10 +13,12 @@ A line for each table, of its log and of each target:
                   (docs/operations/behind.md)
   complete        through which time
 
-A line for each job: a capture, a view, a timer, a process of an instance:
+A line for each job: a capture, a view, a replay, a timer, a process of an
+instance:
 
   state           running; waiting: for its next start; held: for a person;
-                  stopping; finished: its history is; idle: never started
+                  paused: by cdcv2 pause; stopping; finished: its history is;
+                  idle: never started
   since           how long it has been in this state
   how far         complete through which time, and how long ago the source
                   committed that; "stated N s ago": the last line of the job
@@ -52,8 +54,8 @@ EXAMPLES = (
 )
 #: What exit codes mean here, beside those that mean the same everywhere.
 EXITS = {
-    Exit.DONE: "every job runs or is finished",
-    Exit.MISSING: "a job neither runs nor is finished, or no cdcv2 up keeps the jobs running",
+    Exit.DONE: "every job runs or is finished, or is a timer that waits until it is due and has found nothing",
+    Exit.MISSING: "any other job, as one that is held or paused; or no cdcv2 up keeps the jobs running",
 }
 
 

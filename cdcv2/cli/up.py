@@ -11,7 +11,8 @@ helps (docs/operations/keep-running.md):
            started again, after pauses of 5 seconds to 5 minutes.
   never    it is held, as a retry would end in the same way.
 
-A held job starts again when its part of the file changes, or with --start-held.
+A held job starts again when its part of the file changes, when it is paused and
+resumed, or with --start-held.
 
 What the file states as owned: yes (a connector, its slot and publication,
 topics of logs, tables of a target) is made before the jobs that need it, and

@@ -170,7 +170,7 @@ WORDS: dict[str, dict[str, Any]] = {
         "action": "append", "metavar": "TIME",
         "help": "where the history begins (default: at 0); once for each element of the frontier",
     },
-    "--state": {"metavar": "DIR", "help": "where the job keeps how far it is"},
+    "--state": {"metavar": "DIR", "help": "the folder of its own state"},
     "--table": {"metavar": "TABLE", "help": "which table"},
     "--timeline": {
         "metavar": "NAME",
