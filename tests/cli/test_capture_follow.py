@@ -246,7 +246,7 @@ def test_on_a_remap_it_does_so_too(run: Run, words: list[object], tmp_path: Path
     lines = said.err.splitlines()
 
     assert 0 == said.code, said.err
-    assert "cdcv2 capture: waits for the topic src.transaction, which the connector makes with the first" in lines[0]
+    assert "cdcv2 capture: waits for the topic src.transaction. The connector makes it with the first" in lines[0]
     assert lines[-1].startswith("cdcv2 capture: complete through ")
     assert "3 records; nothing is open; committed " in lines[-1]
     assert 1 == len([line for line in lines if "waits for the topic" in line])
