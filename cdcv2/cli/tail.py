@@ -6,8 +6,10 @@ until Ctrl-C. The instance may be killed and started again meanwhile: each
 change is printed once.
 
 As text and as JSON lines (--json): the changes of a batch, then the frontier
-that they complete. Keep the last one, and begin there with --after the next
-time.
+that they complete, and the mark for --after: the frontier with the identity of
+the log, as 7@ID. Keep the last mark, and begin there with --after the next
+time. If another log is there then, the tail is refused. --after with a
+frontier alone does not look at that.
 """
 
 from __future__ import annotations
@@ -37,7 +39,8 @@ EXAMPLES = (
 EXITS = {
     Exit.DONE: "done: it is up to --until, or the logs have ended",
     Exit.MISSING: "nothing was finished for --timeout: the message states how far the logs are",
-    Exit.UNABLE: "no instance answers for --timeout, or it does not keep the changes behind --after any more",
+    Exit.UNABLE: "no instance answers for --timeout, it does not keep the changes behind --after any more, or another "
+                 "log is there",
 }
 
 
@@ -46,7 +49,8 @@ def configure(parser: OptionParser) -> None:
     parser.add_argument("table", metavar="TABLE", help="whose changes: a table of the instance")
     declare(parser, "--instance")
     begin = parser.add_mutually_exclusive_group()
-    begin.add_argument("--after", metavar="FRONTIER", help="continue behind the frontier that a tail printed last")
+    begin.add_argument("--after", metavar="MARK",
+                       help="continue behind what a tail printed last: a frontier with its log, as 7@ID, or alone")
     begin.add_argument("--since", metavar="TIME",
                        help="begin with the table as it was at this time (default: the last finished one)")
     parser.add_argument("--until", metavar="TIME", help="up to which time: a whole number, or now; then it ends")
@@ -60,10 +64,9 @@ def run(args: argparse.Namespace) -> Exit:
     """Print batches."""
     if args.timeout is not None:
         demand_seconds("--timeout ", args.timeout)
-    after, since = (None if text is None else whole_time(option, text)
-                    for option, text in (("--after", args.after), ("--since", args.since)))
+    since = None if args.since is None else whole_time("--since", args.since)
     until = None if args.until in (None, "now") else whole_time("--until", args.until)
-    tail = InstanceClient(args.instance).tail(args.table, after=after, since=since, timeout=args.timeout)
+    tail = InstanceClient(args.instance).tail(args.table, after=args.after, since=since, timeout=args.timeout)
     with ResultOutput.standard() as output, tail:
         for batch in tail if args.until is None else tail.until(until):
             _print(output, batch, as_json=args.json)
@@ -82,12 +85,14 @@ def _print(output: ResultOutput, batch: TailBatch, *, as_json: bool) -> None:
         else:
             output.line(f"{diff:+d} at {time_text(at)}  {batch.table}  {batch.row_type.text(row)}")
     if as_json:
-        output.line(json.dumps({"frontier": [plain_int(at) for at in batch.upper if isinstance(at, int)]}))
+        times = [plain_int(at) for at in batch.upper if isinstance(at, int)]
+        output.line(json.dumps({"frontier": times, "after": safe(batch.mark)}))
     else:
         ago = committed_text(batch.committed_at, time.time())
-        output.line(f"-- {through_text(batch.upper)}, frontier {frontier_text(batch.upper)}{ago}")
+        through, frontier = through_text(batch.upper), frontier_text(batch.upper)
+        output.line(f"-- {through}, frontier {frontier}{ago} (--after {batch.mark})")
 
 
 def _end(tail: InstanceTail) -> str:
-    ended = "the logs have ended" if not tail.upper else f"continue with --after {frontier_text(tail.upper)[1:-1]}"
+    ended = "the logs have ended" if not tail.upper else f"continue with --after {tail.mark}"
     return f"{through_text(tail.upper)}; {ended}"

@@ -104,6 +104,7 @@ class InstanceFront:
     def __init__(self, replicas: ReplicaSet, index: CreateIndex, terms: FrontTerms) -> None:
         self._replicas, self._index, self._terms = replicas, index, terms
         self._keys = {table.name: table.key for table in index.tables}
+        self._logs = {table.name: table.log for table in index.tables}
         self._clients: dict[int, _Client] = {}
         self._numbers: dict[str, int] = {}
         # Those that wait until a first time is finished.
@@ -171,6 +172,8 @@ class InstanceFront:
                     self._check_peek(request)
                 case TailRequest():
                     self._check_table(request.table)
+                    if request.log not in (None, self._logs[request.table]):
+                        return _last(client, refused=self._other_log(request))
         except MalformedError as fault:
             return _last(client, fault=str(fault))
         out = self._taken_over(client, request)
@@ -179,7 +182,10 @@ class InstanceFront:
         self._clients[client] = _Client(request)
         self._numbers[request.uuid] = client
         if isinstance(request, TailRequest):
-            begun = {"upper": self.upper.to_plain(), "type": self._terms.types[request.table]}
+            begun = {
+                "upper": self.upper.to_plain(), "type": self._terms.types[request.table],
+                "log": self._logs[request.table],
+            }  # fmt: skip
             out.lines.append((client, json.dumps({"begun": begun})))
         return out.add(self._place(client))
 
@@ -247,6 +253,12 @@ class InstanceFront:
     def _check_table(self, table: str) -> None:
         if table not in self._keys:
             raise MalformedError(f"the table {table!r} is not kept here: there are {', '.join(sorted(self._keys))}")
+
+    def _other_log(self, request: TailRequest) -> str:
+        return (
+            f"the tail of {request.table} is of the log {request.log}, and {self._logs[request.table]} is here now: "
+            "its changes are others. Begin again without --after (after=), and replace what you have by the first batch"
+        )
 
     # -- requests -----------------------------------------------------------------------------------------------
 

@@ -3,12 +3,13 @@
 ::
 
     {"peek": {"uuid": "u1", "keys": {"orders": [[42]]}, "at": null, "least": 0, "lsn": false}}
-    {"tail": {"uuid": "u2", "table": "orders", "after": [0], "since": null}}
+    {"tail": {"uuid": "u2", "table": "orders", "after": [0], "since": null, "log": "log-1"}}
     {"status": {}}
 
 ``at`` is a time, or null for the last finished one, which is then not before ``least``. ``lsn`` states that the time
 was written as an LSN. ``after`` is the upper that the client has; the least frontier: nothing. ``since`` is the time at
-which a tail from the beginning has what happened before; null: the last finished one.
+which a tail from the beginning has what happened before; null: the last finished one. ``log`` is the identity of the
+log that ``after`` is of, which ``{"begun": ...}`` stated: over another log the tail is refused. Without it: any log.
 
 A batch of a tail is ``{"batch": ...}`` with its upper; of a large one parts come before, ``{"part": [CHANGE, ...]}``,
 which count for nothing without it.
@@ -58,11 +59,12 @@ class TailRequest:
     table: str
     after: Antichain = LEAST
     since: int | None = None
+    log: str | None = None
 
     def to_line(self) -> bytes:
         """As it is sent."""
         plain = {"uuid": self.uuid, "table": self.table, "after": self.after.to_plain(), "since": self.since}
-        return _line("tail", plain)
+        return _line("tail", plain if self.log is None else {**plain, "log": self.log})
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,7 @@ def request_of(line: bytes) -> Request:
     """The request that a line has.
 
     >>> request_of(TailRequest("u2", "orders", Antichain([7])).to_line())
-    TailRequest(uuid='u2', table='orders', after=Antichain([7]), since=None)
+    TailRequest(uuid='u2', table='orders', after=Antichain([7]), since=None, log=None)
 
     Raises MalformedError for anything else. Cost: linear.
     """
@@ -105,11 +107,12 @@ def _peek(*, uuid: Any, keys: Any, at: Any, least: Any, lsn: Any) -> PeekRequest
     return PeekRequest(_text(uuid), wanted, None if at is None else demand_time(at), demand_time(least), lsn)
 
 
-def _tail(*, uuid: Any, table: Any, after: Any, since: Any) -> TailRequest:
+def _tail(*, uuid: Any, table: Any, after: Any, since: Any, log: Any = None) -> TailRequest:
     if len(_list(after)) > 1:
         raise TypeError("after")
     frontier = Antichain(map(demand_time, after))
-    return TailRequest(_text(uuid), _text(table), frontier, None if since is None else demand_time(since))
+    begin = None if since is None else demand_time(since)
+    return TailRequest(_text(uuid), _text(table), frontier, begin, None if log is None else _text(log))
 
 
 def _text(value: Any) -> str:

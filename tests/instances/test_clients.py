@@ -209,13 +209,14 @@ def test_the_commands_print_what_one_can_continue_from(market: Market, capsys: p
     assert main(["tail", "prices", *place, "--since", "1", "--until", "now"]) == 0
     out, err = capsys.readouterr()
     assert out.splitlines()[0] == '+1 at 1  prices  {"name": "pear", "price": 1}'
-    assert out.splitlines()[-1] == "-- complete through 2, frontier [3]"
-    assert err == "cdcv2 tail: complete through 2; continue with --after 3\n"
+    assert out.splitlines()[-1] == "-- complete through 2, frontier [3] (--after 3@prices-1)"
+    assert err == "cdcv2 tail: complete through 2; continue with --after 3@prices-1\n"
     market.reprice(3)
     assert main(["tail", "prices", *place, "--after", "3", "--until", "3", "--json"]) == 0
     assert capsys.readouterr().out.splitlines() == [
         '{"table": "prices", "data": {"name": "pear", "price": 2}, "time": 3, "diff": -1}',
-        '{"table": "prices", "data": {"name": "pear", "price": 3}, "time": 3, "diff": 1}', '{"frontier": [4]}',
+        '{"table": "prices", "data": {"name": "pear", "price": 3}, "time": 3, "diff": 1}',
+        '{"frontier": [4], "after": "4@prices-1"}',
     ]  # fmt: skip
     assert main(["peek", "prices=pear", *place, "--at", "after:0/3"]) == 0
     assert main(["peek", "prices=pear", *place, "--at", "after:99", "--timeout", "0"]) == 1

@@ -29,6 +29,7 @@ REQUESTS = [
     TailRequest("t1", "orders"),
     TailRequest("t2", "orders", Antichain([10])),
     TailRequest("t3", "orders", since=7),
+    TailRequest("t4", "orders", Antichain([10]), log="log-1"),
     StatusRequest(),
 ]
 

@@ -71,7 +71,7 @@ def test_what_asks_for_now_waits_for_the_first_finished_time() -> None:
     assert ([], [], []) == shown(ask(front, 1, PEEK))
     assert ([wanted(1, 9, "q")], [], []) == shown(ask(front, 2, replace(PEEK, uuid="q", least=9)))
     assert ([wanted(2, 3, "r")], [], []) == shown(ask(front, 3, replace(PEEK, uuid="r", at=3)))
-    begun = {"begun": {"upper": [0], "type": {"o": 1}}}
+    begun = {"begun": {"upper": [0], "type": {"o": 1}, "log": "log-1"}}
     assert ([], [(4, begun)], []) == shown(ask(front, 4, TAIL))
     assert ([Tail("u.3", "main", "orders", since=4)], [(5, begun)], []) == shown(
         ask(front, 5, replace(TAIL, uuid="u", since=4))
@@ -118,7 +118,7 @@ def test_batches_of_a_tail_are_lines_up_to_its_end() -> None:
         front.receive("a", TailResponse("t.1", at(5), END))
     )
     assert ([], [], []) == shown(front.leave(1)) and {"peeks": 0, "tails": 0} == front.waiting
-    begun, ended = {"begun": {"upper": [], "type": {"o": 1}}}, {"ended": "its history is complete"}
+    begun, ended = {"begun": {"upper": [], "type": {"o": 1}, "log": "log-1"}}, {"ended": "its history is complete"}
     assert ([], [(2, begun), (2, ended)], [2]) == shown(ask(front, 2, replace(TAIL, after=END)))
     assert [Tail("t.2", "main", "orders", since=2)] == shown(ask(front, 3, TAIL))[0]
 
@@ -207,7 +207,7 @@ def test_a_request_that_is_repeated_is_answered_where_it_came_last() -> None:
     assert [3] == shown(front.receive("a", PeekResponse("p.2")))[2] and {} == front._clients
 
     ask(front, 1, TAIL)
-    begun = (2, {"begun": {"upper": [5], "type": {"o": 1}}})
+    begun = (2, {"begun": {"upper": [5], "type": {"o": 1}, "log": "log-1"}})
     assert ([AllowCompaction("t.3", END), Tail("t.4", "main", "orders", at(5), 4)], [refused, begun], [1]) == shown(
         ask(front, 2, replace(TAIL, after=at(5)))
     )

@@ -97,18 +97,19 @@ class InstanceClient:
             return f"value {place + 1}"
 
     def tail(
-        self, table: str, *, after: Antichain | Sequence[int] | int | None = None, since: int | None = None,
+        self, table: str, *, after: Antichain | Sequence[int] | int | str | None = None, since: int | None = None,
         timeout: float | None = None,
     ) -> InstanceTail:
         """The changes of a table, as they are finished: iterate for batches, and close it. It ends with the logs.
 
-        ``after``: the upper of the last batch that one has; None: from the beginning, which is one batch with all that
+        ``after``: the ``mark`` of the last batch that one has, or its ``upper`` alone, with which it is not looked at
+        whether the log is the same; None: from the beginning, which is one batch with all that
         is there at ``since`` (None: the last finished time) and what has changed since then. ``timeout``: for how many
         seconds each batch is waited for. None: for ever where the instance answers, and for a minute where it does not.
 
         Raises, when iterated, UsageError for an unknown table, RefusedError where the changes behind ``after`` are not
-        kept any more; after ``timeout`` seconds IncompleteError where nothing was finished, UnavailableError where
-        nothing answers.
+        kept any more, and where another log is there; after ``timeout`` seconds IncompleteError where nothing was
+        finished, UnavailableError where nothing answers.
         """
         if after is not None and since is not None:
             raise UsageError("since= is for a tail from the beginning, and after= continues one: give one of them")
@@ -116,7 +117,8 @@ class InstanceClient:
             demand_seconds("timeout=", timeout)
         demand_text("the table", table)
         begin, _ = time_of("since", since)
-        return InstanceTail(self, TailRequest(uuid.uuid4().hex, table, frontier_of(after), begin), timeout)
+        upper, log = frontier_of(after)
+        return InstanceTail(self, TailRequest(uuid.uuid4().hex, table, upper, begin, log), timeout)
 
     def status(self, *, timeout: float = TIMEOUT) -> dict[str, Any]:
         """How far the instance is (``upper``), from which time on it can be asked (``since``), and who is connected."""

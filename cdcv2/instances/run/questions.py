@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -70,9 +71,37 @@ def time_of(name: str, given: int | str | None) -> tuple[int | None, bool]:
     return given, False
 
 
-def frontier_of(given: Antichain | Sequence[int] | int | None) -> Antichain:
-    """The upper that a tail continues at; None: from the beginning. Raises UsageError."""
-    times = [0] if given is None else [given] if isinstance(given, (int, str, float)) else list(given)
+def frontier_of(given: Antichain | Sequence[int] | int | str | None) -> tuple[Antichain, str | None]:
+    """The upper that a tail continues at, and the identity of its log; None: from the beginning. Raises UsageError.
+
+    A text is a mark, as a tail gives it, or a frontier without a log: then it is not known of which one it is.
+
+    >>> frontier_of("7@orders-1"), frontier_of("[7]"), frontier_of(7)
+    ((Antichain([7]), 'orders-1'), (Antichain([7]), None), (Antichain([7]), None))
+    """
+    if isinstance(given, str):
+        text, _, log = given.partition("@")
+        inner = text[1:-1] if text.startswith("[") and text.endswith("]") else text
+        if not re.fullmatch("[0-9]{1,20}", inner, re.ASCII) and text != "[]":
+            raise _no_upper(given)
+        return frontier_of([int(inner)] if inner else [])[0], demand_text("the log", log) or None
+    times = [0] if given is None else [given] if isinstance(given, (int, float)) else list(given)
     if len(times) > 1 or any(type(time) is not int or not 0 <= time <= MAX_TIME for time in times):
-        raise UsageError(f"after={given!a} is no upper of a batch: give what a tail gave, or a whole number from 0 on")
-    return Antichain(times)
+        raise _no_upper(given)
+    return Antichain(times), None
+
+
+def mark_of(upper: Antichain, log: str) -> str:
+    """An upper and the identity of its log, as one text.
+
+    >>> mark_of(Antichain([7]), "orders-1"), mark_of(Antichain(), "orders-1")
+    ('7@orders-1', '[]@orders-1')
+    """
+    return f"{upper.integer if upper else []}@{log}"
+
+
+def _no_upper(given: object) -> UsageError:
+    return UsageError(
+        f"after={given!a} is no upper of a batch: give what a tail gave, as 7@LOG, or a whole number from 0 to "
+        f"{MAX_TIME}"
+    )

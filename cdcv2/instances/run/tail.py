@@ -16,7 +16,7 @@ from cdcv2.errors import Cdcv2Error, UsageError
 from cdcv2.instances.commands import LEAST, is_finished, last_time
 from cdcv2.instances.requests import TailRequest
 from cdcv2.instances.run.conversation import PAUSE, InstanceConversation, demand_place, no_answer
-from cdcv2.instances.run.questions import time_of
+from cdcv2.instances.run.questions import mark_of, time_of
 from cdcv2.logs.tables_at_time import SHOWN_ROWS, TablesAtTime, html_table, short_value
 from cdcv2.rows.row_type import Row, RowType
 
@@ -28,9 +28,9 @@ SILENCE = 60.0
 class TailBatch:
     """The changes of a table beyond ``lower`` and not beyond ``upper``, consolidated, by time: ``(row, time, diff)``.
 
-    The lower of each is the upper of the one before. Keep ``upper`` with what you make of the batch, and begin with
-    ``after=upper`` the next time: so each row comes once. ``committed_at``: when the last of what is not beyond
-    ``upper`` was committed, in seconds since 1970; None: not known.
+    The lower of each is the upper of the one before. Keep ``mark`` with what you make of the batch, and begin with
+    ``after=mark`` the next time: so each row comes once. ``log``: the identity of the log; ``committed_at``: when the
+    last of what is not beyond ``upper`` was committed, in seconds since 1970; None: not known.
     """
 
     table: str
@@ -39,6 +39,12 @@ class TailBatch:
     upper: Antichain
     changes: Sequence[tuple[Row, int, int]]
     committed_at: float | None = None
+    log: str = ""
+
+    @property
+    def mark(self) -> str:
+        """The upper with its log, as one text: what to keep. Over another log a tail does not continue there."""
+        return mark_of(self.upper, self.log)
 
     def to_arrow(self) -> Any:
         """The changes as a pyarrow.Table: the columns of the table, and then its time and diff.
@@ -98,13 +104,20 @@ class InstanceTail:
         self.timeout = timeout
         self._conversation: InstanceConversation | None = None
         self._row_type: RowType | None = None
+        # The identity of the log that is there.
+        self._log = request.log or ""
         # Parts of the next batch: without its end they count for nothing.
         self._parts: list[Any] = []
 
     @property
     def upper(self) -> Antichain:
-        """The upper of the last batch: what to give as ``after`` the next time."""
+        """The upper of the last batch."""
         return self._request.after
+
+    @property
+    def mark(self) -> str:
+        """The upper of the last batch with its log: what to give as ``after`` the next time."""
+        return mark_of(self.upper, self._log)
 
     def __iter__(self) -> Iterator[TailBatch]:
         return self
@@ -213,7 +226,9 @@ class InstanceTail:
                     opened.close()
                 raise
             else:
-                self._conversation, self._row_type = opened, RowType(begun["type"])
+                self._conversation, self._row_type, self._log = opened, RowType(begun["type"]), begun["log"]
+                if self.upper != LEAST:
+                    self._request = replace(self._request, log=self._log)
         return self._conversation
 
     def _taken(self, answer: Any) -> TailBatch:
@@ -223,9 +238,9 @@ class InstanceTail:
         parts, self._parts = self._parts, []
         changes = [(row_type.from_plain(row), time, diff) for row, time, diff in (*parts, *batch["changes"])]
         upper = Antichain(batch["upper"])
-        self._request = replace(self._request, after=upper, since=None)
+        self._request = replace(self._request, after=upper, since=None, log=self._log)
         return TailBatch(
-            self._request.table, row_type, Antichain(batch["lower"]), upper, changes, answer["committed_at"]
+            self._request.table, row_type, Antichain(batch["lower"]), upper, changes, answer["committed_at"], self._log
         )
 
     def __enter__(self) -> InstanceTail:

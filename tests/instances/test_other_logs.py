@@ -1,0 +1,98 @@
+"""A log that is made again at the same place is another one: what was kept of the first does not continue over it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+import cdcv2
+from cdcv2.cli.main import main
+from cdcv2.core.antichain import Antichain
+from cdcv2.errors import RefusedError, UsageError
+from cdcv2.instances.run.alone import LoneInstance
+from cdcv2.instances.run.controller import ReplicaController
+from cdcv2.instances.run.index_catalogue import IndexCatalogue
+from cdcv2.instances.run.replica import InstanceReplica
+from cdcv2.logs.description import LogDescription
+from cdcv2.logs.directory import DirectoryLog
+from cdcv2.logs.named_logs import NamedLog
+from tests.market import KEYS, PRICES
+from tests.serving import served, serving
+
+PATIENCE = 60.0
+
+
+def opened(folder: Path) -> list[NamedLog]:
+    return [NamedLog("prices", DirectoryLog(folder / "prices"), PRICES)]
+
+
+def write(folder: Path, identity: str, price: int, upper: int) -> None:
+    """The log, made again: with another identity, other rows, and further than the one before."""
+    shutil.rmtree(folder / "prices", ignore_errors=True)
+    log = DirectoryLog(folder / "prices", PRICES, create=True,
+                       description=LogDescription(timeline="m", identity=identity, log_set="m"))  # fmt: skip
+    writer = cdcv2.Writer(log)
+    writer.extend([(PRICES.row(["pear", price]), 1, 1)])
+    writer.advance([upper])
+    log.flush()
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[Path]:
+    with served(LoneInstance(opened(folder), KEYS), folder / "shop.sock") as place:
+        yield place
+
+
+@contextmanager
+def replicated(folder: Path) -> Iterator[Path]:
+    with ExitStack() as stack:
+        catalogue = stack.enter_context(IndexCatalogue(folder / "state"))
+        replica = InstanceReplica(opened(folder), lambda text: None)
+        stack.callback(replica.close)
+        one = stack.enter_context(serving(replica, folder / "one.sock"))
+        made = ReplicaController(opened(folder), KEYS, [one], catalogue, lambda text: None, history=None)
+        yield stack.enter_context(serving(made, folder / "shop.sock"))
+
+
+@pytest.mark.parametrize("run", [alone, replicated])
+def test_a_tail_does_not_continue_over_another_log(
+    run: Callable[[Path], AbstractContextManager[Path]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path, "first", price=1, upper=4)
+    with run(tmp_path) as place:
+        client = cdcv2.connect(place)
+        live = client.tail("prices", timeout=PATIENCE)
+        batch = next(live)
+        continued = client.tail("prices", after=3, timeout=0.01)
+        with pytest.raises(cdcv2.errors.IncompleteError):
+            [next(continued) for _ in range(2)]
+    assert (batch.mark, live.mark, batch.log) == ("4@first", "4@first", "first")
+    write(tmp_path, "second", price=2, upper=9)
+    continued.timeout = PATIENCE
+    with run(tmp_path) as place:
+        for tail in (live, continued, client.tail("prices", after=batch.mark, timeout=PATIENCE)):
+            with pytest.raises(RefusedError, match="is of the log first, and second is here now.* Begin again without"):
+                next(tail)
+        words = ["tail", "prices", "--instance", str(place), "--timeout", "60"]
+        capsys.readouterr()
+        assert main([*words, "--after", "4@first"]) == 4
+        assert "is of the log first, and second is here now" in capsys.readouterr().err
+        # Of a frontier alone it is not known of which log it is.
+        for same in ("4", "[4]", "4@second", "[4]@second"):
+            assert main([*words, "--after", same, "--until", "8"]) == 0
+            assert capsys.readouterr().out == "-- complete through 8, frontier [9] (--after 9@second)\n"
+        again = next(client.tail("prices", since=8, timeout=PATIENCE))
+    assert (again.upper, [row.price for row, _, _ in again.changes]) == (Antichain([9]), [2])
+
+
+def test_a_mark_that_is_none_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    client = cdcv2.connect(tmp_path / "none.sock")
+    for wrong in ("", "x", "@first", "[4", "4]", "-4", "[4,5]", "0/4", "٤", "4@\ud800", "1" * 19 + "9"):
+        with pytest.raises(UsageError):
+            client.tail("prices", after=wrong)
+        assert main(["tail", "prices", "--instance", str(tmp_path / "none.sock"), "--after", wrong]) == 2
+    assert "Traceback" not in capsys.readouterr().err
