@@ -40,6 +40,7 @@ EXAMPLES = (
 #: What exit codes mean here, beside those that mean the same everywhere.
 EXITS = {
     Exit.DONE: "done, also where nothing is at a key",
+    Exit.WRONG: "a row is there less than zero times: its log lacks its beginning, or is wrong",
     Exit.MISSING: "the time of --at is not finished within --timeout: the message states how far the logs are",
     Exit.UNABLE: "no instance answers within --timeout, or it does not keep the time any more",
 }

@@ -9,13 +9,14 @@ from cdcv2.completeness import frontier_text, through_text, time_text
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.changes import ChangeBatch
 from cdcv2.core.order import Time, less_equal, sort_key
-from cdcv2.errors import IncompleteError, MalformedError, UsageError
+from cdcv2.errors import IncompleteError, UsageError
 from cdcv2.logs.coverage import SNAPSHOT_OF_IT
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.log_json import LOG_FILE
 from cdcv2.logs.named_logs import CoveredLogs, NamedLog, manifest_tables
 from cdcv2.logs.quarantine import Quarantine
 from cdcv2.logs.read import LogReader, NullObserver, Observer
+from cdcv2.logs.tables_at_time import NO_WHOLE_HISTORY, demand_no_less
 from cdcv2.protocol.messages import Updates
 from cdcv2.protocol.missing import MissingUpdates
 from cdcv2.protocol.timeline import demand_started
@@ -146,18 +147,8 @@ def _demand_no_less(
     found: CoveredLogs, rows: Mapping[str, ChangeBatch[Row]], at: Time | None, frontier: Antichain
 ) -> None:
     """Raise MalformedError for a row that is there less than zero times."""
+    when = time_text(at) if at is not None else f"the end, {frontier_text(frontier)}"
+    types = {named.table: named.row_type for named in found.logs}
+    why = f"{'; '.join(found.of.texts())}. {SNAPSHOT_OF_IT}" if found.of.starts else NO_WHOLE_HISTORY
     for table, batch in rows.items():
-        for data, count in batch:
-            if count < 0:
-                when = time_text(at) if at is not None else f"the end, {frontier_text(frontier)}"
-                row_type = next(named.row_type for named in found.logs if named.table == table)
-                raise MalformedError(
-                    f"at {when}, {row_type.text(data)} is in {table} {count} times: {_why_less(found)}"
-                )
-
-
-def _why_less(found: CoveredLogs) -> str:
-    """Why a row goes that was never there."""
-    if found.of.starts:
-        return f"{'; '.join(found.of.texts())}. {SNAPSHOT_OF_IT}"
-    return "the log does not hold the whole history (see --start), or its writer was wrong"
+        demand_no_less(table, types[table], batch, when, why)

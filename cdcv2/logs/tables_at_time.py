@@ -12,9 +12,11 @@ from cdcv2.completeness import through_text, time_text
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.changes import ChangeBatch
 from cdcv2.core.order import Time
-from cdcv2.errors import MissingExtraError, MissingLogError, UsageError
+from cdcv2.errors import MalformedError, MissingExtraError, MissingLogError, UsageError
 from cdcv2.rows.row_type import Row, RowType
 
+#: Why a row goes that was never there, where a log states no more.
+NO_WHOLE_HISTORY = "the log does not hold the whole history (see --start), or its writer was wrong"
 #: Rows and letters of a value that a notebook shows.
 SHOWN_ROWS, _SHOWN_LETTERS = 10, 40
 
@@ -130,6 +132,13 @@ class TableAtTime:
         more = len(self) - len(lines)
         under = f"<p>and {more:,} more rows</p>" if more > 0 else ""
         return f"<p>{html.escape(self.table)}: {len(self):,} rows</p>{html_table(columns, lines)}{under}"
+
+
+def demand_no_less(table: str, row_type: RowType, rows: Iterable[tuple[Row, int]], when: str, why: str) -> None:
+    """Raise MalformedError for a row that is there less than zero times; ``when`` and ``why`` are for people."""
+    for row, count in rows:
+        if count < 0:
+            raise MalformedError(f"at {when}, {row_type.text(row)} is in {table} {count} times: {why}")
 
 
 def one_of(table: str | None, tables: Sequence[str]) -> str:

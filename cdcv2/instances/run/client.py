@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cdcv2.completeness import through_text
+from cdcv2.completeness import frontier_text, through_text, time_text
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.changes import ChangeBatch
 from cdcv2.errors import Cdcv2Error, IncompleteError, UnavailableError, UsageError
@@ -20,7 +20,7 @@ from cdcv2.instances.run.conversation import (
 from cdcv2.instances.run.questions import demand_text, frontier_of, keys_of, time_of
 from cdcv2.instances.run.silence import silence_text
 from cdcv2.instances.run.tail import InstanceTail
-from cdcv2.logs.tables_at_time import TableAtTime, TablesAtTime
+from cdcv2.logs.tables_at_time import NO_WHOLE_HISTORY, TableAtTime, TablesAtTime, demand_no_less
 from cdcv2.rows.row_type import RowType
 
 #: The default of how many seconds a question may take.
@@ -61,7 +61,8 @@ class InstanceClient:
         PostgreSQL writes it; None for the last time that is finished there. ``after``: the last finished time, once
         everything up to this time or LSN is finished: so one reads what one has committed.
 
-        Raises UsageError for what the instance cannot be asked, RefusedError for a time that it keeps no longer; after
+        Raises UsageError for what the instance cannot be asked, RefusedError for a time that it keeps no longer,
+        MalformedError for a row that is there less than zero times, as a log has it that lacks its beginning; after
         ``timeout`` seconds IncompleteError for a time that is not finished, UnavailableError where nothing answers.
         """
         if at is not None and after is not None:
@@ -79,6 +80,7 @@ class InstanceClient:
         for table, rows in answer["rows"].items():
             row_type = self._type(table, answer["types"][table])
             counts = {row_type.from_plain(row): count for of_key in rows for row, count in of_key}
+            demand_no_less(table, row_type, counts.items(), _time_of_answer(answer, upper), NO_WHOLE_HISTORY)
             held[table] = TableAtTime(table, row_type, ChangeBatch(counts.items()))
         return TablesAtTime(held, answer["time"], upper, answer["committed_at"])
 
@@ -198,6 +200,10 @@ class InstanceClient:
         return UnavailableError(
             f"the instance at {self.place} does not answer for {timeout:g} seconds: it is busy, or stopped"
         )
+
+
+def _time_of_answer(answer: Mapping[str, Any], upper: Antichain) -> str:
+    return f"the end, {frontier_text(upper)}" if answer["time"] is None else time_text(answer["time"])
 
 
 def _answering(status: Mapping[str, Any]) -> bool:
