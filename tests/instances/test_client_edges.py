@@ -168,7 +168,7 @@ def test_a_connected_tail_ends_at_its_timeout_and_goes_on(market: Market, capsys
 
 def test_what_was_given_for_timeout_is_what_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where the instance takes the connection, and then states nothing."""
-    monkeypatch.setattr(client_module, "PATIENCE", 0.01)
+    monkeypatch.setattr(client_module, "_LAST", 0.01)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as silent:
         silent.bind(str(tmp_path / "s.sock"))
         silent.listen()

@@ -14,9 +14,7 @@ from cdcv2.core.changes import ChangeBatch
 from cdcv2.errors import Cdcv2Error, IncompleteError, UnavailableError, UsageError
 from cdcv2.instances.commands import is_finished
 from cdcv2.instances.requests import LONGEST, PeekRequest, StatusRequest, TailRequest
-from cdcv2.instances.run.conversation import (
-    PATIENCE, PAUSE, InstanceConversation, demand_place, demand_seconds, no_answer,
-)
+from cdcv2.instances.run.conversation import PAUSE, InstanceConversation, demand_place, demand_seconds, no_answer
 from cdcv2.instances.run.questions import demand_text, frontier_of, keys_of, time_of
 from cdcv2.instances.run.silence import silence_text
 from cdcv2.instances.run.tail import InstanceTail
@@ -25,6 +23,8 @@ from cdcv2.rows.row_type import RowType
 
 #: The default of how many seconds a question may take.
 TIMEOUT = 10.0
+#: Seconds behind a time-out in which it is asked how far the instance is, and given an answer that is ready.
+_LAST = 0.9
 #: Seconds for which it is asked how the columns of a key are called, where one of them is wrong.
 _MOMENT = 0.5
 
@@ -143,15 +143,16 @@ class InstanceClient:
             return self._reply(line, time.monotonic() + timeout, timeout)
         except TimeoutError:
             pass
-        status = self._status(PATIENCE, timeout)
+        end = time.monotonic() + _LAST
+        status = self._status(_LAST, timeout)
         upper, time_asked = Antichain(status["upper"]), request.least if request.at is None else request.at
         if not _answering(status) or not is_finished(time_asked, upper):
             raise self._late(_awaited(request), status, timeout)
         try:
             # It is there, and the answer was only not given in so short a time.
-            return self._reply(line, time.monotonic() + PATIENCE, timeout)
+            return self._reply(line, end, timeout)
         except TimeoutError:
-            raise self.busy(timeout) from None
+            raise self.busy(timeout, status["replicas"]) from None
 
     def _reply(self, line: bytes, deadline: float, timeout: float) -> Any:
         """The answer to a line. Raises TimeoutError while the instance has it and does not answer yet."""
@@ -173,7 +174,7 @@ class InstanceClient:
 
         Raises UnavailableError where it does not answer how far it is.
         """
-        return self._late(awaited, self._status(PATIENCE, timeout), timeout)
+        return self._late(awaited, self._status(_LAST, timeout), timeout)
 
     def _late(self, awaited: str, status: Mapping[str, Any], timeout: float) -> Cdcv2Error:
         if not status["replicas"]:
@@ -188,18 +189,41 @@ class InstanceClient:
                 "and start it again"
             )
         marker = f"; no marker can be committed: {status['marker']}" if status.get("marker") else ""
-        hang = f" (of its replicas {silent}: kill it and start it again, if it hangs)" if silent else ""
+        quiet = silence_text(status.get("asked", {}))
+        hang = f" (of its replicas {quiet}: kill it and start it again, if it hangs)" if quiet else ""
         return IncompleteError(
             f"{awaited} after {timeout:g} seconds; its logs are {through_text(status['upper'])}{hang}{marker}: "
             "capture on (a source that is idle finishes no time, unless --marker allows a marker), or ask for now",
             what=f"the instance at {self.place}",
         )
 
-    def busy(self, timeout: float) -> UnavailableError:
-        """What is raised where it has a request, and could answer it, and did not for so many seconds."""
+    def busy(self, timeout: float, replicas: Sequence[str] = ()) -> UnavailableError:
+        """What is raised where it has a request, and could answer it, and did not for so many seconds.
+
+        ``replicas``: who was asked, where the instance itself states how far it is.
+        """
+        if len(replicas) > 1 or any("/" in name or "." in name for name in replicas):
+            asked = ", ".join(replicas)
+            return UnavailableError(
+                f"no replica of the instance at {self.place} answers this for {timeout:g} seconds (asked: {asked}): "
+                "each is busy, hangs, or is stopped"
+            )
         return UnavailableError(
             f"the instance at {self.place} does not answer for {timeout:g} seconds: it is busy, or stopped"
         )
+
+    def demand_life(self, seconds: float, timeout: float) -> None:
+        """Raise UnavailableError where it takes a question, and does not answer it within some seconds.
+
+        Where nothing is at its place this raises nothing: who has a connection to it learns that there.
+        """
+        try:
+            with InstanceConversation(self.place, StatusRequest().to_line()) as conversation:
+                conversation.answer(time.monotonic() + seconds)
+        except TimeoutError:
+            raise self.busy(timeout) from None
+        except OSError:
+            return
 
 
 def _time_of_answer(answer: Mapping[str, Any], upper: Antichain) -> str:

@@ -35,6 +35,8 @@ _MUCH = 64 << 20
 _TURN = 0.1
 #: Seconds between two beats, and those after which a replica that has not answered one is named.
 _BEAT, _SILENCE = 1.0, 5.0
+#: Seconds for which a beat that is not answered is of no account.
+_MOMENT = 1.0
 _BEAT_LINE = BEAT.encode()
 
 
@@ -57,7 +59,7 @@ class ReplicaController:
         self._replicas = ReplicaSet(str(catalogue.epoch), [index])
         terms = terms_of(logs, history, CommitClock([named.log for named in logs]), marker)
         self._marker = marker
-        self._front = InstanceFront(self._replicas, index, replace(terms, silent=self._silent))
+        self._front = InstanceFront(self._replicas, index, replace(terms, silent=self._silent, asked=self._unanswered))
         self._loop = LineLoop()
         self._clients = ClientServer(self._loop, self._front, self._send, self._keep)
         self._places = list(places)
@@ -117,8 +119,13 @@ class ReplicaController:
 
     def _silent(self) -> dict[str, float]:
         """The replicas that are connected and answer nothing, and for how many seconds."""
+        return {name: seconds for name, seconds in self._unanswered().items() if seconds > _SILENCE}
+
+    def _unanswered(self) -> dict[str, float]:
+        """The same, also those that may answer yet."""
         now = time.monotonic()
-        return {name: round(now - since, 1) for name, since in self._asked.items() if now - since > _SILENCE}
+        least = min(_MOMENT, _SILENCE)
+        return {name: round(now - since, 1) for name, since in self._asked.items() if now - since > least}
 
     def _answered(self, name: str) -> None:
         self._asked.pop(name, None)

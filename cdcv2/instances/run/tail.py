@@ -90,6 +90,12 @@ class TailedInstance(Protocol):
     def late(self, awaited: str, timeout: float) -> Cdcv2Error:
         """Why what is waited for does not come."""
 
+    def busy(self, timeout: float) -> Cdcv2Error:
+        """What is raised where it takes a request, and does not answer."""
+
+    def demand_life(self, seconds: float, timeout: float) -> None:
+        """Raise UnavailableError where it takes a question, and does not answer it within some seconds."""
+
 
 class InstanceTail:
     """Iterate for :class:`TailBatch`; it ends where the logs end, and waits as long as nothing is finished.
@@ -167,7 +173,7 @@ class InstanceTail:
         """The next batch; None where nothing follows."""
         deadline = None if self.timeout is None else time.monotonic() + self.timeout
         while True:
-            conversation = self._connected()
+            conversation = self._connected(deadline)
             try:
                 answer = self._answer(conversation, deadline)
             except OSError:
@@ -183,6 +189,12 @@ class InstanceTail:
             return self._taken(answer)
 
     def _answer(self, conversation: InstanceConversation, deadline: float | None) -> Any:
+        while deadline is None:
+            # One that is stopped keeps its connections, and so does one in which nothing happens: it is asked.
+            try:
+                return conversation.answer(time.monotonic() + SILENCE / 2)
+            except TimeoutError:
+                self._client.demand_life(SILENCE / 2, SILENCE)
         try:
             return conversation.answer(deadline)
         except TimeoutError:
@@ -207,8 +219,8 @@ class InstanceTail:
             self._conversation = None
             self._parts = []
 
-    def _connected(self) -> InstanceConversation:
-        deadline = time.monotonic() + self._silence
+    def _connected(self, deadline: float | None = None) -> InstanceConversation:
+        deadline = time.monotonic() + self._silence if deadline is None else deadline
         while self._conversation is None:
             opened: InstanceConversation | None = None
             try:
@@ -218,6 +230,8 @@ class InstanceTail:
                 if opened is not None:
                     opened.close()
                 demand_place(self._client.place)
+                if isinstance(error, TimeoutError):
+                    raise self._client.busy(self._silence) from None
                 if time.monotonic() >= deadline:
                     raise no_answer(self._client.place, error, self._silence) from None
                 time.sleep(PAUSE)
