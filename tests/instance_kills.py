@@ -23,6 +23,7 @@ from typing import Any
 import cdcv2
 from cdcv2.core.antichain import Antichain
 from cdcv2.event_stream import read_events
+from cdcv2.instances.commands import LEAST
 from cdcv2.instances.requests import PeekRequest
 from cdcv2.instances.run.client import InstanceClient
 from cdcv2.logs.description import LogDescription
@@ -56,6 +57,8 @@ class KilledInstances:
         self.writers = {table: cdcv2.Writer(log) for table, log in self.logs.items()}
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.lives = Counter[str]()
+        # Process -> what all logs had when it was started last.
+        self.had: dict[str, int] = {}
         self.counts, self.counting = Counter[str](), threading.Lock()
         self.stopped: str | None = None
         self.errors: list[BaseException] = []
@@ -78,6 +81,7 @@ class KilledInstances:
             self.logs[table].flush()
 
     def start(self, name: str) -> None:
+        self.had[name] = self.at
         logs, own = str(self.folder / "logs"), ("--instance", str(self.folder / f"{name}.sock"))
         words: tuple[str, ...] = ("instance", logs, "--replica", *own)
         if name == "controller":
@@ -198,11 +202,15 @@ class KilledInstances:
         return Counter({(name, at, at, 1): 1 for at, name in names.items()} | gone)
 
     def watch(self) -> None:
-        """What is finished never goes back in a life of the controller."""
+        """What is finished never goes back in a life of the controller; in another one, not behind what the logs had.
+
+        A replica states nothing before it has read what the logs had when it was started.
+        """
         client, before, life = InstanceClient(self.place), Antichain([0]), 0
         while not self.ended.is_set():
-            now = self.lives["controller"]
+            now, had = self.lives["controller"], min(self.had[name] for name in PROCESSES[:2])
             upper = Antichain(client.status(timeout=PATIENCE)["upper"])
+            assert upper == LEAST or upper.dominates(Antichain([had + 1])), (upper, had)
             if self.lives["controller"] == now:
                 assert now != life or upper.dominates(before), (before, upper)
                 before, life = upper, now

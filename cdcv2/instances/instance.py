@@ -41,6 +41,9 @@ class _Tail:
 class IndexInstance:
     """All that an instance decides; ``form_of`` gives the form of a table of an index.
 
+    ``is_read``: index -> whether it has what its logs held at first. Before, nothing is responded about it: what is
+    finished then is old. When that changes, call :meth:`report`.
+
     >>> from cdcv2.instances.commands import IndexedTable
     >>> form = TableForm(lambda row: row[0], lambda key: key[0], list)
     >>> instance = IndexInstance(lambda table: form)
@@ -57,8 +60,10 @@ class IndexInstance:
     Cost: that of the arrangement; for each cut, a look at each peek and tail of its index.
     """
 
-    def __init__(self, form_of: Callable[[IndexedTable], TableForm]) -> None:
-        self._form_of = form_of
+    def __init__(
+        self, form_of: Callable[[IndexedTable], TableForm], is_read: Callable[[str], bool] = lambda name: True
+    ) -> None:
+        self._form_of, self._is_read = form_of, is_read
         self._session = Session()
         self._history: list[Command] = []
         self._indexes: dict[str, _Index] = {}
@@ -105,6 +110,10 @@ class IndexInstance:
         index = self._indexes[name]
         index.arrangement.apply(updates, upper)
         self._compact(name)
+        return self.report(name)
+
+    def report(self, name: str) -> list[Answer]:
+        """What can be responded about an index by now, in order; none while no session is complete."""
         if self._session.stage is not SessionStage.COMPUTATION:
             return []
         return self._recorded([*self._frontiers(name), *self._peek_answers(name), *self._batches(name)])
@@ -204,11 +213,13 @@ class IndexInstance:
         """How far it is: nothing before its since is finished, so a late start never reports the least frontier."""
         index = self._indexes[name]
         upper = index.arrangement.upper
-        if is_finished(index.command.since, upper) and upper != index.reported:
+        if self._is_read(name) and is_finished(index.command.since, upper) and upper != index.reported:
             index.reported = upper
             yield Frontiers(name, upper)
 
     def _peek_answers(self, name: str, only: Peek | None = None) -> list[Answer]:
+        if not self._is_read(name):
+            return []
         arrangement = self._indexes[name].arrangement
         waiting = [peek for peek in self._peeks.values() if peek.id == name] if only is None else [only]
         answers: list[Answer] = []
@@ -220,6 +231,8 @@ class IndexInstance:
         return answers
 
     def _batches(self, name: str, only: str | None = None) -> list[Answer]:
+        if not self._is_read(name):
+            return []
         arrangement = self._indexes[name].arrangement
         answers: list[Answer] = []
         for uuid, tail in self._tails.items():

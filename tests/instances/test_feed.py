@@ -13,7 +13,7 @@ import cdcv2
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import RefusedError, UsageError
 from cdcv2.instances.commands import (
-    CreateIndex, CreateInstance, InitializationComplete, Peek, PeekResponse, Tail, TailResponse,
+    CreateIndex, CreateInstance, Frontiers, InitializationComplete, Peek, PeekResponse, Tail, TailResponse,
 )
 from cdcv2.instances.run import feed as feed_module
 from cdcv2.instances.run import follower as follower_module
@@ -24,6 +24,7 @@ from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.named_logs import NamedLog, directory_logs
 from cdcv2.logs.log_names import named_after
 from cdcv2.rows.row_type import RowType
+from tests.market import PRICES, Market
 
 KEYS = {"public.orders": "id", "public.order_items": "order_id"}
 
@@ -61,6 +62,38 @@ def test_another_index_of_a_name_reads_its_own_tables(tmp_path: Path) -> None:
 
     assert isinstance(answer, PeekResponse) and answer.rows is not None
     assert [1, 1] == [found[0].multiplicity for rows in answer.rows.values() for found in rows]
+
+
+def test_nothing_is_responded_before_what_the_logs_held_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a replica: what was finished long ago is no answer of one that was started again."""
+    monkeypatch.setattr(feed_module, "_MOMENT", 0.0)
+    market = Market(tmp_path)
+    for at in range(2, 100):
+        market.reprice(at)
+    source = IndexSource(
+        [NamedLog("prices", DirectoryLog(market.log.path, idle_wait=0.0), PRICES)], follow=True, withhold=True
+    )
+    main = CreateIndex("main", (source.table("prices", ["name"]),))
+    asked = (Peek("u", "main", {"prices": (("pear",),)}, 3), Tail("t", "main", "prices", since=5))
+    for command in (CreateInstance("a"), main, *asked, InitializationComplete()):
+        assert source.instance.receive(command) == []
+    turns, answers = 0, list[object]()
+    while not answers:
+        turns += 1
+        assert turns < 1000
+        answers, _ = source.read()  # type: ignore[assignment]  # they are of several kinds
+    assert turns > 50 and source.instance.upper("main") == Antichain([100])
+    assert [type(answer) for answer in answers] == [Frontiers, PeekResponse, TailResponse]
+    assert answers[0] == Frontiers("main", Antichain([100]))
+    market.reprice(101)
+    found = [answer for _ in range(10) for answer in source.read()[0]]
+    assert found[0] == Frontiers("main", Antichain([101])) or found[0] == Frontiers("main", Antichain([102]))
+    source.instance.connect()
+    again = [answer for command in (CreateInstance("b"), main, InitializationComplete())
+             for answer in source.instance.receive(command)]  # fmt: skip
+    assert again == [Frontiers("main", Antichain([102]))]
 
 
 def test_an_instance_over_recorded_logs_answers_what_they_sum_up_to(logs: Path) -> None:

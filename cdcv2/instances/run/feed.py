@@ -25,18 +25,20 @@ class IndexSource:
     """One instance, and its logs of one timeline: :meth:`read` gives it what is finished next.
 
     Each index is read from the beginning of its logs, by itself: one that is created later, or replaced, begins again.
-    ``follow``: the logs do not end. ``seen`` is given each message. Nothing is kept of the logs but what the instance
-    holds. Cost: that of the readers.
+    ``follow``: the logs do not end. ``withhold``: nothing is responded of an index before it has what was finished in
+    its logs when it began to read them. ``seen`` is given each message. Nothing is kept of the logs but what the
+    instance holds. Cost: that of the readers.
     """
 
     def __init__(
-        self, logs: Sequence[NamedLog], *, follow: bool = False, seen: Callable[[Entry], object] | None = None
+        self, logs: Sequence[NamedLog], *, follow: bool = False, withhold: bool = False,
+        seen: Callable[[Entry], object] | None = None,
     ) -> None:
-        self._logs, self._follow = logs, follow
+        self._logs, self._follow, self._withhold = logs, follow, withhold
         self._observer = NullObserver() if seen is None else _SeenMessages(seen)
         self._types = {named.table: named.row_type for named in logs}
         #: What the commands of a controller are given to.
-        self.instance = IndexInstance(self._form_of)
+        self.instance = IndexInstance(self._form_of, self._is_read)
         # Index -> the command that it was made by, its cuts, and how far they were given.
         self._readers: dict[str, _IndexReader] = {}
 
@@ -52,10 +54,14 @@ class IndexSource:
         answers: list[Answer] = []
         moved = False
         for name, command in self.instance.indexes.items():
-            cut = self._reader(name, command).following()
+            reader = self._reader(name, command)
+            cut = reader.following()
             if cut is not None:
                 moved = True
                 answers += self.instance.apply(name, cut.updates, cut.upper)
+            if not reader.is_read and reader.reading.caught_up:
+                reader.is_read = True
+                answers += self.instance.report(name)
         self._readers = {name: one for name, one in self._readers.items() if name in self.instance.indexes}
         return answers, moved
 
@@ -64,6 +70,10 @@ class IndexSource:
         """Whether each index has all that was finished in its logs when it began to read them. For logs that go on."""
         readers = [self._readers.get(name) for name in self.instance.indexes]
         return all(reader is not None and reader.reading.caught_up for reader in readers)
+
+    def _is_read(self, name: str) -> bool:
+        """Whether an index may respond."""
+        return not self._withhold or name in self._readers and self._readers[name].is_read
 
     def _reader(self, name: str, command: CreateIndex) -> _IndexReader:
         reader = self._readers.get(name)
@@ -110,6 +120,8 @@ class _IndexReader:
     def __init__(self, reading: LogReader, tables: Sequence[IndexedTable]) -> None:
         self.reading, self.tables, self._cuts = reading, tables, reading.cuts()
         self.upper = Antichain([0])
+        #: Whether it has stated that all that was finished at first was given out.
+        self.is_read = False
 
     def following(self) -> Cut | None:
         """What is finished next; None where nothing is there now, or nothing more comes.

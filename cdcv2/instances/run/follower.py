@@ -31,16 +31,17 @@ class PatientLog(Protocol):
 
 
 class LogFollower:
-    """The instance over some logs, and how it is given what is finished in them."""
+    """The instance over some logs, and how it is given what is finished in them; ``withhold`` as of an IndexSource."""
 
-    def __init__(self, logs: Sequence[NamedLog]) -> None:
+    def __init__(self, logs: Sequence[NamedLog], *, withhold: bool = False) -> None:
         #: When what is finished was committed: read beside the logs, and in the messages of topics.
         self.clock = CommitClock([named.log for named in logs])
         for named in logs:
             if isinstance(named.log, PatientLog):
                 named.log.idle_wait = 0.0
         self._topics = any(not isinstance(named.log, DirectoryLog) for named in logs)
-        self.source = IndexSource(logs, follow=True, seen=self.clock.seen if self._topics else None)
+        seen = self.clock.seen if self._topics else None
+        self.source = IndexSource(logs, follow=True, withhold=withhold, seen=seen)
         #: Whether more may be there now.
         self.more = True
         self._next = 0.0

@@ -31,7 +31,8 @@ class InstanceReplica:
     """
 
     def __init__(self, logs: Sequence[NamedLog], report: Callable[[str], object]) -> None:
-        self._follower, self._report = LogFollower(logs), report
+        # So the first answer is not older than one of before a restart, as where an instance is alone.
+        self._follower, self._report = LogFollower(logs, withhold=True), report
         self._source = self._follower.source
         self._loop = LineLoop()
         self._session: LineConnection | None = None
