@@ -8,7 +8,8 @@ see what you have committed.
 
 A key is written as TABLE=VALUE; of several columns, with commas. A value is
 written as in JSON; what is no JSON is a text. So 42 is a number, and '"42"' is
-a text. Several keys of a table: write it several times.
+a text; of two columns '"42",7'. A decimal with a point is a text: '"4.20"'.
+Several keys of a table: write it several times.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from cdcv2.completeness import through_text, time_text
+from cdcv2.completeness import committed_text, through_text, time_text
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.changes import ChangeBatch
 from cdcv2.core.order import Time
@@ -69,11 +69,12 @@ class TablesAtTime:
 
     def __repr__(self) -> str:
         held = ", ".join(f"{name} {len(table)} rows" for name, table in self._tables.items())
-        return f"TablesAtTime({self.when()}: {held})"
+        return f"TablesAtTime({self.when()}: {held}{committed_text(self.committed_at, time.time())})"
 
     def _repr_html_(self) -> str:
         lines = [(name, f"{len(held):,}") for name, held in self._tables.items()]
-        return f"<p>{html.escape(self.when())}</p>{html_table(['table', 'rows'], lines)}"
+        ago = committed_text(self.committed_at, time.time())
+        return f"<p>{html.escape(self.when())}{ago}</p>{html_table(['table', 'rows'], lines)}"
 
 
 class TableAtTime:

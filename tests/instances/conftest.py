@@ -13,7 +13,7 @@ from cdcv2.instances.run import client as client_module
 
 @pytest.fixture(autouse=True)
 def busy_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a test is told behind a time-out does not depend on how busy the machine is."""
+    """What comes behind a time-out does not depend on how busy the machine is."""
     monkeypatch.setattr(client_module, "_LAST", 60.0)
 
 

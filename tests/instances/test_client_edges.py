@@ -19,10 +19,14 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import MAX_TIME
 from cdcv2.errors import IncompleteError, UnavailableError, UsageError
 from cdcv2.instances.run import client as client_module
+from cdcv2.instances.run.alone import LoneInstance
 from cdcv2.instances.run.controller import ReplicaController
 from cdcv2.instances.run.index_catalogue import IndexCatalogue
 from cdcv2.instances.run.place import LONGEST_PLACE
 from cdcv2.instances.run.replica import InstanceReplica
+from cdcv2.logs.description import LogDescription
+from cdcv2.logs.directory import DirectoryLog
+from cdcv2.logs.named_logs import NamedLog
 from tests.market import KEYS, PRICES, Market
 from tests.serving import served, serving
 
@@ -106,7 +110,8 @@ def test_a_time_that_no_log_can_have_is_refused(market: Market, capsys: pytest.C
 
 
 @pytest.mark.parametrize("value, kind", [
-    ({1}, "set"), (b"pear", "bytes"), (math, "module"), ("\ud800", "str"), (["pear", {"a": b""}], "list"),
+    ({1}, "set"), (bytearray(b"pear"), "bytearray"), (math, "module"), ("\ud800", "str"),
+    (["pear", {"a": b""}], "list"),
 ])  # fmt: skip
 def test_a_key_that_json_has_not_is_named_with_its_column(
     value: object, kind: str, market: Market, monkeypatch: pytest.MonkeyPatch
@@ -118,6 +123,16 @@ def test_a_key_that_json_has_not_is_named_with_its_column(
     monkeypatch.setattr(client_module, "_MOMENT", 0.0)
     with pytest.raises(UsageError, match=f"of the table prices.* value 1 is of the type {kind}"):
         cdcv2.connect(market.place.with_name("none.sock")).peek(keys)
+
+
+def test_logs_of_which_nothing_is_complete_are_called_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = DirectoryLog(tmp_path / "prices", PRICES, create=True,
+                       description=LogDescription(timeline="m", identity="prices", log_set="m"))  # fmt: skip
+    instance = LoneInstance([NamedLog("prices", DirectoryLog(log.path), PRICES)], KEYS)
+    with served(instance, tmp_path / "shop.sock") as place:
+        assert main(["peek", "prices=pear", "--timeout", "0", "--instance", str(place)]) == 1
+    said = capsys.readouterr().err
+    assert "no time is finished after 0 seconds; nothing of its logs is complete yet: capture" in said
 
 
 def test_half_a_letter_in_an_argument_is_refused(market: Market, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ from cdcv2.completeness import frontier_text, through_text, time_text
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.changes import ChangeBatch
 from cdcv2.errors import Cdcv2Error, IncompleteError, UnavailableError, UsageError
-from cdcv2.instances.commands import is_finished
+from cdcv2.instances.commands import LEAST, is_finished
 from cdcv2.instances.requests import LONGEST, PeekRequest, StatusRequest, TailRequest
 from cdcv2.instances.run.conversation import PAUSE, InstanceConversation, demand_place, demand_seconds, no_answer
 from cdcv2.instances.run.questions import demand_text, frontier_of, keys_of, time_of
@@ -51,13 +51,17 @@ class InstanceClient:
         # Table -> its type as it was answered last, and that: making one takes as long as an answer.
         self._types: dict[str, tuple[Any, RowType]] = {}
 
+    def __repr__(self) -> str:
+        return f"InstanceClient({str(self.place)!r})"
+
     def peek(
         self, keys: Mapping[str, Any], *, at: int | str | None = None, after: int | str | None = None,
         timeout: float = TIMEOUT,
     ) -> TablesAtTime:
         """What is at these keys, at one time in all tables: ``{table: key}``, or a list of keys.
 
-        A key of several columns is a tuple, in their order. Values are those of JSON. ``at``: a time, or an LSN as
+        A key of several columns is a tuple, in their order. Values are those of JSON, and bytes, as a row of an answer
+        has them: of a decimal, too. ``at``: a time, or an LSN as
         PostgreSQL writes it; None for the last time that is finished there. ``after``: the last finished time, once
         everything up to this time or LSN is finished: so one reads what one has committed.
 
@@ -188,12 +192,14 @@ class InstanceClient:
                 f"no replica of the instance at {self.place} answers ({silent}): each hangs, or is stopped; kill it, "
                 "and start it again"
             )
-        marker = f"; no marker can be committed: {status['marker']}" if status.get("marker") else ""
+        marker = f". No marker can be committed: {status['marker']}" if status.get("marker") else ""
         quiet = silence_text(status.get("asked", {}))
         hang = f" (of its replicas {quiet}: kill it and start it again, if it hangs)" if quiet else ""
+        upper = Antichain(status["upper"])
+        through = "nothing of its logs is complete yet" if upper == LEAST else f"its logs are {through_text(upper)}"
         return IncompleteError(
-            f"{awaited} after {timeout:g} seconds; its logs are {through_text(status['upper'])}{hang}{marker}: "
-            "capture on (a source that is idle finishes no time, unless --marker allows a marker), or ask for now",
+            f"{awaited} after {timeout:g} seconds; {through}{hang}: capture on (a "
+            f"source that is idle finishes no time, unless --marker allows a marker), or ask for now{marker}",
             what=f"the instance at {self.place}",
         )
 

@@ -11,22 +11,28 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import MAX_TIME
 from cdcv2.errors import MalformedError, UsageError
 from cdcv2.instances.commands import PlainKey
+from cdcv2.instances.run.forms import RAW
+from cdcv2.rows.plain import plain_bytes
 from cdcv2.timeline.gauges import lsn
 
 
 def keys_of(given: Mapping[str, Any], column: Callable[[str, int], str]) -> dict[str, tuple[PlainKey, ...]]:
     """Table -> its keys as tuples of values: one key, or a list of them.
 
-    ``column`` names the column of a table at a place of its key, for errors. Raises UsageError for what JSON has not.
+    Bytes are sent as an object. ``column`` names the column of a table at a place of its key, for errors. Raises
+    UsageError for what JSON has not.
 
     >>> keys_of({"orders": [42, 43], "items": (42, "pear")}, lambda table, place: "")
     {'orders': ((42,), (43,)), 'items': ((42, 'pear'),)}
+    >>> keys_of({"parts": bytes([0, 1])}, lambda table, place: "")
+    {'parts': (({'bytes': 'AAE='},),)}
     """
     keys = {}
     for table, of_table in given.items():
         demand_text("the table", table)
         several = of_table if isinstance(of_table, list) else [of_table]
-        keys[table] = tuple(key if isinstance(key, tuple) else (key,) for key in several)
+        given_keys = (key if isinstance(key, tuple) else (key,) for key in several)
+        keys[table] = tuple(tuple(map(_sendable, key)) for key in given_keys)
         for key in keys[table]:
             for place, value in enumerate(key):
                 if type(value) is not int and not _is_plain(value):
@@ -36,6 +42,10 @@ def keys_of(given: Mapping[str, Any], column: Callable[[str, int], str]) -> dict
                         "letters, True, False or None"
                     )
     return keys
+
+
+def _sendable(value: Any) -> Any:
+    return {RAW: plain_bytes(value)} if isinstance(value, bytes) else value
 
 
 def _is_plain(value: Any) -> bool:
