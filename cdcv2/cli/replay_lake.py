@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from cdcv2.cli.console import ResultOutput, remark
 from cdcv2.cli.coverage import StopRemarks, remark_coverage
@@ -24,19 +23,16 @@ from cdcv2.logs.named_logs import CoveredLogs, NamedLog, check_timeline, demand_
 from cdcv2.logs.quarantine import Quarantine
 from cdcv2.logs.read import LogReader, NullObserver
 from cdcv2.logs.reading_state import ReadingState
-from cdcv2.materialize.protocol.messages import Checkpoint
 from cdcv2.materialize.targets.lake.history_output import HistoryFolder
 from cdcv2.protocol.log import Entry
 from cdcv2.protocol.messages import Update
 from cdcv2.protocol.timeline import Cut
-from cdcv2.views.identity import demand_provenance
+from cdcv2.views.identity import Provenance
 
 #: A batch takes whole cuts until it has this many updates (a cut is never split).
 ROWS = 100_000
 #: Seconds between two batches, where less than that has come.
 PAUSE = 1.0
-#: What to do where the lake was made of other logs.
-_OTHER_LOGS = "Give it the logs that it was made of; or write into another folder"
 #: How many of the things that it waits for a line names.
 _SHOWN = 3
 
@@ -49,8 +45,15 @@ def write_lake(args: argparse.Namespace) -> Exit:
     start = Antichain(start_of(args.start, logs))
     if any(named.times != "int" for named in logs):
         raise UsageError("a lake has one whole number as a time, and these logs have several coordinates: print them")
+
+    def made_of() -> Provenance:
+        return provenance_of(found.logs, check_timeline(found.logs, args.timeline))
+
     # With the tables that are not covered, as the manifest states which these are.
-    output = HistoryFolder(args.lake, {named.table: named.row_type for named in logs}, start, found.of)
+    output = HistoryFolder(args.lake, {named.table: named.row_type for named in logs}, start, found.of, made_of)
+    if any(any(named.log.ends().values()) for named in found.logs):
+        # Before that, a topic states nothing yet: the output asks when rows come.
+        output.demand_made_of(made_of())
     with stop_signals() as stopping:
         replay = _LakeReplay(args, found, output, stopping)
         replay.run(start)
@@ -70,7 +73,6 @@ class _LakeReplay(NullObserver):
     ) -> None:
         self._found, self._output, self._stopping = found, output, stopping
         self._follow: bool = args.follow
-        self._timeline: str | None = args.timeline
         self._quarantine: Quarantine | None = quarantine_of(args)
         self._events: JobEvents = args.events
         self._stops = StopRemarks("cdcv2 replay", found.logs)
@@ -83,7 +85,6 @@ class _LakeReplay(NullObserver):
     def run(self, start: Antichain) -> None:
         """Read to the end of the logs, or until a signal comes; what is finished until then is in the lake."""
         self._output.begin()
-        self._demand_made_of_these()
         self._stops.look()
         kept = self._output.reader.get("bookmarks")
         reading = self._reading = LogReader(
@@ -138,21 +139,9 @@ class _LakeReplay(NullObserver):
         batch, self._batch = self._batch, _Batch()
         if batch.upper is None:
             return
-        kept = {"bookmarks": reading.marks(), **self._provenance()}
+        kept = {"bookmarks": reading.marks()}
         written = self._output.apply(batch.updates, self._output.upper, batch.upper, kept)
         self._updates += sum(written.values())
-
-    def _provenance(self) -> dict[str, Any]:
-        logs = self._found.logs
-        return provenance_of(logs, check_timeline(logs, self._timeline)).to_plain()
-
-    def _demand_made_of_these(self) -> None:
-        """Raise ForeignStateError unless the lake, as far as it states that, was made of these logs."""
-        logs = self._found.logs
-        if any(any(named.log.ends().values()) for named in logs):
-            now = provenance_of(logs, check_timeline(logs, self._timeline))
-            kept = Checkpoint(self._output.upper, dict(self._output.reader))
-            demand_provenance(str(self._output.folder), now, kept, remedy=_OTHER_LOGS)
 
     def _state(self) -> JobProgress:
         """How far the lake is, and what it waits for."""

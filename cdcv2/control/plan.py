@@ -13,7 +13,7 @@ from cdcv2.completeness import through_text
 from cdcv2.control.yaml_lines import YamlNode
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import IncompleteError, UsageError
-from cdcv2.logs.description import description_of
+from cdcv2.logs.description import description_of, known_by
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.timeline_of_logs import FIELD
 from cdcv2.logs.named_logs import NamedLog, check_timeline, demand_ordered
@@ -22,7 +22,6 @@ from cdcv2.materialize.protocol.fence import Holding, Range
 from cdcv2.materialize.protocol.messages import Checkpoint, Key, Open, Table, Values
 from cdcv2.materialize.recovery_log import after_start
 from cdcv2.materialize.targets.manifests import Manifests
-from cdcv2.protocol.log import Log
 from cdcv2.protocol.missing import MissingUpdates
 from cdcv2.views.identity import Provenance, demand_provenance, demand_same
 
@@ -172,16 +171,10 @@ def provenance_of(logs: Iterable[NamedLog], timeline: str | None) -> Provenance:
     """What is made of these logs of a timeline is made of."""
     identities = dict[str, list[str]]()
     for named in logs:
-        identities.setdefault(named.table, []).extend(_identities(named.log))
+        stated = description_of(named.log)
+        name = stated.table if isinstance(named.log, DirectoryLog) else named.log.name
+        identities.setdefault(named.table, []).extend(known_by(stated, name))
     return Provenance(timeline, identities)
-
-
-def _identities(log: Log) -> list[str]:
-    """By what the log is known: its identity; and its place in its log set, where its capture may write it again."""
-    stated = description_of(log)
-    name = stated.table if isinstance(log, DirectoryLog) else log.name
-    place = f"{stated.log_set}/{name}" if stated.log_set and name else None
-    return [known for known in (stated.identity, place) if known is not None]
 
 
 def _names(reason: str, target: str) -> bool:

@@ -169,6 +169,18 @@ def description_of(log: Log) -> LogDescription:
     return log.description() if isinstance(log, DescribedLog) else LogDescription()
 
 
+def known_by(stated: LogDescription, name: str | None) -> list[str]:
+    """By what a log is known: its identity; and its place in its log set, where its capture may write it again.
+
+    ``name``: that of the log among those of its capture.
+
+    >>> known_by(LogDescription(log_set="0c", identity="3e"), "orders")
+    ['3e', '0c/orders']
+    """
+    place = f"{stated.log_set}/{name}" if stated.log_set and name else None
+    return [known for known in (stated.identity, place) if known is not None]
+
+
 def header(attribute: str) -> str:
     """The name of the header that states an attribute in a topic.
 

@@ -13,7 +13,8 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 from py4j.protocol import Py4JError
@@ -31,7 +32,7 @@ from cdcv2.events import JobEvents
 from cdcv2.exits import Exit
 from cdcv2.logs.commit_clock import CommitClock, states_remap
 from cdcv2.logs.coverage import TableCoverage, coverage
-from cdcv2.logs.description import description_of
+from cdcv2.logs.description import LogDescription, description_of, known_by
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.log_names import table_of
 from cdcv2.logs.timeline_of_logs import OPTION, LogPart, one_timeline
@@ -49,6 +50,7 @@ from cdcv2.spark.sources import LogFacts, LogPlace, LogSources, row_type_of, sta
 from cdcv2.spark.topics import TopicDescription, check, describe, settings
 from cdcv2.store.numbered import local_path
 from cdcv2.suggestions import meant
+from cdcv2.views.identity import Provenance
 
 EXAMPLES = (
     (f"{SUBMIT} streaming_jobs/replay.py accounts=kafka:bank.accounts ledger=/data/logs/ledger "
@@ -135,14 +137,11 @@ def opened(
     nameable(spark, plan.state, plan.checkpoint, *called, *plan.logs.directories)
     topics = _topics(spark, plan)
     facts = _stated(spark, plan, topics)
-    one_timeline(
-        [LogPart(f"the log {name}", one.description.timeline) for name, one in sorted(facts.items())], plan.timeline,
-        naming=plan.naming,
-    )  # fmt: skip
+    _timeline(plan, facts)
     covered, histories = _coverage(plan, facts), _histories(plan, facts)
     decided, disputed = decisions_about(plan.quarantine, histories), disputed_in(plan.quarantine, histories)
     reader = Reader(
-        plan.state, plan.logs, plan.tables, _target(plan, target, covered), start=plan.start,
+        plan.state, plan.logs, plan.tables, _target(spark, plan, target, covered, topics, facts), start=plan.start,
         identities={topic.name: topic.identity for topic in topics}, report=progress.batch, covered=covered,
         look=lambda: _coverage(plan, _stated(spark, plan, _topics(spark, plan))),
         decided=decided, disputed={table: [case.time for case in cases] for table, cases in disputed.items()},
@@ -195,12 +194,44 @@ def _histories(plan: ReplayPlan, facts: Mapping[str, LogFacts]) -> dict[str, str
     }
 
 
-def _target(plan: ReplayPlan, target: Callable[[], Target] | None, covered: TableCoverage) -> Target:
+def _target(
+    spark: SparkSession, plan: ReplayPlan, target: Callable[[], Target] | None, covered: TableCoverage,
+    topics: Sequence[TopicDescription], facts: Mapping[str, LogFacts],
+) -> Target:
     if target is not None:
         return target()
     if plan.output is None:
         raise UsageError("this plan has no output: name a folder, or pass a target")
-    return OutputFolder(plan.output, plan.tables, plan.start, covered)
+
+    def made_of() -> Provenance:
+        now = _topics(spark, plan)
+        return _provenance(plan, now, _stated(spark, plan, now))
+
+    output = OutputFolder(plan.output, plan.tables, plan.start, covered, cache(made_of))
+    held = any(any(DirectoryLog(name).ends().values()) for name in plan.logs.directories)
+    if held or any(low < high for topic in topics for low, high in topic.topic.spans.values()):
+        # Before that, a topic states nothing yet: the output asks when rows come.
+        output.demand_made_of(_provenance(plan, topics, facts))
+    return output
+
+
+def _timeline(plan: ReplayPlan, facts: Mapping[str, LogFacts]) -> str | None:
+    parts = [LogPart(f"the log {name}", one.description.timeline) for name, one in sorted(facts.items())]
+    return one_timeline(parts, plan.timeline, naming=plan.naming)
+
+
+def _provenance(
+    plan: ReplayPlan, topics: Sequence[TopicDescription], facts: Mapping[str, LogFacts]
+) -> Provenance:
+    """As the command has it, which takes turns with this job on one output."""
+    called = {topic.name: topic.identity for topic in topics}
+    found: dict[str, list[str]] = {}
+    for place in plan.logs.places:
+        stated = facts[place.name].description if place.name in facts else LogDescription()
+        if place.kind == "topic":
+            stated = replace(stated, identity=called[place.name], table=place.name)
+        found.setdefault(place.table, []).extend(known_by(stated, stated.table))
+    return Provenance(_timeline(plan, facts), found)
 
 
 def started(spark: SparkSession, plan: ReplayPlan, guard: Guard) -> StreamingQuery:

@@ -11,7 +11,7 @@ import pytest
 
 from cdcv2 import failpoints, read_lake
 from cdcv2.core.antichain import Antichain
-from cdcv2.errors import MissingLogError
+from cdcv2.errors import ForeignStateError, MissingLogError
 from cdcv2.event_stream import read_events
 from cdcv2.logs.description import LogDescription
 from cdcv2.logs.directory import DirectoryLog
@@ -22,6 +22,7 @@ from cdcv2.protocol.writer import Writer
 from cdcv2.rows.columns import UpdateBatch
 from cdcv2.rows.row_type import RowType
 from cdcv2.servers.processes import poll_until
+from cdcv2.views.identity import Provenance
 from tests.children import CDCV2
 from tests.cli.conftest import HISTORY, Run, write
 from tests.golden.output import BATCHES, GOLDEN, TABLES, WIDE
@@ -40,9 +41,12 @@ def upper_of(lake: Path) -> Antichain | None:
         return None
 
 
+ITEMS = {"type": "record", "name": "row", "fields": [{"name": "id", "type": "long"}]}
+
+
 def grown(folder: Path, upper: int, row_type: RowType | None = None) -> Path:
     """A log with a row for each time below ``upper``, which is written on in its place."""
-    kind = row_type or RowType({"type": "record", "name": "row", "fields": [{"name": "id", "type": "long"}]})
+    kind = row_type or RowType(ITEMS)
     with Writer(DirectoryLog(folder, kind, create=True)) as writer:
         writer.extend([(kind.row([time]), time, 1) for time in range(upper)])
         writer.advance([upper])
@@ -137,6 +141,52 @@ def test_other_logs_than_it_was_made_of_are_refused(run: Run, prices: Path, tmp_
 
     assert said.code == 4 and "was made of another log 'prices'" in said.err
     assert "Give it the logs that it was made of; or write into another folder" in said.err
+
+
+def test_a_log_that_was_made_again_is_refused_when_its_first_rows_come(run: Run, tmp_path: Path) -> None:
+    """It is empty when the replay starts: nothing is read then, and what comes later is of another history."""
+    log, lake = grown(tmp_path / "items", 2), tmp_path / "lake"
+    assert run("replay", log, "--lake", lake).code == 0
+    shutil.rmtree(log)
+    DirectoryLog(log, RowType(ITEMS), create=True)
+    words = ["replay", str(log), "--lake", str(lake), "--follow", "--events", str(tmp_path / "events")]
+    with subprocess.Popen([*CDCV2, *words], stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert poll_until(lambda: (tmp_path / "events").exists() and read_events(tmp_path / "events"), 60)
+            grown(log, 5)
+            _, err = process.communicate(timeout=60)
+        finally:
+            process.kill()
+
+    assert process.returncode == 4 and "was made of another log 'items'" in err
+    assert [(0, 1), (1, 1)] == rows(lake, table="items")
+
+
+def test_the_output_asks_of_which_logs_before_each_batch(tmp_path: Path) -> None:
+    """Whichever writer it is; what stands there of another reader stays."""
+    row_type = RowType(ITEMS)
+    first, other = (Provenance("x", {"items": [name]}) for name in ("7f", "0c"))
+    for words in ({"bookmarks": {}}, {}):
+        output = HistoryFolder(tmp_path / "lake", {"items": row_type}, Antichain([0]), made_of=lambda: first)
+        (upper,) = output.upper
+        output.apply({"items": [(row_type.row([upper]), upper, 1)]}, output.upper, Antichain([upper + 1]), words)
+    assert output.reader == {"bookmarks": {}, "timeline": "x", "logs": {"items": ["7f"]}}
+    output = HistoryFolder(tmp_path / "lake", {"items": row_type}, Antichain([0]), made_of=lambda: other)
+
+    with pytest.raises(ForeignStateError, match="was made of another log 'items': of 7f, and it is 0c now"):
+        output.apply({"items": [(row_type.row([2]), 2, 1)]}, output.upper, Antichain([3]))
+    assert [(0, 1), (1, 1)] == rows(tmp_path / "lake", table="items")
+
+
+def test_a_lake_of_an_earlier_release_takes_the_logs_that_come_first(run: Run, tmp_path: Path) -> None:
+    """It does not state of which it was made; from then on it does."""
+    log, lake, row_type = grown(tmp_path / "items", 3), tmp_path / "lake", RowType(ITEMS)
+    output = HistoryFolder(lake, {"items": row_type}, Antichain([0]))
+    output.apply({"items": [(row_type.row([0]), 0, 1)]}, output.upper, Antichain([1]))
+
+    assert run("replay", log, "--lake", lake).code == 0 and len(rows(lake, table="items")) == 3
+    assert open_lake(lake).manifest.reader["logs"].keys() == {"items"}
+    assert run("replay", grown(tmp_path / "other" / "items", 5), "--lake", lake).code == 4
 
 
 def test_logs_that_end_before_the_lake_lack_something(run: Run, tmp_path: Path) -> None:

@@ -22,7 +22,10 @@ from cdcv2.errors import (
     UsageError,
 )
 from cdcv2.exits import Exit
+from cdcv2.control.plan import provenance_of
 from cdcv2.logs.description import LogDescription
+from cdcv2.logs.directory import DirectoryLog
+from cdcv2.logs.named_logs import NamedLog
 from cdcv2.protocol.messages import Progress, Updates
 from cdcv2.materialize.targets.lake.view import open_lake
 from cdcv2.spark.output import OutputFolder, as_of
@@ -85,6 +88,18 @@ def test_a_changed_row_type_is_refused_by_the_state_and_by_the_output(spark, don
 
     refused(spark, replace(changed, output=tmp_path / "out"), ForeignStateError, "rows of notes of another type")
     refused(spark, replace(changed, state=tmp_path / "state"), ForeignStateError, "rows of notes of another type")
+
+
+def test_an_output_of_other_logs_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    """It states of which it was made, as the command has it; with a state of its own, nothing else would show it."""
+    wanted = plan(tmp_path, [put(tmp_path / "things", messages(updates(1, count=20), 12))])
+    run(spark, wanted)
+    other = put(tmp_path / "other" / "things", messages(updates(2, count=20), 15))
+
+    logs = [NamedLog("things", DirectoryLog(tmp_path / "things"), ROWS)]
+    assert open_lake(wanted.output).manifest.reader == provenance_of(logs, None).to_plain()
+    changed = replace(wanted, logs=replace(wanted.logs, places=[other]), state=tmp_path / "state")
+    refused(spark, changed, ForeignStateError, "was made of another log 'things'", "write into another folder")
 
 
 def test_an_output_of_other_tables_is_refused(spark: SparkSession, done, tmp_path: Path) -> None:

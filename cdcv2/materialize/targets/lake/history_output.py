@@ -10,6 +10,9 @@ ahead of it (there would be a gap); only rows beyond it are written; and it move
 their files begin to count: the put of the next manifest. So it does not matter how often, by which run or with which
 bounds the same history is applied. Files that no manifest names are nothing: readers do not look for files.
 
+**It states of which logs it was made**, whichever writer made it, and takes no rows of others: asked before each batch,
+as logs may be made again at any moment. A lake of an earlier release may not state it: it takes those that come first.
+
 A manifest names all tables, so every reader sees all of them at one frontier. What it holds is in
 :mod:`cdcv2.materialize.targets.lake.manifest`, what may be read of it in :mod:`cdcv2.materialize.targets.lake.history`.
 """
@@ -20,7 +23,7 @@ import re
 import shutil
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -34,6 +37,7 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ForeignStateError, OutputError, RefusedError, UsageError
 from cdcv2.logs.coverage import ALL, TableCoverage
 from cdcv2.materialize.protocol.fence import Range
+from cdcv2.materialize.protocol.messages import Checkpoint
 from cdcv2.materialize.targets.lake.files import reason
 from cdcv2.materialize.targets.lake.history import shown, written_columns
 from cdcv2.materialize.targets.lake.manifest import REPLAY, LakeFolder, LakeManifest
@@ -42,11 +46,14 @@ from cdcv2.protocol.messages import Update
 from cdcv2.rows.columns import UpdateBatch
 from cdcv2.rows.row_type import RowType
 from cdcv2.store.numbered import durable
+from cdcv2.views.identity import Provenance, demand_provenance
 
 #: What a carrier of a table's updates is: a DataFrame, or a list.
 R = TypeVar("R")
 
 _FOLDER = "_manifests"
+#: What to do where the lake was made of other logs.
+_OTHER_LOGS = "Give it the logs that it was made of; or write into another folder"
 _ATTEMPT = re.compile(r"(\d{20})-[0-9a-f]{32}\Z")
 
 _AFTER_FILES = failpoints.declare("output.after-files", "the rows are in files; no manifest names them yet")
@@ -70,14 +77,17 @@ class HistoryOutput(ABC, Generic[R]):
     """The output in ``folder`` for some tables; ``begin`` makes it if there is none. One thread at a time.
 
     ``covered`` has the tables that the connector covers, and where those begin that begin later; manifests state it.
+    ``made_of`` states what the rows are of, as far as their logs state it by now; by default nothing is known of them.
 
     Raises ForeignStateError when the folder is the output of other tables, other row types or another start,
     UsageError for a table that is called like its manifests' folder.
     """
 
     def __init__(
-        self, folder: str | Path, tables: Mapping[str, RowType], start: Antichain, covered: TableCoverage = ALL
+        self, folder: str | Path, tables: Mapping[str, RowType], start: Antichain, covered: TableCoverage = ALL,
+        made_of: Callable[[], Provenance] = Provenance,
     ) -> None:
+        self._made_of = made_of
         self._lake = LakeFolder(folder)
         self.folder = self._lake.path
         self.place = f"the output in {self.folder}"
@@ -121,24 +131,33 @@ class HistoryOutput(ABC, Generic[R]):
         self._check(newest, self._manifest.histories, self._manifest.start)
         return newest.frontier
 
+    def demand_made_of(self, now: Provenance) -> None:
+        """Raise ForeignStateError unless it was made of these logs, as far as it states that."""
+        checkpoint = Checkpoint(self.upper, dict(self.reader))
+        demand_provenance(str(self.folder), now, checkpoint, remedy=_OTHER_LOGS)
+
     def apply(
         self, rows: Mapping[str, R], lower: Antichain, upper: Antichain,
         reader: Mapping[str, Any] = MappingProxyType({}),
     ) -> dict[str, int]:
         """Take the updates of each table at times in ``[lower, upper)``, each identity once; how many took effect.
 
-        ``reader``: what the reader keeps here with them. Raises OutputError when files cannot be written.
+        ``reader``: what the reader keeps here with them, beside what is there. Raises OutputError when files cannot be
+        written, ForeignStateError for rows of other logs than it was made of.
         """
         self.begin()
         begin = self.upper
         demand_not_behind(self.place, begin, lower)
         if begin.dominates(upper):
             return {}
+        of = self._made_of()
+        self.demand_made_of(of)
         number = self._number + 1
         written = {table: self._write(table, some, number, begin) for table, some in sorted(rows.items())}
         durable(*(self._lake.file(table, part) for table, parts in written.items() for part in parts))
         failpoints.reach(_AFTER_FILES)
-        after = replace(self._manifest.with_transaction(Range(), upper, written), reader=reader)
+        kept = {**self.reader, **reader, **of.to_plain()}
+        after = replace(self._manifest.with_transaction(Range(), upper, written), reader=kept)
         self._lake.append(number, self._manifest, after)
         self._number, self._manifest = number, after
         failpoints.reach(_AFTER_MANIFEST)
