@@ -151,12 +151,12 @@ class YamlNode:
         A value is taken so where it stands behind ``KEYWORD=``. In a URL it has its own escapes, as it always had.
         """
         self.text()
-
-        def value(found: re.Match[str]) -> str:
-            plain = self._variable(found)
-            return plain if found[2] is None else beside(found.string[:found.start()], plain)
-
-        return _VARIABLE.sub(value, self._node.value)
+        written, made, at = self._node.value, "", 0
+        for found in _VARIABLE.finditer(written):
+            made += written[at:found.start()]
+            plain, at = self._variable(found), found.end()
+            made += plain if found[2] is None else beside(made, plain, written[at:])
+        return made + written[at:]
 
     def text_as(self, demand: Callable[[str], T]) -> T:
         """What ``demand`` makes of the text; a UsageError of it is reported with the line."""

@@ -80,19 +80,26 @@ def demand_readable(conninfo: str) -> str:
 
 
 #: What begins a value of a connection string, with or without quotes.
-_VALUE = re.compile(r"(?:^|\s)\w+\s*=\s*(?:'(?:[^'\\]|\\.)*|(?:[^\s'\\]|\\.)*)\Z", re.DOTALL)
+_VALUE = re.compile(r"(?:^|\s)\w+\s*=\s*(?P<value>'(?:[^'\\]|\\.)*|(?:[^\s'\\]|\\.)*)\Z", re.DOTALL)
 
 
-def beside(before: str, value: str) -> str:
-    r"""A value as it stands in a connection string behind what is there, in which it is to be this value.
+def beside(before: str, value: str, behind: str = "") -> str:
+    r"""A value as it stands in a connection string between what is there, in which it is to be this value.
+
+    An empty one is in quotes: of ``user= password=x``, libpq takes ``password=x`` for the user, and shows it.
 
     >>> print(beside("host=db password=", "a b\\c'd"))
     a\ b\\c\'d
+    >>> beside("host=db user=", "", " password=x"), beside("user=", "", "x"), beside("user='", "", "'")
+    ("''", '', '')
     >>> beside("postgresql://user:", "a%20b"), beside("", "host=db dbname=shop")
     ('a%20b', 'host=db dbname=shop')
     """
-    if _URL.match(before) or not _VALUE.search(before):
+    begun = None if _URL.match(before) else _VALUE.search(before)
+    if begun is None:
         return value
+    if not value and not begun["value"] and not behind[:1].strip():
+        return "''"
     return re.sub(r"([\\'\s])", r"\\\1", value)
 
 

@@ -125,6 +125,25 @@ def test_a_password_with_a_backslash_is_that_password(
     assert psycopg.conninfo.conninfo_to_dict(found) == {"host": "db", "password": r"a\b 'c"}
 
 
+@pytest.mark.parametrize(("written", "user"), [
+    ("host=db user=${NONE} password=${PW}", None), ("host=db user = ${NONE}${NONE} password=${PW}", None),
+    ("host=db user=${NONE}x password=${PW}", "x"), ("host=db user=x${NONE} password=${PW}", "x"),
+    ("host=db user='${NONE}' password=${PW}", None), ("host=db password=${PW} user=${NONE}", None),
+    ("host=db user='a=${NONE} b' password=${PW}", "a= b"), ("host=db user=${NONE}${PW} password=${PW}", "hush"),
+])
+def test_an_empty_variable_takes_nothing_of_the_next_setting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: str, user: str | None
+) -> None:
+    """The password would be taken for the user, whose name errors show."""
+    psycopg = pytest.importorskip("psycopg")
+    monkeypatch.setenv("NONE", "")
+    monkeypatch.setenv("PW", "hush")
+    text = SHOP.replace('"host=db password=${SHOP_PASSWORD}"', f'"{written}"')
+    found = psycopg.conninfo.conninfo_to_dict(read(tmp_path, text).sources["db"].conninfo())
+
+    assert ("hush", user) == (found["password"], found.get("user") or None)
+
+
 #: What is replaced in the file, by what, the line that the error names, and some of its words.
 WRONG = [
     ("pipeline: shop", "pipeline: my shop", 2, "'my shop' is no name: write letters, digits, - and _"),
