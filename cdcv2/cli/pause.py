@@ -18,7 +18,7 @@ from cdcv2.cli.console import ResultOutput, remark
 from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.words import declare
 from cdcv2.cli.up import patience_of
-from cdcv2.control.pausing import job_of, pause
+from cdcv2.control.pausing import STRANGE, is_strange, job_of, pause
 from cdcv2.control.pipeline_file import read_pipeline
 from cdcv2.exits import Exit
 
@@ -43,9 +43,11 @@ def configure(parser: OptionParser) -> None:
 def run(args: argparse.Namespace) -> Exit:
     """Pause it."""
     patience, pipeline = patience_of(args.timeout), read_pipeline(args.pipeline)
-    if pause(pipeline, job_of(pipeline, args.name), "cdcv2 pause", patience):
+    job = job_of(pipeline, args.name)
+    if pause(pipeline, job, "cdcv2 pause", patience):
+        what = f"does not run: the {STRANGE}" if is_strange(pipeline, job) else "has ended"
         with ResultOutput(None) as output:
-            output.line(f"{args.name} has ended; cdcv2 resume {args.pipeline} {args.name} lets it go on")
+            output.line(f"{args.name} {what}; cdcv2 resume {args.pipeline} {args.name} lets it go on")
         return Exit.DONE
     remark(f"cdcv2 pause: {args.name} still ends; it is not started again before cdcv2 resume")
     return Exit.UNABLE

@@ -15,10 +15,10 @@ lost files do not come back.
 
 To write, it takes the materialization over, as a run does. Of a pipeline, it
 pauses the job of the view meanwhile (cdcv2 pause), and lets it go on at the
-end. If it was killed in between, cdcv2 resume does that. Another process
-that keeps this target is fenced off: it ends, and loses nothing. Start it
-again. If one starts during the repair, the repair ends with an error and has
-changed nothing. You may kill it and run it again at any time.
+end, also at SIGTERM and Ctrl-C. If it was killed in between, cdcv2 resume does
+that. Another process that keeps this target is fenced off: it ends, and loses
+nothing. Start it again. If one starts during the repair, the repair ends with
+an error and has changed nothing. You may kill it and run it again at any time.
 With --dry-run it takes nothing over and writes nothing.
 """
 
@@ -39,9 +39,10 @@ from cdcv2.cli.display import json_line
 from cdcv2.cli.disputes import add_quarantine_argument, quarantine_of
 from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.words import TIMEOUT, declare
+from cdcv2.cli.stop_signals import put_right_first
 from cdcv2.completeness import through_text
 from cdcv2.control.materialization_file import read_plan
-from cdcv2.control.pausing import paused
+from cdcv2.control.pausing import job_of, paused
 from cdcv2.control.pipeline_file import is_pipeline, read_pipeline
 from cdcv2.control.plan import MaterializationPlan, TargetContent
 from cdcv2.control.yaml_lines import load
@@ -160,10 +161,17 @@ def _alone(args: argparse.Namespace) -> Iterator[None]:
         return
     pipeline = read_pipeline(args.file)
     name = pipeline.view(args.view).name
-    with paused(pipeline, name, "cdcv2 repair", TIMEOUT) as was_paused:
+    resumed = f"cdcv2 resume {args.file} {name} lets it go on"
+    with put_right_first(), paused(pipeline, name, "cdcv2 repair", TIMEOUT) as was_paused:
+        before = job_of(pipeline, name).paused()
         if was_paused:
             remark(f"cdcv2 repair: the job {name} is paused until the end")
+        elif before is not None:
+            remark(f"cdcv2 repair: the job {name} is {before} already, and stays so: {resumed}")
         yield
+    after = job_of(pipeline, name).paused()
+    if was_paused and after is not None:
+        remark(f"cdcv2 repair: the job {name} is {after} meanwhile, and stays so: {resumed}")
 
 
 #: What is to be done with a target that no driver of ours repairs.

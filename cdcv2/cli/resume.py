@@ -12,7 +12,7 @@ from cdcv2.cli.console import ResultOutput
 from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.words import declare
 from cdcv2.control.owner import is_owned
-from cdcv2.control.pausing import job_of
+from cdcv2.control.pausing import STRANGE, is_strange, job_of
 from cdcv2.control.pipeline_file import read_pipeline
 from cdcv2.exits import Exit
 
@@ -34,8 +34,12 @@ def configure(parser: OptionParser) -> None:
 def run(args: argparse.Namespace) -> Exit:
     """Resume it."""
     pipeline = read_pipeline(args.pipeline)
-    if not job_of(pipeline, args.name).resume():
+    job = job_of(pipeline, args.name)
+    strange = is_strange(pipeline, job)
+    if not job.resume():
         text = f"{args.name} was not paused"
+    elif strange:
+        text = f"{args.name} is not paused any more; the {STRANGE}"
     elif is_owned(pipeline.state):
         text = f"{args.name} goes on"
     else:

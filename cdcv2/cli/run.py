@@ -30,6 +30,7 @@ from cdcv2.cli.console import part_of, remark
 from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.words import declare, declare_follow
 from cdcv2.cli.stop_signals import stop_signals, stopped_by
+from cdcv2.control.owner import running
 from cdcv2.control.pipeline_check import check_pipeline
 from cdcv2.control.pipeline_external import owned_parts
 from cdcv2.control.pipeline_file import CaptureFields, Pipeline, ViewFields, read_pipeline
@@ -83,7 +84,7 @@ def run(args: argparse.Namespace) -> Exit:
     check_pipeline(pipeline)
     captures = [_capture(one, args.follow) for one in pipeline.captures.values()]
     views = [_view(pipeline, one, args.follow) for one in pipeline.views.values()]
-    with stop_signals() as signalled:
+    with running(pipeline.state), stop_signals() as signalled:
         work = _at_once if args.follow else _in_turn
         outcomes = work([*captures, *views], signalled)
     for outcome in outcomes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,6 +22,36 @@ def stopped_by(wish: Callable[[], bool]) -> Iterator[None]:
         yield
     finally:
         _WISH.reset(token)
+
+
+class _EndRequest(BaseException):
+    """SIGTERM was received."""
+
+
+@contextmanager
+def put_right_first() -> Iterator[None]:
+    """Within the block SIGTERM ends the process as ever, but behind what the block does on its way out."""
+    ending: list[int] = []
+
+    def receive(number: int, frame: FrameType | None) -> None:
+        if not ending:
+            ending.append(number)
+            raise _EndRequest
+
+    try:
+        before = signal.signal(signal.SIGTERM, receive)
+    except ValueError:
+        # Not the main thread: the caller handles signals.
+        yield
+        return
+    try:
+        yield
+    except _EndRequest:
+        pass
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        if ending:
+            os.kill(os.getpid(), signal.SIGTERM)
 
 
 @contextmanager

@@ -89,8 +89,13 @@ class JobFolder:
         self.make()
         keep(self._pause, {"by": by})
 
-    def resume(self) -> bool:
-        """Let it start again; whether it was paused. Raises OutputError."""
+    def resume(self, by: str | None = None) -> bool:
+        """Let it start again; whether it was paused. Raises OutputError, MalformedError.
+
+        ``by``: only where it was paused by this one, and by no other since.
+        """
+        if by is not None and (kept(self._pause) or {}).get("by") != by:
+            return False
         try:
             self._pause.unlink()
         except FileNotFoundError:

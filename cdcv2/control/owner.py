@@ -9,12 +9,18 @@ from __future__ import annotations
 import fcntl
 import os
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
 
 from cdcv2.control.kept_value import keep, kept_record
 from cdcv2.errors import OutputError, RefusedError
+
+
+#: The file in the state folder whose lock they share who run a pipeline in one process.
+RUNNING = "run.lock"
 
 
 class OwnerRecord(NamedTuple):
@@ -74,14 +80,43 @@ def owner(path: Path) -> OwnerRecord | None:
     return kept_record(path / "owner.json", OwnerRecord)
 
 
+@contextmanager
+def running(path: Path) -> Iterator[None]:
+    """Within the block, a process that starts no jobs works for itself with the file of this state folder.
+
+    Where the folder cannot be written nothing is kept: who asks could pause no job there, either.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        opened = os.open(path / RUNNING, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError:
+        yield
+        return
+    try:
+        fcntl.flock(opened, fcntl.LOCK_SH)
+        yield
+    finally:
+        os.close(opened)
+
+
+def is_running(path: Path) -> bool:
+    """Whether a process is in :func:`running` now."""
+    return _is_held(path / RUNNING, fcntl.LOCK_EX)
+
+
 def is_owned(path: Path) -> bool:
     """Whether a process keeps the jobs of the state folder now."""
+    return _is_held(path / "owner.lock", fcntl.LOCK_SH)
+
+
+def _is_held(path: Path, how: int) -> bool:
+    """Whether another process has a lock that is against this one."""
     try:
-        opened = os.open(path / "owner.lock", os.O_RDWR | os.O_CLOEXEC)
+        opened = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except OSError:
         return False
     try:
-        fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        fcntl.flock(opened, how | fcntl.LOCK_NB)
     except OSError:
         return True
     finally:

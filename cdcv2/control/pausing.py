@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 from cdcv2.control.job_folder import JobFolder
 from cdcv2.control.kept_value import kept
-from cdcv2.control.owner import is_owned
+from cdcv2.control.owner import is_owned, is_running
 from cdcv2.control.pipeline_file import Pipeline
 from cdcv2.control.pipeline_jobs import folder_of, jobs_of
 from cdcv2.control.supervision import JobState
@@ -22,6 +22,10 @@ from cdcv2.suggestions import meant
 
 #: Seconds between two looks.
 _LOOK = 0.1
+#: What is said of a job that the file got later.
+STRANGE = "cdcv2 up that runs does not have it. It has the file as it was: end it, and start it again"
+#: Seconds in which a supervisor looks at each of its jobs, which it does every half second.
+_TURNS = 3.0
 
 
 def job_of(pipeline: Pipeline, name: str) -> JobFolder:
@@ -35,12 +39,17 @@ def job_of(pipeline: Pipeline, name: str) -> JobFolder:
 def pause(pipeline: Pipeline, job: JobFolder, by: str, patience: float) -> bool:
     """Pause it, and wait for its end, politely; whether it has ended within so many seconds. It stays paused.
 
-    Where no ``cdcv2 up`` runs, it is asked to end here.
+    Where no ``cdcv2 up`` runs, it is asked to end here. Raises RefusedError where it is a part of a ``cdcv2 run``.
     """
+    if is_running(pipeline.state) and not (job.alive() or is_owned(pipeline.state)):
+        raise RefusedError(
+            f"{job.path.name} is a part of the cdcv2 run that is at work, which has no job that ends alone: end that "
+            f"one; or use cdcv2 up {pipeline.path}"
+        )
     job.pause(by)
-    deadline, asked = time.monotonic() + patience, False
-    while not _is_down(pipeline, job):
-        if time.monotonic() > deadline:
+    begun, asked = time.monotonic(), False
+    while not _is_down(pipeline, job, time.monotonic() - begun):
+        if time.monotonic() > begun + patience:
             return False
         if not asked and not is_owned(pipeline.state):
             job.stop()
@@ -49,18 +58,30 @@ def pause(pipeline: Pipeline, job: JobFolder, by: str, patience: float) -> bool:
     return True
 
 
-def _is_down(pipeline: Pipeline, job: JobFolder) -> bool:
+def _is_down(pipeline: Pipeline, job: JobFolder, waited: float) -> bool:
     """Whether it has ended, and no supervisor is about to start it."""
     if job.alive():
         return False
     # A supervisor that has not seen the pause yet may start it at this moment.
+    state = _state(job)
+    known = state not in (None, JobState.IDLE.value)
+    return not is_owned(pipeline.state) or state == JobState.PAUSED.value or (not known and waited >= _TURNS)
+
+
+def is_strange(pipeline: Pipeline, job: JobFolder) -> bool:
+    """Whether a ``cdcv2 up`` runs that does not have it: the file got it later. Asked of one that does not run."""
+    return is_owned(pipeline.state) and _state(job) in (None, JobState.IDLE.value)
+
+
+def _state(job: JobFolder) -> str | None:
     status = kept(job.path / STATUS)
-    return not is_owned(pipeline.state) or (status is not None and status.get("state") == JobState.PAUSED.value)
+    return None if status is None else status.get("state")
 
 
 @contextmanager
 def paused(pipeline: Pipeline, name: str, by: str, patience: float) -> Iterator[bool]:
-    """Within the block the job does not run; whether it was paused for that. One that was paused before stays so.
+    """Within the block the job does not run; whether it was paused for that. One that was paused before stays so,
+    and one that another pauses meanwhile.
 
     Raises RefusedError where it does not end in time.
     """
@@ -76,4 +97,4 @@ def paused(pipeline: Pipeline, name: str, by: str, patience: float) -> Iterator[
             )
         yield True
     finally:
-        job.resume()
+        job.resume(by)

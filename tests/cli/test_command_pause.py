@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from cdcv2.cli.main import main
+from cdcv2.control.job_folder import JobFolder
+from cdcv2.control.pausing import paused
+from cdcv2.control.pipeline_file import read_pipeline
 from cdcv2.control.supervisor import Supervisor
 from cdcv2.exits import Exit
 from cdcv2.materialize.targets.lake.driver import open_lake
@@ -23,6 +28,16 @@ TWO = FILE.replace("{recovery}", "recovery") + """
     bindings: [{log: items, target: items, key: [id]}]
     target: {driver: lake, folder: other}
     recovery_log: other-recovery
+"""
+
+
+#: A repair of the view that is at work for as long as it is let.
+_PAUSED = """
+import argparse, sys, time
+from cdcv2.cli.repair import _alone
+with _alone(argparse.Namespace(file=sys.argv[1], view="copy")):
+    print("paused", flush=True)
+    time.sleep(600)
 """
 
 
@@ -110,6 +125,89 @@ def test_a_job_that_is_not_in_the_file_is_named_with_those_that_are(
 
     assert codes == [Exit.USAGE, Exit.USAGE]
     assert err.count("there is no job 'cpoy'; there are copy, other; did you mean copy") == 2
+
+
+def test_a_job_that_the_file_got_later_is_named_as_such_at_once(
+    tmp_path: Path, jobs: Supervisor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """``cdcv2 up`` has the file as it was when it began: nobody would wait for what it does."""
+    file = tmp_path / "shop.yaml"
+    with subprocess.Popen([*CDCV2, "up", str(file)], stderr=subprocess.DEVNULL) as up:
+        try:
+            assert poll_until(lambda: rows(tmp_path) == 2 and states(file, capsys)["copy"] == "running", 60)
+            file.write_text(TWO.replace("  other:", "  later:"), "utf-8")
+            codes = [main([command, str(file), "later"]) for command in ("pause", "resume")]
+        finally:
+            up.terminate()
+            up.wait(60)
+    out = capsys.readouterr().out
+
+    assert codes == [0, 0] and "later does not run: the cdcv2 up that runs does not have it" in out
+    assert "later is not paused any more; the cdcv2 up that runs does not have it" in out
+
+
+def test_a_part_of_a_run_is_not_paused_alone(
+    tmp_path: Path, jobs: Supervisor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is a thread of ``cdcv2 run``: the command would say that it has ended."""
+    file = tmp_path / "shop.yaml"
+    with subprocess.Popen([*CDCV2, "run", str(file), "--follow"], stderr=subprocess.DEVNULL) as run:
+        try:
+            assert poll_until(lambda: rows(tmp_path) == 2, 60)
+            code = main(["pause", str(file), "copy"])
+        finally:
+            run.terminate()
+            run.wait(60)
+
+    assert code == Exit.UNABLE and "copy is a part of the cdcv2 run that is at work" in capsys.readouterr().err
+    assert jobs.names() == [] and main(["pause", str(file), "copy"]) == Exit.DONE
+
+
+def test_a_pause_by_a_person_during_a_repair_stays(tmp_path: Path, jobs: Supervisor) -> None:
+    """Who paused a job for a moment lets it go on for itself alone."""
+    file = tmp_path / "shop.yaml"
+    assert main(["up", str(file), "--once"]) == Exit.DONE
+    pipeline = read_pipeline(file)
+    with paused(pipeline, "copy", "cdcv2 repair", 60) as ours:
+        assert ours and main(["pause", str(file), "copy"]) == Exit.DONE
+    assert jobs.job("copy").paused() == "paused by cdcv2 pause"
+
+    with paused(pipeline, "other", "cdcv2 repair", 60):
+        assert jobs.job("other").paused() == "paused by cdcv2 repair"
+    assert jobs.job("other").paused() is None
+
+
+def test_a_repair_that_sigterm_ends_lets_the_job_go_on(tmp_path: Path, jobs: Supervisor) -> None:
+    """It ends by that signal, as any command, and the view does not stand still."""
+    file = tmp_path / "shop.yaml"
+    assert main(["up", str(file), "--once"]) == Exit.DONE
+    words = [sys.executable, "-c", _PAUSED, str(file)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as repair:
+        try:
+            assert repair.stdout is not None and repair.stdout.readline() == "paused\n"
+            before = jobs.job("copy").paused()
+            repair.terminate()
+            code = repair.wait(60)
+        finally:
+            repair.kill()
+
+    assert (before, code) == ("paused by cdcv2 repair", -signal.SIGTERM)
+    assert jobs.job("copy").paused() is None
+
+
+def test_a_repair_of_a_job_that_is_paused_names_what_lets_it_go_on(
+    tmp_path: Path, jobs: Supervisor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As one that was killed has left it."""
+    file = tmp_path / "shop.yaml"
+    assert main(["run", str(file)]) == Exit.DONE
+    JobFolder(tmp_path / "shop.state" / "jobs" / "copy").pause("cdcv2 repair")
+    (part,) = open_lake(tmp_path / "lake").manifest.parts["items"]
+    open_lake(tmp_path / "lake").folder.file("items", part).unlink()
+
+    assert main(["repair", str(file), "--view", "copy"]) == Exit.DONE
+    text = f"the job copy is paused by cdcv2 repair already, and stays so: cdcv2 resume {file} copy lets it go on"
+    assert text in capsys.readouterr().err
 
 
 def test_a_repair_is_not_disturbed_by_the_job_of_its_view(

@@ -25,7 +25,7 @@ from cdcv2.exits import Exit
 from cdcv2.control.plan import provenance_of
 from cdcv2.logs.description import LogDescription
 from cdcv2.logs.directory import DirectoryLog
-from cdcv2.logs.named_logs import NamedLog
+from cdcv2.logs.named_logs import NamedLog, check_timeline
 from cdcv2.protocol.messages import Progress, Updates
 from cdcv2.materialize.targets.lake.view import open_lake
 from cdcv2.spark.output import OutputFolder, as_of
@@ -97,7 +97,7 @@ def test_an_output_of_other_logs_is_refused(spark: SparkSession, tmp_path: Path)
     other = put(tmp_path / "other" / "things", messages(updates(2, count=20), 15))
 
     logs = [NamedLog("things", DirectoryLog(tmp_path / "things"), ROWS)]
-    assert open_lake(wanted.output).manifest.reader == provenance_of(logs, None).to_plain()
+    assert open_lake(wanted.output).manifest.reader == provenance_of(logs, check_timeline(logs, None)).to_plain()
     changed = replace(wanted, logs=replace(wanted.logs, places=[other]), state=tmp_path / "state")
     refused(spark, changed, ForeignStateError, "was made of another log 'things'", "write into another folder")
 
