@@ -39,6 +39,8 @@ _SHOWN = 3
 
 def write_lake(args: argparse.Namespace) -> Exit:
     """Bring the lake to where the logs are; with --follow, keep it there until a signal ends it."""
+    if not args.lake.strip():
+        raise UsageError("--lake '': a folder is wanted there: name one")
     logs = open_logs(args)
     demand_whole(addresses(args), logs)
     found = some_covered(logs)
@@ -84,7 +86,8 @@ class _LakeReplay(NullObserver):
 
     def run(self, start: Antichain) -> None:
         """Read to the end of the logs, or until a signal comes; what is finished until then is in the lake."""
-        self._output.begin()
+        if self._output.is_there:
+            self._output.begin()
         self._stops.look()
         kept = self._output.reader.get("bookmarks")
         reading = self._reading = LogReader(
@@ -94,10 +97,13 @@ class _LakeReplay(NullObserver):
         self._far.follow(reading)
         try:
             for cut in self._cuts(reading):
+                # Not before something was read: who is refused there has made no lake.
+                self._output.begin()
                 if cut is not None:
                     self._batch.add(cut)
                 if self._batch.is_full(waits=cut is None):
                     self._write(reading)
+            self._output.begin()
         except _StopRequest:
             pass
         self._write(reading)

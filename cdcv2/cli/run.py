@@ -13,8 +13,8 @@ ends it at once. You may kill it and run it again at any time.
 A part that stops with an error ends the others between two transactions. The
 exit code and the last line are those of that part. Lines begin with the name
 of the part. The logs must be in folders. What the file has as owned: yes is
-made by cdcv2 up alone, so it is refused here. Instances are started by cdcv2 up
-alone, too.
+made by cdcv2 up alone, so it is refused here. Instances and
+replays are started by cdcv2 up alone, too.
 """
 
 from __future__ import annotations
@@ -78,9 +78,13 @@ def run(args: argparse.Namespace) -> Exit:
         )
     if pipeline.instances:
         names = ", ".join(pipeline.instances)
-        if not pipeline.captures and not pipeline.views:
-            raise UsageError(f"{pipeline.path} has instances alone ({names}), and cdcv2 run starts none: use cdcv2 up")
         remark(f"cdcv2 run: instances are not started here ({names}): cdcv2 up does that")
+    if not pipeline.captures and not pipeline.views:
+        raise UsageError(
+            f"{pipeline.path} has no captures and no views, and cdcv2 run starts nothing else: use cdcv2 up"
+        )
+    if pipeline.replays:
+        remark(f"cdcv2 run: replays are not started here ({', '.join(pipeline.replays)}): cdcv2 up does that")
     check_pipeline(pipeline)
     captures = [_capture(one, args.follow) for one in pipeline.captures.values()]
     views = [_view(pipeline, one, args.follow) for one in pipeline.views.values()]

@@ -106,6 +106,11 @@ def _ways(
     there |= {table for part in pipeline.instances.values() for table in part.index}
     targets = {row.target for row in status.tables if row.target is not None}
     names = sorted(there | targets)
+    if name in pipeline.timers:
+        raise UsageError(
+            f"{pipeline.path}: {name} is a timer, and on no way of rows: cdcv2 status shows when it is due, and cdcv2 "
+            f"output {pipeline.path} {name} what it found"
+        )
     raise UsageError(
         f"{pipeline.path}: there is no job, instance, table or target {name!r}; there are {', '.join(names)}"
         f"{meant(name, names)}"

@@ -51,7 +51,6 @@ from cdcv2.materialize.targets.lake.manifest import LakeFolder
 from cdcv2.materialize.targets.manifests import Manifests
 from cdcv2.rows.row_type import RowType
 from cdcv2.store.broker_addresses import demand_brokers
-from cdcv2.store.numbered import path_to_read
 from cdcv2.suggestions import meant
 from cdcv2.views.reductions import Reduction
 
@@ -176,13 +175,8 @@ class _Reader:
         self._taken = set[Path]()
 
     def path(self, part: YamlNode) -> Path:
-        """A path from the file's folder, or a ``file:`` URI; other addresses would be made as folders of their name."""
-        text = part.text()
-        if not text.strip():
-            part.fail("a path is wanted here, and there is none: write one")
-        if text.startswith("kafka:"):
-            part.fail(f"a path is wanted here, and {text} is a topic: write a path")
-        return self._folder / part.made_by(lambda: path_to_read(text))
+        """A path from the file's folder, or a ``file:`` URI."""
+        return part.path(self._folder)
 
     def own_folder(self, part: YamlNode) -> Path:
         """A folder that is written: none in which the logs are, where one might be called as the other."""

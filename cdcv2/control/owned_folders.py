@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from cdcv2.control.pipeline_file import CaptureFields, Pipeline, ViewFields
-from cdcv2.errors import UsageError
-from cdcv2.store.numbered import path_to_read
+from cdcv2.control.pipeline_file import CaptureFields, Pipeline
+from cdcv2.control.written_folders import written_folders
 
 
 def demand_alone(pipeline: Pipeline) -> None:
@@ -31,7 +30,8 @@ def _kept(pipeline: Pipeline) -> Iterator[tuple[str, object, Path]]:
     for capture in pipeline.captures.values():
         yield from ((f"a folder of the capture {capture.name}", capture, one) for one in _folders(capture))
     for view in pipeline.views.values():
-        yield from ((f"a folder of the view {view.name}", view, one) for one in _written(view))
+        yield from ((f"a folder of the view {view.name}", view, one)
+                    for one in written_folders(view.fields, view.folder))
     for replay in pipeline.replays.values():
         yield f"the output of the replay {replay.name}", replay, replay.output.resolve()
 
@@ -40,15 +40,3 @@ def _folders(capture: CaptureFields) -> list[Path]:
     """Those of its logs, and of its remap."""
     places = (capture.arguments.into, capture.arguments.remap)
     return [Path(one.name).resolve() for one in places if one is not None and not one.is_topic]
-
-
-def _written(view: ViewFields) -> Iterator[Path]:
-    """Its target, and its recovery log; none where they are not read: its job reports that."""
-    try:
-        named = [dict(view.fields["target"].entries()).get("folder"), view.fields.get("recovery_log")]
-        for part in named:
-            if part is not None:
-                text = part.text() if part.is_text else part.fields("sqlite")["sqlite"].text()
-                yield (view.folder / path_to_read(text)).resolve()
-    except UsageError:
-        return

@@ -22,7 +22,7 @@ from cdcv2.suggestions import meant
 
 #: Seconds between two looks.
 _LOOK = 0.1
-#: What is said of a job that the file got later.
+#: Of a job that the file got later.
 STRANGE = "cdcv2 up that runs does not have it. It has the file as it was: end it, and start it again"
 #: Seconds in which a supervisor looks at each of its jobs, which it does every half second.
 _TURNS = 3.0

@@ -53,11 +53,11 @@ from cdcv2.control.instance_fields import InstanceFields, demand_own_places, ins
 from cdcv2.control.replay_fields import ReplayFields, ReplayLogs, demand_outputs_apart, replay_fields
 from cdcv2.control.spark_fields import SparkFields, capture_on_spark, view_on_spark
 from cdcv2.control.timer_fields import TimerFields, timer_fields
+from cdcv2.control.written_folders import written_folders
 from cdcv2.control.yaml_lines import LineError, YamlNode, load
 from cdcv2.errors import UsageError
 from cdcv2.store.broker_addresses import demand_brokers
 from cdcv2.store.connect_client import demand_connect_url
-from cdcv2.store.numbered import path_to_read
 from cdcv2.suggestions import meant
 
 #: What a name is made of: it becomes part of the names of files and of slots.
@@ -248,10 +248,14 @@ class _PipelineReader:
         instances = {name: self._instance(name, part, captures, state) for name, part in self._named("instances")}
         _demand_sources_of_markers(captures, instances.values())
         replays = {name: self._replay(name, part, captures) for name, part in self._named("replays")}
-        demand_outputs_apart(replays, {
-            Path(one.arguments.into.name).resolve(): f"the capture {name}" for name, one in captures.items()
+        demand_outputs_apart(replays, [
+            (self._under(state), "cdcv2 up, as its state"),
+            *((path, f"the view {name}") for name, one in views.items()
+              for path in written_folders(one.fields, one.folder)),
+        ], [
+            (Path(one.arguments.into.name), f"the capture {name}") for name, one in captures.items()
             if not one.arguments.into.is_topic
-        })
+        ])
         _demand_own_names(captures, views, timers, instances, replays)
         demand_own_places(instances.values())
         return Pipeline(
@@ -283,10 +287,7 @@ class _PipelineReader:
         return entries
 
     def _under(self, part: YamlNode) -> Path:
-        text = part.text()
-        if not text.strip() or text.startswith("kafka:"):
-            part.fail("a path is wanted here: write one, from the folder of this file")
-        return self._folder / part.made_by(lambda: path_to_read(text))
+        return part.path(self._folder)
 
     def _address(self) -> tuple[str | None, Path | None]:
         fields = self._kafka

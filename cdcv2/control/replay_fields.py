@@ -13,7 +13,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,6 +21,9 @@ from cdcv2.cli.options.times import whole_number
 from cdcv2.control.part_logs import logs_of_tables
 from cdcv2.control.spark_fields import SparkFields, replay_on_spark
 from cdcv2.control.yaml_lines import YamlNode
+from cdcv2.logs.log_json import LOG_FILE
+from cdcv2.logs.log_names import table_of
+from cdcv2.store.file_system import is_there
 from cdcv2.suggestions import meant
 
 
@@ -81,6 +84,8 @@ def _tables(fields: Mapping[str, YamlNode], part: YamlNode) -> tuple[str, ...]:
     if named and "tables" in fields:
         fields["tables"].fail("'logs' names the tables: leave 'tables' out")
     if named:
+        if not fields["logs"].entries():
+            fields["logs"].fail("there is no log here: name one, as {orders: logs/orders}")
         return tuple(table for table, _ in fields["logs"].entries())
     if "tables" not in fields:
         part.fail("which tables? Write tables: [TABLE, ...]")
@@ -99,20 +104,40 @@ def _start(part: YamlNode) -> str:
     return text
 
 
-def demand_outputs_apart(replays: Mapping[str, ReplayFields], taken: Mapping[Path, str]) -> None:
-    """Raise UsageError, with the line, for two that write one folder, or one of another part: of ``taken``, by paths.
+def demand_outputs_apart(
+    replays: Mapping[str, ReplayFields], taken: Iterable[tuple[Path, str]], of_logs: Iterable[tuple[Path, str]]
+) -> None:
+    """Raise UsageError, with the line, for an output that is no folder of its own.
 
-    Each is known by what it writes: two of them would end one another.
+    ``taken``: what other parts write, and which ones; ``of_logs``: folders in which logs are, beside which it may be.
+    An output has a folder for each table, so neither of two may be in the other. Two replays that write one folder
+    would end one another.
     """
-    places = dict(taken)
+    # A link leads to the same folder.
+    places = [(path.resolve(), who) for path, who in taken]
+    beside = {path.resolve(): who for path, who in of_logs}
     for name, replay in replays.items():
-        # A link leads to the same folder.
-        place = replay.output.resolve()
-        if place in places:
-            replay.node.fail(
-                f"{replay.output} is written by {places[place]}, too: give {name} an output of its own"
-            )
-        places[place] = f"the replay {name} (line {replay.node.line})"
+        output, place = dict(replay.node.entries())["output"], replay.output.resolve()
+        if place.exists() and not place.is_dir():
+            output.fail(f"{replay.output} is a file: give {name} a folder")
+        if place in beside:
+            output.fail(f"{replay.output} is written by {beside[place]}, too: give {name} an output of its own")
+        logs = [(path, "the capture of its logs") for path in _folders_of_logs(replay)]
+        logs += [(path, "the capture of a log") for path in (place, *place.parents) if is_there(path / LOG_FILE)]
+        for path, who in (*places, *logs):
+            if path == place:
+                output.fail(f"{replay.output} is written by {who}, too: give {name} an output of its own")
+            if path.is_relative_to(place) or place.is_relative_to(path):
+                output.fail(
+                    f"{replay.output} and {path}, which is written by {who}, are one in the other: give {name} an "
+                    "output of its own"
+                )
+        places.append((place, f"the replay {name} (line {replay.node.line})"))
+
+
+def _folders_of_logs(replay: ReplayFields) -> Iterator[Path]:
+    places = (table_of(word)[1] for word in replay.words if not word.startswith("-"))
+    yield from (Path(place).resolve() for place in places if not place.startswith("kafka:"))
 
 
 def known_tables(replay: ReplayFields, tables: Mapping[str, object]) -> None:

@@ -16,7 +16,6 @@ from cdcv2.materialize.protocol.messages import Checkpoint
 from cdcv2.materialize.targets.lake.manifest import LakeFolder
 from cdcv2.materialize.targets.postgres.view import committed
 from cdcv2.store.file_system import is_there
-from cdcv2.store.numbered import path_to_read
 from cdcv2.store.postgres_session import connect
 
 #: Seconds that a server has to take the session.
@@ -57,7 +56,7 @@ def _held(view: ViewFields) -> list[Holding]:
             conninfo, view.name, connect=lambda given: connect(given, origin=origin, patience=_PATIENCE)
         )
     where = part if part.is_text else part.fields("sqlite")["sqlite"]
-    path = view.folder / path_to_read(where.text())
+    path = where.path(view.folder)
     if not is_there(path):
         return []
     log: RecoveryLog = FileRecoveryLog(view.name, path) if part.is_text else SqliteRecoveryLog(view.name, path)

@@ -6,6 +6,7 @@ the environment's, for secrets; ``$${`` is ``${``, and any other ``${`` is an er
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -15,6 +16,7 @@ from typing import Any, NoReturn, TypeVar
 
 from cdcv2.errors import MalformedError, MissingExtraError, UsageError
 from cdcv2.store.file_system import text_of
+from cdcv2.store.numbered import path_to_read
 from cdcv2.store.postgres_session import beside
 from cdcv2.suggestions import meant
 
@@ -22,6 +24,7 @@ T = TypeVar("T")
 _JSON = re.compile(r"true|false|null|-?(0|[1-9]\d{0,17})(\.\d{1,17})?", re.ASCII)
 _VARIABLE = re.compile(r"\$(\$\{|\{(?:(\w+)\})?)")
 _SPAN = re.compile(r"([1-9]\d{0,5})\s*([smhd])")
+_NO_TEXT = re.compile("[\0\ud800-\udfff]")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 # How deep a file may be nested.
 _DEEPEST = 100
@@ -143,6 +146,8 @@ class YamlNode:
             self.fail(f"a text is wanted here, and there is {self._found()}: {remedy}")
         if not self.is_text:
             self.fail(f"a text is wanted here, and there is {self._found()}")
+        if _NO_TEXT.search(self._node.value):
+            self.fail("this has a NUL character, or half a character of UTF-16, which no setting has: leave it out")
         return _VARIABLE.sub(self._variable, self._node.value)
 
     def conninfo(self) -> str:
@@ -151,12 +156,29 @@ class YamlNode:
         A value is taken so where it stands behind ``KEYWORD=``. In a URL it has its own escapes, as it always had.
         """
         self.text()
-        written, made, at = self._node.value, "", 0
+        written, made, at = str(self._node.value), "", 0
         for found in _VARIABLE.finditer(written):
             made += written[at:found.start()]
             plain, at = self._variable(found), found.end()
             made += plain if found[2] is None else beside(made, plain, written[at:])
         return made + written[at:]
+
+    def path(self, folder: Path) -> Path:
+        """A path from that folder, or a ``file:`` URI; other addresses would be made as folders of their name."""
+        text = self.text()
+        if not text.strip():
+            self.fail("a path is wanted here, and there is none: write one")
+        if text.startswith("kafka:"):
+            self.fail(f"a path is wanted here, and {text} is a topic: write a path")
+        path = folder / self.made_by(lambda: path_to_read(text))
+        try:
+            path.stat()
+        except ValueError:
+            self.fail(f"no path can have what is in {text!r}: write another one")
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.ENAMETOOLONG):
+                self.fail(f"{path} is no path here: {error.strerror}; write another one, or mend its links")
+        return path
 
     def text_as(self, demand: Callable[[str], T]) -> T:
         """What ``demand`` makes of the text; a UsageError of it is reported with the line."""

@@ -140,12 +140,16 @@ def opened(
     _timeline(plan, facts)
     covered, histories = _coverage(plan, facts), _histories(plan, facts)
     decided, disputed = decisions_about(plan.quarantine, histories), disputed_in(plan.quarantine, histories)
+    into = _target(spark, plan, target, covered)
     reader = Reader(
-        plan.state, plan.logs, plan.tables, _target(spark, plan, target, covered, topics, facts), start=plan.start,
+        plan.state, plan.logs, plan.tables, into, start=plan.start,
         identities={topic.name: topic.identity for topic in topics}, report=progress.batch, covered=covered,
         look=lambda: _coverage(plan, _stated(spark, plan, _topics(spark, plan))),
         decided=decided, disputed={table: [case.time for case in cases] for table, cases in disputed.items()},
     )
+    if isinstance(into, OutputFolder) and _hold(plan, topics):
+        # Before that, a topic states nothing yet: the output asks when rows come.
+        into.demand_made_of(_provenance(plan, topics, facts))
     checkpoint.check(plan.checkpoint, reader.done, reader.folder)
     for topic in topics:
         check(topic, reader.positions.get(topic.name, {}))
@@ -195,8 +199,7 @@ def _histories(plan: ReplayPlan, facts: Mapping[str, LogFacts]) -> dict[str, str
 
 
 def _target(
-    spark: SparkSession, plan: ReplayPlan, target: Callable[[], Target] | None, covered: TableCoverage,
-    topics: Sequence[TopicDescription], facts: Mapping[str, LogFacts],
+    spark: SparkSession, plan: ReplayPlan, target: Callable[[], Target] | None, covered: TableCoverage
 ) -> Target:
     if target is not None:
         return target()
@@ -207,12 +210,13 @@ def _target(
         now = _topics(spark, plan)
         return _provenance(plan, now, _stated(spark, plan, now))
 
-    output = OutputFolder(plan.output, plan.tables, plan.start, covered, cache(made_of))
+    return OutputFolder(plan.output, plan.tables, plan.start, covered, cache(made_of))
+
+
+def _hold(plan: ReplayPlan, topics: Sequence[TopicDescription]) -> bool:
+    """Whether any of the logs has something."""
     held = any(any(DirectoryLog(name).ends().values()) for name in plan.logs.directories)
-    if held or any(low < high for topic in topics for low, high in topic.topic.spans.values()):
-        # Before that, a topic states nothing yet: the output asks when rows come.
-        output.demand_made_of(_provenance(plan, topics, facts))
-    return output
+    return held or any(low < high for topic in topics for low, high in topic.topic.spans.values())
 
 
 def _timeline(plan: ReplayPlan, facts: Mapping[str, LogFacts]) -> str | None:

@@ -130,7 +130,7 @@ def test_a_job_that_is_not_in_the_file_is_named_with_those_that_are(
 def test_a_job_that_the_file_got_later_is_named_as_such_at_once(
     tmp_path: Path, jobs: Supervisor, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """``cdcv2 up`` has the file as it was when it began: nobody would wait for what it does."""
+    """``cdcv2 up`` has the file as it was when it began: a wait would not end."""
     file = tmp_path / "shop.yaml"
     with subprocess.Popen([*CDCV2, "up", str(file)], stderr=subprocess.DEVNULL) as up:
         try:
@@ -149,7 +149,7 @@ def test_a_job_that_the_file_got_later_is_named_as_such_at_once(
 def test_a_part_of_a_run_is_not_paused_alone(
     tmp_path: Path, jobs: Supervisor, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It is a thread of ``cdcv2 run``: the command would say that it has ended."""
+    """It is a thread of ``cdcv2 run``: the command would report that it has ended."""
     file = tmp_path / "shop.yaml"
     with subprocess.Popen([*CDCV2, "run", str(file), "--follow"], stderr=subprocess.DEVNULL) as run:
         try:

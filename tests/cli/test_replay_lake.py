@@ -189,6 +189,17 @@ def test_a_lake_of_an_earlier_release_takes_the_logs_that_come_first(run: Run, t
     assert run("replay", grown(tmp_path / "other" / "items", 5), "--lake", lake).code == 4
 
 
+def test_who_is_refused_has_made_no_lake(run: Run, tmp_path: Path) -> None:
+    """So another start may be tried there."""
+    log = grown(tmp_path / "items", 5)
+    early = run("replay", log, "--lake", tmp_path / "lake", "--start", "3")
+    nothing = run("replay", log, "--lake", "")
+
+    assert early.code != 0 and "before" in early.err and not (tmp_path / "lake").exists()
+    assert nothing.code == 2 and "--lake '': a folder is wanted there" in nothing.err
+    assert run("replay", log, "--lake", tmp_path / "lake").code == 0
+
+
 def test_logs_that_end_before_the_lake_lack_something(run: Run, tmp_path: Path) -> None:
     """They lost their end: the lake stays as it is, and the run states it."""
     log = grown(tmp_path / "items", 3)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cdcv2.cli.main import parser_of
+from cdcv2.cli.main import main, parser_of
 from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.spark_jobs import add_replay_job_options
 from cdcv2.control.examination import examine
@@ -16,6 +16,7 @@ from cdcv2.control.pipeline_file import Pipeline, read_pipeline
 from cdcv2.control.pipeline_jobs import FirstLogs, jobs_of
 from cdcv2.control.pipeline_status import job_rows
 from cdcv2.errors import UsageError
+from cdcv2.logs.log_json import LOG_FILE
 from cdcv2.spark_files import job_file
 
 FILE = """
@@ -153,3 +154,49 @@ def test_one_that_cannot_be_is_refused_with_its_line(tmp_path: Path, old: str, n
     assert old in FILE
     with pytest.raises(UsageError, match=text):
         pipeline_in(tmp_path, FILE.replace(old, new))
+
+
+@pytest.mark.parametrize("output", [
+    "kept", "kept/jobs/history", "other/items", "other/_manifests", "items", "items/x", ".", "file", "loop",
+    "loop/x",
+])
+def test_an_output_is_a_folder_of_its_own(tmp_path: Path, output: str) -> None:
+    """Neither in what another part writes, nor around that; and no file, and no link to itself."""
+    (tmp_path / "items").mkdir()
+    (tmp_path / "items" / LOG_FILE).touch()
+    (tmp_path / "file").touch()
+    (tmp_path / "loop").symlink_to("loop")
+    text = f"""
+pipeline: shop
+state: kept
+replays:
+  other: {{logs: {{items: items}}, output: other}}
+  history: {{logs: {{items: items}}, output: {output}}}
+"""
+    (tmp_path / "shop.yaml").write_text(text, "utf-8")
+    with pytest.raises(UsageError, match="line [56]: .*(output of its own|is a file|is no path here)"):
+        read_pipeline(tmp_path / "shop.yaml")
+
+
+def test_a_timer_is_on_no_way_and_replays_alone_are_no_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Both commands name what has an answer."""
+    file = tmp_path / "shop.yaml"
+    text = "pipeline: shop\nreplays:\n  history: {logs: {items: items}, output: history}\n"
+    file.write_text(text, "utf-8")
+    runs = main(["run", str(file)]), capsys.readouterr().err
+    file.write_text("""
+pipeline: shop
+views:
+  copy:
+    logs: {items: items}
+    bindings: [{log: items, target: items, key: [id]}]
+    target: {driver: lake, folder: copy}
+    recovery_log: recovery
+timers: {equal: {compare: copy, every: 1h}}
+""", "utf-8")
+    explains = main(["explain", str(file), "equal"]), capsys.readouterr().err
+
+    assert runs[0] == 2 and "has no captures and no views, and cdcv2 run starts nothing else: use cdcv2 up" in runs[1]
+    assert explains[0] == 2 and "equal is a timer, and on no way of rows: cdcv2 status" in explains[1]

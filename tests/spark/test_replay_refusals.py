@@ -98,7 +98,8 @@ def test_an_output_of_other_logs_is_refused(spark: SparkSession, tmp_path: Path)
 
     logs = [NamedLog("things", DirectoryLog(tmp_path / "things"), ROWS)]
     assert open_lake(wanted.output).manifest.reader == provenance_of(logs, check_timeline(logs, None)).to_plain()
-    changed = replace(wanted, logs=replace(wanted.logs, places=[other]), state=tmp_path / "state")
+    own = tmp_path / "its state"
+    changed = replace(wanted, logs=replace(wanted.logs, places=[other]), state=own, checkpoint=own / "checkpoint")
     refused(spark, changed, ForeignStateError, "was made of another log 'things'", "write into another folder")
 
 

@@ -114,6 +114,11 @@ class HistoryOutput(ABC, Generic[R]):
         self._begun = True
 
     @property
+    def is_there(self) -> bool:
+        """Whether it was made."""
+        return self._number >= 0
+
+    @property
     def upper(self) -> Antichain:
         """Everything not beyond it is in the output."""
         return self._manifest.frontier
@@ -132,8 +137,12 @@ class HistoryOutput(ABC, Generic[R]):
         return newest.frontier
 
     def demand_made_of(self, now: Provenance) -> None:
-        """Raise ForeignStateError unless it was made of these logs, as far as it states that."""
-        checkpoint = Checkpoint(self.upper, dict(self.reader))
+        """Raise ForeignStateError unless it was made of these logs, as far as it states that.
+
+        A topic states no timeline where its last offset has no message: then its identity alone is compared.
+        """
+        kept = {key: value for key, value in self.reader.items() if key != "timeline" or now.timeline is not None}
+        checkpoint = Checkpoint(self.upper, kept)
         demand_provenance(str(self.folder), now, checkpoint, remedy=_OTHER_LOGS)
 
     def apply(
