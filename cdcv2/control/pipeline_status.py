@@ -228,7 +228,7 @@ def _behind(row: JobRow, held: JobRow | None) -> JobRow:
     """The row of a replica whose controller is held: it sees none, and cannot know why."""
     if held is None:
         return row
-    text = f"its controller {held.name} is held: {held.reason}"
+    text = f"its controller {held.name}, which is held: {held.reason}"
     waits = [
         {**wait, "text": text} if isinstance(wait, dict) and wait.get("what") == "controller" else wait
         for wait in row.waits

@@ -31,7 +31,7 @@ SCHEMA = {"type": "record", "name": "items", "fields": [{"name": "id", "type": "
 NOW = 1000.0
 ROW = JobRow("rows", "instance", "running", 1.0, True, 1, [501], 990.0, 999.0, [], None, None, "rows.log")
 AWAY = {"what": "replica", "text": "the replica s/rows-1.sock does not respond", "place": {"replica": "s/rows-1.sock"}}
-ALONE = {"what": "controller", "text": "no controller is connected: start cdcv2 replicas"}
+ALONE = {"what": "controller", "text": "its controller, which is not connected: start cdcv2 replicas"}
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ def test_run_starts_no_instance_and_states_it(folder: Path, capsys: pytest.Captu
     (folder / "shop.yaml").write_text(
         "pipeline: shop\ninstances:\n  away: {logs: {there: there}, index: {there: id}}\n", "utf-8")
     assert main(["run", str(folder / "shop.yaml")]) == 2
-    assert "cdcv2 run starts none: use cdcv2 up" in capsys.readouterr().err
+    assert "cdcv2 run starts nothing else: use cdcv2 up" in capsys.readouterr().err
 
 
 def test_a_replica_behind_a_held_controller_states_that(folder: Path) -> None:
@@ -127,4 +127,4 @@ def test_a_replica_behind_a_held_controller_states_that(folder: Path) -> None:
     (jobs / "rows-1" / "events.jsonl").write_text(json.dumps({
         "event": "progress", "version": 1, "at": 2.0, "job": "rows-1", "frontier": None, "waits": [ALONE]}) + "\n")
     rows = {row.name: row for row in job_rows(pipeline)}
-    assert rows["rows-1"].awaited == ["its controller rows is held: another process has its state"]
+    assert rows["rows-1"].awaited == ["its controller rows, which is held: another process has its state"]

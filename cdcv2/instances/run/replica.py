@@ -41,7 +41,7 @@ class InstanceReplica:
         """How far all of its indexes are, for its events, and whether it waits for its controller."""
         is_there, upper = bool(self._source.instance.indexes), self._follower.upper
         away = self._session is None or not self._session.is_open
-        waits = [JobWait("controller", "no controller is connected: start cdcv2 replicas")] if away else []
+        waits = [JobWait("controller", "its controller, which is not connected: start cdcv2 replicas")] if away else []
         return JobProgress(upper.to_plain() if is_there else None, waits=waits)
 
     def serve(self, place: InstancePlace, stopping: Callable[[], bool]) -> None:
