@@ -59,6 +59,8 @@ class KilledInstances:
         self.lives = Counter[str]()
         # Process -> what all logs had when it was started last.
         self.had: dict[str, int] = {}
+        # What all logs had when a replica was started whose word the controller of this life gets first.
+        self.least = 0
         self.counts, self.counting = Counter[str](), threading.Lock()
         self.stopped: str | None = None
         self.errors: list[BaseException] = []
@@ -82,6 +84,8 @@ class KilledInstances:
 
     def start(self, name: str) -> None:
         self.had[name] = self.at
+        if name == "controller":
+            self.least = min(self.had[replica] for replica in PROCESSES[:2])
         logs, own = str(self.folder / "logs"), ("--instance", str(self.folder / f"{name}.sock"))
         words: tuple[str, ...] = ("instance", logs, "--replica", *own)
         if name == "controller":
@@ -208,7 +212,7 @@ class KilledInstances:
         """
         client, before, life = InstanceClient(self.place), Antichain([0]), 0
         while not self.ended.is_set():
-            now, had = self.lives["controller"], min(self.had[name] for name in PROCESSES[:2])
+            now, had = self.lives["controller"], self.least
             upper = Antichain(client.status(timeout=PATIENCE)["upper"])
             assert upper == LEAST or upper.dominates(Antichain([had + 1])), (upper, had)
             if self.lives["controller"] == now:
