@@ -10,10 +10,11 @@ import argparse
 import importlib
 import logging
 import shlex
+import signal
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import IO, Any
 
 from cdcv2 import __version__
@@ -100,8 +101,10 @@ def _run(arguments: list[str], name: str) -> int:
     error: BaseException | None = None
     try:
         with _warnings_shown(name):
-            events = _events(arguments, name)
-            with ending_on_sigterm(events, f"{name}: ended by SIGTERM"):
+            with ExitStack() as ending:
+                with _sigterm_held():
+                    events = _events(arguments, name)
+                    ending.enter_context(ending_on_sigterm(events, f"{name}: ended by SIGTERM"))
                 code = _dispatch(arguments, events)
             if sys.stdout is not None:
                 sys.stdout.flush()
@@ -119,6 +122,16 @@ def _run(arguments: list[str], name: str) -> int:
         code, error = _unexpected(caught, name), caught
     events.end(code, error)
     return code
+
+
+@contextmanager
+def _sigterm_held() -> Iterator[None]:
+    """Within the block SIGTERM waits, so that a command that has stated its start states its end."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _unexpected(error: Exception, name: str) -> Exit:

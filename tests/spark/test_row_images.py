@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from cdcv2.capture.connector import FROM_ENVELOPE
 from cdcv2.capture.facts import Record, RowFact
 from cdcv2.errors import Cdcv2Error
 from cdcv2.rows.row_type import RowType
@@ -22,7 +23,7 @@ RECORD = Record("p.t", 0, 7, None, b"")
 def recipe_of(changes: Any, renumbered: bool = False) -> Any:
     """A connector that finds these changes in any record."""
     fact = RowFact("t", 7, 1, 1, 3, "u", changes, RECORD.position, renumbered)
-    return SimpleNamespace(tables={"t": ROWS}, fact=lambda record: fact)
+    return SimpleNamespace(tables={"t": ROWS}, fact=lambda record: fact, before=FROM_ENVELOPE)
 
 
 def by_commit_times(recipe: Any) -> tuple[bytes | None, bytes | None, bool]:
