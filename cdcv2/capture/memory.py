@@ -13,6 +13,8 @@ Rows are never kept: they are in the source's topics, and are read again. So a m
 statements that it describes, so that a crash leaves the old or the new one. Losing it costs time, never facts: the
 topics are read from their start, and what the logs have already is found there.
 
+The file is long because it is one form: each part has its type, how it is checked, and how it is read.
+
 Where it is kept is another question: :mod:`cdcv2.capture.run.memory_file` has it in a file,
 :mod:`cdcv2.spark.capture.memory_folder` in a folder.
 """

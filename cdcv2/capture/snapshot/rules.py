@@ -10,6 +10,8 @@ is beside it, are elsewhere:
 - which undeclared snapshots can still be declared: ``declarations``, for the words of the remedy;
 - which transactions a resnapshot supersedes: :mod:`cdcv2.capture.commit_transactions`, which has them.
 
+The file is long because every such rule is in it, each a small function.
+
 A completed run *counts* rows of each table that it covers. The snapshot is whole when there are as many; fewer are
 waited for, more are a stop. Before its release all of its rows have one LSN. Afterwards, one at that LSN is a duplicate
 or a row that the logs lack, and one at another LSN is of a second snapshot. No transaction ends up to that LSN.
