@@ -230,3 +230,11 @@ def test_a_history_has_one_end_of_a_snapshot() -> None:
     """Two that differ are of two histories."""
     assert rules.two_ends((7, 1), (7, 1)) is None
     assert Contradiction("the Ends 1 and 2 contradict each other", NEW_SOURCE) == rules.two_ends(1, 2)
+
+
+def test_a_first_snapshot_comes_before_every_declared_one() -> None:
+    """At the LSN of a declared one it does not, as the two would be one; without any, it may be anywhere."""
+    assert [None, None] == [rules.declared_too_early(at, declared) for at, declared in ((7, ()), (7, (9, 8)))]
+    for at in (8, 9):
+        wrong = rules.declared_too_early(at, (9, 8))
+        assert wrong is not None and f"the first snapshot is at {at}, not before that at 8" in wrong.reason
