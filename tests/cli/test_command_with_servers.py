@@ -26,6 +26,7 @@ from tests.children import CDCV2, started
 from tests.cli.conftest import APPLE, HISTORY, MARKET, PRICES, Run, Said, bind, bound, encoded
 from tests.cli.test_command_capture_edges import BEGUN, NOTIFIED
 from tests.cli.test_uncovered import FIRST_OF_T, NAMED, SAID, WHOLE, OnRemap, change, end
+from tests.topics import make_topics
 
 pytestmark = pytest.mark.integration
 
@@ -59,16 +60,6 @@ def produce(broker: KafkaBroker, records: list[tuple[str, int, bytes | None, byt
     for topic, partition, key, value in records:
         producer.produce(topic, partition=partition, key=key, value=value)
     assert 0 == producer.flush(240)
-
-
-def make_topics(broker: KafkaBroker, topics: dict[str, int], **config: str) -> None:
-    """Make topics with so many partitions."""
-    from confluent_kafka.admin import AdminClient, NewTopic
-
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    made = admin.create_topics([NewTopic(topic, parts, 1, config=config) for topic, parts in topics.items()])
-    for future in made.values():
-        future.result(60)
 
 
 def test_a_log_in_kafka_is_read_as_one_in_files(
@@ -131,7 +122,7 @@ def test_a_remap_in_kafka_is_asked_as_one_in_files(run: Run, broker: KafkaBroker
 def test_topics_that_are_missing_or_unsafe_are_said(run: Run, broker: KafkaBroker, schema: Path) -> None:
     """A name that is wrong: 2. One that loses statements: 4, with the remedy."""
     where = ["--bootstrap", broker.bootstrap, "--row", schema]
-    make_topics(broker, {"compacted": 1}, **{"cleanup.policy": "compact"})
+    make_topics(broker.bootstrap, {"compacted": 1}, {"cleanup.policy": "compact"})
     missing, compacted = run("verify", "kafka:nowhere", *where), run("verify", "kafka:compacted", *where)
 
     assert (2, True) == (missing.code, "nowhere" in missing.err)
@@ -147,7 +138,7 @@ def recorded(broker: KafkaBroker) -> list[dict[str, Any]]:
     parts: dict[str, int] = {}
     for record in records:
         parts[record["topic"]] = max(parts.get(record["topic"], 0), record["partition"] + 1)
-    make_topics(broker, parts)
+    make_topics(broker.bootstrap, parts)
 
     def raw(text: str | None) -> bytes | None:
         return None if text is None else text.encode()
@@ -179,7 +170,7 @@ def test_topics_whose_transactions_are_in_no_order_tell_it(
     """Of a topic alone: no view of it, none of its copy, and inspect shows it."""
     kafka, row = ["--bootstrap", broker.bootstrap], captured / "rows" / "public.orders.avsc"
     # No record in it states that the snapshot is whole: the log's description shows it before it has anything.
-    make_topics(broker, {"clean_full.notes": 1})
+    make_topics(broker.bootstrap, {"clean_full.notes": 1})
     said = run("capture", "kafka", *kafka, "--remap", tmp_path / "remap", "--prefix", "clean_full", "--rows",
                captured / "rows", "--into", "kafka:eager.{table}", "--ordering", "complete",
                "--notifications", "clean_full.notes")  # fmt: skip
@@ -253,7 +244,7 @@ def test_a_pipeline_that_is_killed_while_it_works_is_right_in_the_end(
 
     rows = Counter(rec["topic"] for rec in recorded if rec["value"] and '"op":"r"' in rec["value"])
     tables = {table: rows[f"clean_full.{table}"] for table in ("public.orders", "public.order_items")}
-    make_topics(broker, {"clean_full.scans": 1})
+    make_topics(broker.bootstrap, {"clean_full.scans": 1})
     produce(broker, [("clean_full.scans", 0, None, value) for value in scans("clean_full", tables)])
     (tmp_path / "rows").symlink_to(captured / "rows")
     file = tmp_path / "shop.yaml"

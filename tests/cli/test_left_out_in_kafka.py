@@ -16,9 +16,9 @@ from cdcv2.logs.kafka import KafkaLog
 from cdcv2.protocol.iter import Iter
 from cdcv2.rows.row_type import RowType
 from cdcv2.servers.kafka import KafkaBroker
-from cdcv2.servers.processes import poll_until
 from tests.cli.conftest import Run, Said
 from tests.cli.test_capture_left_out import ROW, Site
+from tests.topics import delete_topic
 
 pytestmark = pytest.mark.integration
 
@@ -103,8 +103,7 @@ def test_a_topic_that_is_gone_is_not_made_and_needs_no_row_type(
     site.crash(BOUND, ["likes", "posts"])
     (tmp_path / "rows" / "posts.avsc").unlink()
     admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
-    admin.delete_topics(["logs.posts"])["logs.posts"].result(60)
-    assert poll_until(lambda: "logs.posts" not in admin.list_topics(timeout=10).topics, 60)
+    delete_topic(broker.bootstrap, "logs.posts")
     said = site.capture(["likes"], "--propose-recipe")
     assert (1, True) == (said.code, "a capture with that one writes them, and stops there" in said.err), said.err
     assert "logs.posts" not in admin.list_topics(timeout=10).topics

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import zipfile
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from cdcv2.timeline.recipe import MAPPING
 from tests.children import CDCV2, started
 from tests.cli.conftest import Run
 from tests.logs.polling import until
+from tests.topics import make_topics
 from tests.recorded import HOME, TABLES, checkpoint_time, content, truth
 from tests.timelines import NOTIFICATIONS, records_through
 
@@ -121,15 +122,6 @@ class Site:
         """The frontier does."""
         before = self.frontier(into)
         until(lambda: self.frontier(into) > before, f"the frontier of {into} moves")
-
-
-def make_topics(bootstrap: str, topics: Mapping[str, int]) -> None:
-    """Topics with so many partitions."""
-    from confluent_kafka.admin import AdminClient, NewTopic
-
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    for made in admin.create_topics([NewTopic(*one) for one in topics.items()]).values():
-        made.result(60)
 
 
 @pytest.fixture(scope="module")

@@ -29,6 +29,7 @@ from cdcv2.store.kafka_client import Client
 from tests.recorded import HOME, dump, facts, truth
 from tests.timelines import notified
 from tests.logs.polling import until
+from tests.topics import delete_topic, make_topics
 
 pytestmark = pytest.mark.integration
 _names = itertools.count()
@@ -58,11 +59,7 @@ class Hands:
         (folder / "clicks.avsc").write_text(json.dumps(ROWS), "utf-8")
 
     def make(self, partitions: int = 1, **settings: str) -> None:
-        from confluent_kafka import admin
-
-        config = {name.replace("_", "."): value for name, value in settings.items()}
-        new = admin.NewTopic(self.name, num_partitions=partitions, config=config)  # type: ignore[attr-defined]
-        self.admin.create_topics([new])[self.name].result(timeout=300)
+        make_topics(self.bootstrap, {self.name: partitions}, {n.replace("_", "."): v for n, v in settings.items()})
 
     def send(self, partition: int, *pages: str) -> None:
         for page in pages:
@@ -205,7 +202,7 @@ def test_a_topic_that_was_deleted_and_made_anew_is_known(hands: Hands, capsys: A
     hands.make()
     hands.send(0, "a")
     assert 0 == hands.run()
-    hands.admin.delete_topics([hands.name])[hands.name].result(timeout=60)
+    delete_topic(hands.bootstrap, hands.name)
     capsys.readouterr()
     assert 4 == hands.run()
     assert "is missing. Of what is bound, the logs have everything" in capsys.readouterr().err

@@ -16,6 +16,7 @@ from cdcv2.logs.kafka_topics import KEEPING, create_topic
 from cdcv2.servers.kafka import KafkaBroker
 from cdcv2.store.kafka_client import Client
 from tests.kinds_of_state import STORIES, KindCase
+from tests.topics import delete_topic
 
 pytestmark = pytest.mark.integration
 
@@ -49,7 +50,7 @@ def case_at(broker: KafkaBroker, name: str, kind: Kind = Kind.TOPIC) -> KindCase
     return KindCase(
         kind, how if kind is Kind.TOPIC else RemapKind(how, StateFolderKind()), "Kafka", name,
         SETTINGS if kind is Kind.TOPIC else {"partitions": 1}, theirs,
-        lambda: client.admin.delete_topics([name])[name].result(20), lambda: there(client, name), (BEFORE_DELETE,),
+        lambda: delete_topic(broker.bootstrap, name), lambda: there(client, name), (BEFORE_DELETE,),
     )  # fmt: skip
 
 

@@ -253,6 +253,23 @@ def test_a_job_waits_for_what_it_needs_before_it_starts_and_never_while_it_runs(
     assert JobAct.START is decide(ONE, again[1], JobSight(False, 1, "one"), died.due)[0]
 
 
+def test_a_job_that_waits_with_a_changed_command_remembers_how_its_last_run_ended() -> None:
+    """The end of that run and no older one: its reason is shown all the while, and one that was stopped has none."""
+    changed, end = JobRequest("two", waits="slot shop"), JobEnd(4, Retry.NEVER, "a second snapshot", "start over")
+    running = JobStatus(JobState.RUNNING, run=3, command="one", deaths=2, progress="[7]")
+    act, status = decide(changed, running, JobSight(False, 3, "one", end, "[9]"), 5.0)
+    assert (JobAct.NOTHING, JobState.WAITING, "slot shop") == (act, status.state, status.waits)
+    assert ("a second snapshot", "start over", 0, 1, "[9]") == (
+        status.reason, status.remedy, status.deaths, status.attempts, status.progress
+    )
+
+    stopped = decide(changed, running._replace(state=JobState.STOPPING), JobSight(False, 3, "one", end, "[9]"), 5.0)[1]
+    assert (JobState.WAITING, None, 0, "[9]") == (stopped.state, stopped.reason, stopped.deaths, stopped.progress)
+    # The last run that left a sign is the one before: how the newest ended is not known yet.
+    unseen = decide(changed, running, JobSight(False, 2, "one", end, "[9]"), 5.0)[1]
+    assert (JobState.WAITING, None, 2, "[7]") == (unseen.state, unseen.reason, unseen.deaths, unseen.progress)
+
+
 @pytest.mark.parametrize(("period", "longest"), [(None, MENDED_AT_MOST), (3600.0, 3600.0), (1.0, MENDED_AT_MOST)])
 def test_a_clock_that_jumped_forth_and_back_delays_no_start(period: float | None, longest: float) -> None:
     """A start is due after the longest pause at the latest, counted once from the first look at the mended clock."""

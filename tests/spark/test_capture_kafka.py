@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
 from cdcv2 import failpoints
@@ -42,21 +41,11 @@ from cdcv2.spark.job import Guard, follow
 from tests.doubles import RecordingLog
 from tests.recorded import TABLES, dump, recipe
 from tests.spark.capturing import facts_of
-from tests.logs.polling import until
+from tests.topics import delete_topic, make_topics
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration]
 
 RUN = "crash_full"
-
-
-def make_topics(broker: KafkaBroker, topics: dict[str, int], config: dict[str, str] | None = None) -> None:
-    """Topics with so many partitions."""
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
-    new = [NewTopic(name, num_partitions=parts, config=config or {}) for name, parts in topics.items()]
-    for made in admin.create_topics(new).values():
-        made.result(60)
-    # Made is not yet known: a broker hears of it a moment later.
-    until(lambda: admin.list_topics(timeout=60).topics.keys() >= topics.keys(), f"the topics {sorted(topics)}")
 
 
 def produce(broker: KafkaBroker, records: Iterable[Record], rename: str) -> None:
@@ -153,7 +142,7 @@ class KafkaRun:
 def test_the_recorded_run_through_kafka_with_crashes(broker: KafkaBroker, spark: SparkSession, tmp_path: Path) -> None:
     """Batches that lag behind one another, rows read again by range, a crash, a lost state: the facts of the run."""
     run = KafkaRun(broker, "whole", tmp_path, records=1700)
-    make_topics(broker, topics_of("whole"))
+    make_topics(broker.bootstrap, topics_of("whole"))
     produce(broker, first(2600), "whole")
     with failpoints.placed(release_order.TABLE_STATED, 4), pytest.raises(failpoints.PlacedCrash):
         run.run(spark)
@@ -173,7 +162,7 @@ def test_the_recorded_run_through_kafka_with_crashes(broker: KafkaBroker, spark:
 def test_old_rows_looked_up_or_whole_may_take_turns(broker: KafkaBroker, spark: SparkSession, tmp_path: Path) -> None:
     """With one memory, over topics: one that looks them up dies when some logs are ahead, and so does one after it."""
     run = KafkaRun(broker, "turns", tmp_path, records=1000)
-    make_topics(broker, topics_of("turns"))
+    make_topics(broker.bootstrap, topics_of("turns"))
     produce(broker, first(2600), "turns")
     with failpoints.placed("release.table-stated", 4), pytest.raises(failpoints.PlacedCrash):
         run.run(spark, before=FROM_STATE)
@@ -191,13 +180,13 @@ def test_a_topic_that_comes_later_is_waited_for(broker: KafkaBroker, spark: Spar
     run = KafkaRun(broker, "late", tmp_path)
     topics = topics_of("late")
     late = {name: topics.pop(name) for name in ["late.public.orders", "late.public.order_items"]}
-    make_topics(broker, topics)
+    make_topics(broker.bootstrap, topics)
     records = first(1000)
     produce(broker, [record for record in records if record.topic.replace(RUN, "late") in topics], "late")
     capture = run.run(spark)
     assert capture.frontier is None
     assert "waits for the topics late.public.order_items, late.public.orders" in run.said.getvalue()
-    make_topics(broker, late)
+    make_topics(broker.bootstrap, late)
     produce(broker, [record for record in records if record.topic.replace(RUN, "late") in late], "late")
     run.run(spark)
     assert expected(1000) == run.found()
@@ -213,14 +202,13 @@ def test_topics_that_cannot_be_captured_are_refused(broker: KafkaBroker, spark: 
     """No transaction topic, one without an order, one that is compacted, one that lost its head, one made anew."""
     run = KafkaRun(broker, "bad", tmp_path)
     refused(run, spark, MissingLogError, "there is no topic 'bad.transaction'")
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
-    make_topics(broker, {"bad.transaction": 2})
+    make_topics(broker.bootstrap, {"bad.transaction": 2})
     refused(run, spark, UnsafeTopicError, "2 partitions")
-    admin.delete_topics(["bad.transaction"])["bad.transaction"].result(60)
-    make_topics(broker, {"bad.public.orders": 1}, {"cleanup.policy": "compact"})
-    make_topics(broker, {"bad.transaction": 1})
+    delete_topic(broker.bootstrap, "bad.transaction")
+    make_topics(broker.bootstrap, {"bad.public.orders": 1}, {"cleanup.policy": "compact"})
+    make_topics(broker.bootstrap, {"bad.transaction": 1})
     refused(run, spark, UnsafeTopicError, "is compacted")
-    admin.delete_topics(["bad.public.orders"])["bad.public.orders"].result(60)
+    delete_topic(broker.bootstrap, "bad.public.orders")
     with pytest.raises(UnavailableError, match="does not answer"):
         SparkKafkaTopics("127.0.0.1:1", run.recipe, patience=1).check(spark, {})
 
@@ -228,14 +216,13 @@ def test_topics_that_cannot_be_captured_are_refused(broker: KafkaBroker, spark: 
 def test_a_log_made_anew_is_refused(broker: KafkaBroker, spark: SparkSession, tmp_path: Path) -> None:
     """The memory is of the other topic, however long this one is; without it, the log is written again."""
     run = KafkaRun(broker, "relogged", tmp_path)
-    make_topics(broker, topics_of("relogged"))
+    make_topics(broker.bootstrap, topics_of("relogged"))
     produce(broker, first(800), "relogged")
     run.run(spark)
     found, log = run.found(), "cdc.relogged.public.orders"
     run.run(spark)
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
-    admin.delete_topics([log])[log].result(60)
-    make_topics(broker, {log: 1}, KEEPING)
+    delete_topic(broker.bootstrap, log)
+    make_topics(broker.bootstrap, {log: 1}, KEEPING)
     copy = KafkaLog(log, broker.bootstrap, TABLES["public.orders"])
     for _ in range(300):
         copy.send(Progress([0], [1]))
@@ -243,7 +230,7 @@ def test_a_log_made_anew_is_refused(broker: KafkaBroker, spark: SparkSession, tm
     copy.close()
     refused(run, spark, ForeignStateError, f"the topic {log} was made again")
 
-    admin.delete_topics([log])[log].result(60)
+    delete_topic(broker.bootstrap, log)
     shutil.rmtree(run.state)
     run.run(spark)
     assert found == run.found()
@@ -252,14 +239,13 @@ def test_a_log_made_anew_is_refused(broker: KafkaBroker, spark: SparkSession, tm
 def test_a_topic_made_anew_is_refused(broker: KafkaBroker, spark: SparkSession, tmp_path: Path) -> None:
     """The memory's positions are of the other topic."""
     run = KafkaRun(broker, "again", tmp_path)
-    make_topics(broker, topics_of("again"))
+    make_topics(broker.bootstrap, topics_of("again"))
     records = first(800)
     produce(broker, records, "again")
     run.run(spark)
     assert "released" in run.said.getvalue()
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
-    admin.delete_topics(["again.public.orders"])["again.public.orders"].result(60)
-    make_topics(broker, {"again.public.orders": 3})
+    delete_topic(broker.bootstrap, "again.public.orders")
+    make_topics(broker.bootstrap, {"again.public.orders": 3})
     produce(broker, records * 2, "again")
     refused(run, spark, ForeignStateError, "again.public.orders is another one")
 
@@ -284,7 +270,7 @@ def test_a_job_that_follows_waits_for_the_transaction_topic(
     """The connector of an idle database has not made it yet: it reports that, once, and goes on when it is there."""
     kind = {"type": "record", "name": "t", "fields": [{"name": "id", "type": "int"}]}
     (tmp_path / "public.t.avsc").write_text(json.dumps(kind), "utf-8")
-    make_topics(broker, {"idle.public.t": 1})
+    make_topics(broker.bootstrap, {"idle.public.t": 1})
     words = ["--bootstrap", broker.bootstrap, "--prefix", "idle", "--rows", str(tmp_path), "--into", "kafka:i.{table}",
              "--state", str(tmp_path / "state")]  # fmt: skip
     plan, stopping = planned(parser().parse_args(words)), threading.Event()
@@ -292,7 +278,7 @@ def test_a_job_that_follows_waits_for_the_transaction_topic(
     assert not begins(spark, plan, CaptureReport(people=said), stopping)
     assert "waiting: there is no topic 'idle.transaction'" in said.getvalue()
 
-    said = Reaction(lambda: make_topics(broker, {"idle.transaction": 1}))
+    said = Reaction(lambda: make_topics(broker.bootstrap, {"idle.transaction": 1}))
     assert begins(spark, plan, CaptureReport(people=said), threading.Event())
     assert 1 == len(said.getvalue().splitlines()), said.getvalue()
 

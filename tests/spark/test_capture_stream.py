@@ -35,7 +35,8 @@ from cdcv2.spark.capture.memory_folder import MemoryFolder
 from cdcv2.spark.capture.report import CaptureReport
 from tests.cli.conftest import Run, runs
 from tests.spark.capturing import log_messages
-from tests.spark.test_capture_kafka import make_topics, produce
+from tests.spark.test_capture_kafka import produce
+from tests.topics import make_topics
 from tests.streams import TOPIC, StreamHistory, plain
 from tests.test_events import Job
 
@@ -266,7 +267,7 @@ def test_from_kafka_into_logs_in_kafka(
 ) -> None:
     """The job and the command read the same topic of two partitions, where only a count can be a bound."""
     topic = "streams.things"
-    make_topics(broker, {topic: 2, "streams.others": 1})
+    make_topics(broker.bootstrap, {topic: 2, "streams.others": 1})
     (tmp_path / "things.avsc").write_text(json.dumps(THING), "utf-8")
     produce(broker, [record._replace(topic=topic) for record in HISTORY.records()], "")
     words = ["--bootstrap", broker.bootstrap, "--stream", f"things={topic}", "--rows", str(tmp_path)]

@@ -19,8 +19,9 @@ from cdcv2.spark.progress import ProgressLines
 from cdcv2.spark.reader import BatchReport as Batch
 from cdcv2.spark.replay import replay
 from tests.spark.replaying import messages, replayed, truth, updates
-from tests.spark.test_capture_kafka import KafkaRun, expected, first, make_topics, produce, topics_of
+from tests.spark.test_capture_kafka import KafkaRun, expected, first, produce, topics_of
 from tests.spark.test_replay_kafka import over, write
+from tests.topics import make_topics
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration]
 
@@ -83,7 +84,7 @@ class Said(CaptureReport):
 def test_capture_waits_for_the_broker_of_its_topics_and_logs(spark: SparkSession, tmp_path: Path) -> None:
     """Killed after a release, with more to read and to write; the facts are those of a run without it."""
     with KafkaBroker() as broker:
-        make_topics(broker, topics_of("outage"))
+        make_topics(broker.bootstrap, topics_of("outage"))
         produce(broker, first(1500), "outage")
         outage = Outage(broker, at=1)
         run = KafkaRun(broker, "outage", tmp_path, records=500, report=Said(outage))

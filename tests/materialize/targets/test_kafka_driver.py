@@ -17,10 +17,10 @@ from cdcv2.materialize.subscriber import Subscriber
 from cdcv2.materialize.targets import push
 from cdcv2.materialize.targets.kafka.driver import KafkaDriver
 from cdcv2.servers.kafka import KafkaBroker
-from cdcv2.servers.processes import poll_until
 from cdcv2.store.kafka_client import Client
 from cdcv2.testing import Scenario, Subject, Workload, conform, scenarios
 from cdcv2.testing.workload import ENTRIES, entry
+from tests.topics import delete_topic
 
 pytestmark = pytest.mark.integration
 #: The scenarios of a short run: at these messages a push differs from other stores. The long run plays all.
@@ -118,9 +118,7 @@ def test_topics_that_do_not_go_with_the_recovery_log_are_refused(broker: KafkaBr
         keep(3, subject.log(), "elsewhere.")
     keep(3, subject.log())
     topic = f"{subject.prefix}entry_log"
-    admin = Client(broker.bootstrap).admin
-    admin.delete_topics([topic])[topic].result(60)
-    assert poll_until(lambda: topic not in admin.list_topics(timeout=30).topics, 60)
+    delete_topic(broker.bootstrap, topic)
     with pytest.raises(RefusedError, match="entry_log' has lost records that the recovery log knows of"):
         keep(4, subject.log())
 
