@@ -34,7 +34,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from cdcv2.capture.connector import FROM_ENVELOPE, FROM_STATE
+from cdcv2.capture.connector import FROM_ENVELOPE, FROM_STATE, DatabaseConnector
 from cdcv2.capture.facts import (
     Begin, End, Fact, IgnoredRecord, Notification, PartialChange, PartialChangeFact, Record, RowFact, SnapshotRow,
     Truncate, UnfitRow,
@@ -45,7 +45,6 @@ from cdcv2.core.json_text import parse_json
 from cdcv2.core.order import MAX_TIME
 from cdcv2.errors import DecodeError
 from cdcv2.logs.formats import no_json, registry_format
-from cdcv2.rows.row_type import RowType
 
 
 #: Who may be at fault where a record is none of the connector's.
@@ -63,46 +62,15 @@ _NUMBERS_GO_ON = (3, 7)
 _VERSION = re.compile(r"(\d+)\.(\d+)\b")
 
 
-class ReadBy(Protocol):
-    """What the reading of an envelope asks of the recipe (:class:`~cdcv2.connectors.debezium.recipe.Recipe`)."""
-
-    @property
-    def prefix(self) -> str:
-        """See there."""
-
-    @property
-    def tables(self) -> Mapping[str, RowType]:
-        """See there."""
-
-    @property
-    def transaction_topic(self) -> str:
-        """See there."""
-
-    @property
-    def notification_topic(self) -> str | None:
-        """See there."""
-
-    @property
-    def before(self) -> str:
-        """See there."""
-
-    @property
-    def full_identity(self) -> frozenset[str]:
-        """See there."""
-
-    @property
-    def resnapshots(self) -> tuple[int, ...]:
-        """See there."""
+class EnvelopeConnector(DatabaseConnector, Protocol):
+    """A connector whose records are Debezium's envelopes."""
 
     @property
     def readers(self) -> Mapping[str, ImageReader]:
         """What reads the images of each table."""
 
-    def table(self, topic: str) -> str | None:
-        """See there."""
 
-
-def classify(recipe: ReadBy, record: Record) -> Fact:
+def classify(connector: EnvelopeConnector, record: Record) -> Fact:
     """The fact of a record. Pure.
 
     Raises DecodeError, with the position, for bytes that are no JSON and for JSON that is no envelope of this
@@ -112,15 +80,17 @@ def classify(recipe: ReadBy, record: Record) -> Fact:
     Cost: parsing the JSON, and a look at each column.
     """
     topic, value = record.topic, record.value
-    table = recipe.table(topic)
-    if table is None and topic != recipe.transaction_topic and topic != recipe.notification_topic:
+    table = connector.table(topic)
+    if table is None and topic != connector.transaction_topic and topic != connector.notification_topic:
         return IgnoredRecord("topic of no captured table")
     if value is None:
         return IgnoredRecord("tombstone")
     body = _parse(value, record)
     if table is not None:
-        return _row(body, table, record, recipe)
-    return _transaction(body, record) if topic == recipe.transaction_topic else _notification(body, record, recipe)
+        return _row(body, table, record, connector)
+    if topic == connector.transaction_topic:
+        return _transaction(body, record)
+    return _notification(body, record, connector)
 
 
 def _parse(value: bytes, record: Record) -> dict[str, Any]:
@@ -150,23 +120,23 @@ def _foreign(reason: str, record: Record) -> DecodeError:
 # -- tables
 
 
-def _row(body: Mapping[str, Any], table: str, record: Record, recipe: ReadBy) -> Fact:
+def _row(body: Mapping[str, Any], table: str, record: Record, connector: EnvelopeConnector) -> Fact:
     op, source = body.get("op"), body.get("source")
     if not isinstance(op, str) or not isinstance(source, dict):
         raise _foreign("an envelope has op and source", record)
     if op == "m":
         return IgnoredRecord("message")
-    connector = source.get("connector", _POSTGRESQL)
-    if connector != _POSTGRESQL:
+    database = source.get("connector", _POSTGRESQL)
+    if database != _POSTGRESQL:
         raise DecodeError(
-            f"it is of Debezium's connector for {connector!r}, and only that for {_POSTGRESQL!r} is understood",
+            f"it is of Debezium's connector for {database!r}, and only that for {_POSTGRESQL!r} is understood",
             position=record.position, raw=record.value, fault=_OTHER, what=WHAT,
         )
     of = source_table(source)
-    if of != table or source.get("name") != recipe.prefix:
+    if of != table or source.get("name") != connector.prefix:
         raise _foreign(f"it is of table {of} of {source.get('name')}, in the topic of {table}", record)
     if op == "r":
-        return _snapshot_row(body, source, table, record, recipe)
+        return _snapshot_row(body, source, table, record, connector)
     if op not in ("c", "u", "d", "t"):
         raise _foreign(f"op is {op!r}", record)
     seq, tx = _sequence(source, record), _integer(source, "txId", record)
@@ -177,14 +147,14 @@ def _row(body: Mapping[str, Any], table: str, record: Record, recipe: ReadBy) ->
     order, table_order = _integer(place, "total_order", record), _integer(place, "data_collection_order", record)
     if order < 1 or table_order < 1:
         raise _foreign(f"order numbers count from 1, not {order} and {table_order}", record)
-    if op == "t" and recipe.before == FROM_ENVELOPE:
+    if op == "t" and connector.before == FROM_ENVELOPE:
         reason = f"{table} was truncated in transaction {tx}"
         return Truncate(table, tx, order, table_order, seq, record.position, reason, _TRUNCATED)
     try:
-        if recipe.before == FROM_STATE:
-            change = _partial_change(op, body, table, record, recipe)
+        if connector.before == FROM_STATE:
+            change = _partial_change(op, body, table, record, connector)
             return PartialChangeFact(table, tx, order, table_order, seq, change, record.position, renumbers(source))
-        changes = _changes(op, body, table, record, recipe)
+        changes = _changes(op, body, table, record, connector)
     except UnfitImage as unfit:
         reason = f"{unfit.reason}, in transaction {tx}"
         return UnfitRow(table, tx, None, seq, record.position, reason, unfit.remedy, table_order)
@@ -207,16 +177,16 @@ def _before(version: str, wanted: tuple[int, int]) -> bool:
 
 
 def _changes(
-    op: str, body: Mapping[str, Any], table: str, record: Record, recipe: ReadBy
+    op: str, body: Mapping[str, Any], table: str, record: Record, connector: EnvelopeConnector
 ) -> tuple[tuple[Any, int], ...]:
-    reader = recipe.readers[table]
+    reader = connector.readers[table]
     changes: list[tuple[Any, int]] = []
     if op in ("u", "d"):
         before = body.get("before")
         if before is None:
             reason = f"a row of {table} was {_DONE[op]} and its old values are not given"
             raise UnfitImage(reason, identity_remedy(table))
-        judged = op == "d" and table not in recipe.full_identity and isinstance(before, dict)
+        judged = op == "d" and table not in connector.full_identity and isinstance(before, dict)
         key_only = judged and reader.looks_key_only(before, _key(record))
         row = reader.read(before, table, old=True)
         if key_only:
@@ -236,23 +206,25 @@ def _after(body: Mapping[str, Any], record: Record) -> dict[str, Any]:
     return after
 
 
-def _partial_change(op: str, body: Mapping[str, Any], table: str, record: Record, recipe: ReadBy) -> PartialChange:
+def _partial_change(
+    op: str, body: Mapping[str, Any], table: str, record: Record, connector: EnvelopeConnector
+) -> PartialChange:
     """The change of a record's row; raises UnfitImage if the record does not identify the row."""
     if op == "t":
         return PartialChange(op, None, None, None)
-    reader, names = recipe.readers[table], _key(record)
+    reader, names = connector.readers[table], _key(record)
     before = body.get("before") if op in _DONE else None
     new = reader.part(_after(body, record), table) if op != "d" else None
     if not names and op in _DONE and before is None:
         reason = f"a row of {table} was {_DONE[op]}, and neither its old values nor its key are given"
         raise UnfitImage(reason, keyless_remedy(table))
-    whole = not names or table in recipe.full_identity
+    whole = not names or table in connector.full_identity
     old = None
     # The columns of a delete outside the key are made up, unless the identity is known to be FULL.
     if before is not None and (whole or op == "u"):
         old = reader.part(before, table, old=True)
     if whole and (op == "c" or old is not None):
-        if old is not None and len(old.columns) < len(recipe.tables[table].columns):
+        if old is not None and len(old.columns) < len(connector.tables[table].columns):
             raise UnfitImage(f"a row of {table} was {_DONE[op]} and its old values are not all given", _NOT_WHOLE)
         return PartialChange(op, None, old, new)
     key = new.only(names) if new is not None else reader.part(before, table, old=True, only=names)
@@ -263,7 +235,7 @@ def _partial_change(op: str, body: Mapping[str, Any], table: str, record: Record
 
 
 def _snapshot_row(
-    body: Mapping[str, Any], source: Mapping[str, Any], table: str, record: Record, recipe: ReadBy
+    body: Mapping[str, Any], source: Mapping[str, Any], table: str, record: Record, connector: EnvelopeConnector
 ) -> Fact:
     lsn = _check_lsn(_integer(source, "lsn", record), record)
     marker = str(source.get("snapshot"))
@@ -271,12 +243,12 @@ def _snapshot_row(
         # In the midst of the stream: no row of the initial snapshot, nor of one that was taken in its place.
         reason = f"an incremental snapshot of {table} was taken"
         return UnfitRow(table, None, None, None, record.position, reason, _SIGNALLED)
-    reader, image = recipe.readers[table], _after(body, record)
+    reader, image = connector.readers[table], _after(body, record)
     try:
         row = reader.read(image, table)
     except UnfitImage as unfit:
         # The first thing that is captured of a table is its initial snapshot: nothing can have changed before that.
-        unlike = reader.unlike(image) if lsn not in recipe.resnapshots else None
+        unlike = reader.unlike(image) if lsn not in connector.resnapshots else None
         reason, remedy = f"{unfit.reason}, in the snapshot", unfit.remedy
         if unlike is not None:
             reason, remedy = f"the row type of {table} is not that of its rows in the snapshot: it {unlike}", _ROW_TYPE
@@ -354,11 +326,11 @@ def _transaction(body: Mapping[str, Any], record: Record) -> Fact:
     return End(tx, lsn, counts, moment if type(moment) is int else None)
 
 
-def _notification(body: Mapping[str, Any], record: Record, recipe: ReadBy) -> Fact:
+def _notification(body: Mapping[str, Any], record: Record, connector: EnvelopeConnector) -> Fact:
     kind, more = body.get("type"), body.get("additional_data") or {}
     if not isinstance(kind, str) or not isinstance(more, dict):
         raise _foreign("a notification has type and additional_data", record)
-    if more.get("connector_name", recipe.prefix) != recipe.prefix:
+    if more.get("connector_name", connector.prefix) != connector.prefix:
         return IgnoredRecord("notification of another connector", str(more["connector_name"]))
     if body.get("aggregate_type") != "Initial Snapshot":
         return IgnoredRecord("notification about something else")
