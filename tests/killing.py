@@ -133,7 +133,7 @@ class Target(ABC):
 
     @abstractmethod
     def settings(self) -> str:
-        """What the plan says of it."""
+        """Its settings in the plan."""
 
     def environment(self) -> dict[str, str]:
         """What the process gets besides ours."""
@@ -215,7 +215,7 @@ class LakeTarget(Target):
         return (open_lake if self._driver == "lake" else open_delta)(self.folder / "lake")
 
     def look(self) -> Sight | None:
-        """One manifest's tables. Where a lake has gone on for eight commits in the meantime, it is opened anew."""
+        """One manifest's tables. A lake that got eight more commits in the meantime is opened a second time."""
         while True:
             try:
                 view = self._view()
@@ -300,8 +300,8 @@ class Poller:
 class Runner(NamedTuple):
     """What is killed.
 
-    ``start``: begins a life; the last one, which nobody ends, when its third argument is true. ``first``: seconds from
-    the start within which some are killed, whatever they have come to; ``further``: seconds after they got further
+    ``start``: begins a life; the last one, which is not killed, when its third argument is true. ``first``: seconds
+    from the start within which some are killed, however far they are; ``further``: seconds after they got further
     within which the others are. ``pause``: seconds between two looks at the target. ``patience``: seconds after which
     something is broken, and not only slow.
     """
@@ -319,7 +319,7 @@ def kill_many(
     """Start it and kill it, so many times, strictly inside its run; then let it live, and judge what is there.
 
     Four of five are killed when this very process has brought the target a random way further; the fifth at any moment
-    of its first second, whatever it has come to by then. ``runner``: by default ``cdcv2 materialize``.
+    of its first second, however far it has come. ``runner``: by default ``cdcv2 materialize``.
     """
     runner = runner or Runner(start)
     counts, bank = Counter[str](), target.bank
@@ -353,7 +353,7 @@ def kill_once(
     if not at_start:
         goal = before + draw.randint(1, furthest)
         child.wait_until(lambda: target.upper() >= goal, f"it has come to {goal}", runner.patience)
-    # Any moment within the transactions that follow; nothing is expected to have happened by then.
+    # Any moment within the transactions that follow; nothing is expected to have happened before it.
     threading.Event().wait(draw.uniform(0.0, runner.first if at_start else runner.further))
     child.kill9()
     after = target.upper()

@@ -1,7 +1,7 @@
-"""A connector that loses its slot and takes a snapshot anew, ever again; and what the logs must then say.
+"""A connector that loses its slot and takes another snapshot, several times; and what the logs must then have.
 
-The database lives on while nobody decodes it; what it did then is in no topic. The judge knows nothing of how a capture
-decides: it reads all topics to their ends and says, by definition, at which times the logs must hold what.
+The database changes while no slot decodes it; what it did then is in no topic. The judge knows nothing of how a capture
+decides: it reads all topics to their ends and works out, by definition, at which times the logs must hold what.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from cdcv2.capture.facts import Record
 from tests.keyed_connector import PREFIX, TABLES, Place, Sent, delivered, lived
-from tests.keyed_connector import _image, _put, _statement  # the same life, gone on with
+from tests.keyed_connector import _image, _put, _statement  # the same life, continued
 from tests.timelines import NOTIFICATIONS, notified
 
 Topics = dict[Place, list[Record]]
@@ -22,7 +22,7 @@ Held = dict[str, Counter[Any]]
 
 
 class World:
-    """A database, the topics that its connector left over several slots, and what the logs must say."""
+    """A database, the topics that its connector left over several slots, and what the logs must have."""
 
     def __init__(self, chance: random.Random, slots: int = 2) -> None:
         self.chance = chance

@@ -1,9 +1,9 @@
 """Minters that race for one remap, on logs in memory, one request at a time, in an order that is drawn.
 
 A schedule decides who is next, who crashes (before its request is done, after it, or so that it is done much later),
-who is told that nobody knows whether it was done, and who sleeps until everybody else has gone on. What should have
-come of it is worked out by :func:`decided` from everything that was ever in the log, by the rule in plain words, and
-shares nothing with `cdcv2`.
+who gets no answer, whether it was done or not, and who sleeps until all others have continued. The expected result is
+worked out by :func:`decided` from everything that was ever in the log, by the rule in plain words, and shares nothing
+with `cdcv2`.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class Objects:
     def __init__(self, choose: Chooser) -> None:
         self.there: dict[int, bytes] = {}
         self.history: list[bytes] = []
-        # Records that were put where another one had been: nobody may decide on them.
+        # Records that were put where another one had been: no minter may decide on them.
         self.reused = 0
 
     def wrap(self, minting: Any) -> Any:

@@ -3,9 +3,9 @@
 ``python -m tests.promises`` (``make promises``) reads ``docs/mutation/promises.toml``. An entry there is the promise in
 one sentence, a file, some of its lines as they are and as broken, and the tests that hold the promise. In copies of the
 checkout, never in place, the tests are first run as everything is and must pass; then each entry's lines are broken,
-and each of its tests must fail: by what it says, not since it could not be collected. With words behind the command
-only those entries are tried that have one of these in their text. What came of the runs at one commit is put together,
-and where the files are those of the commit, ``docs/mutation/promises.md`` is written of it.
+and each of its tests must fail: by what it asserts, not since it could not be collected. With words behind the command
+only those entries are tried that have one of these in their text. The results of the runs at one commit are put
+together, and where the files are those of the commit, ``docs/mutation/promises.md`` is written from them.
 
 ``make mutate`` changes every line of some modules without knowing what it is for. Here it is the other way round: the
 promises come first, wherever the lines that keep them are.
@@ -38,7 +38,7 @@ from xml.etree import ElementTree
 ROOT = Path(__file__).resolve().parent.parent
 TABLE = Path("docs/mutation/promises.toml")
 SUMMARY = Path("docs/mutation/promises.md")
-#: What came of the runs at one commit.
+#: The results of the runs at one commit.
 KEPT = Path(".work/promises.json")
 #: Copies of the checkout that are worked in at once.
 COPIES = 2
@@ -112,7 +112,7 @@ class Results:
 
     @classmethod
     def of(cls, xml: str) -> Results:
-        """What pytest's JUnit report tells.
+        """The counts in pytest's JUnit report.
 
         >>> Results.of('<x><testcase classname="tests.core.test_a" name="test_b[1]"><failure/></testcase></x>').failed
         {'tests/core/test_a.py::test_b': 1, 'tests/core/test_a.py::test_b[1]': 1}
@@ -151,7 +151,7 @@ class Checkout:
         os.utime(path, (self._clock, self._clock))
 
     def run(self, tests: Iterable[str]) -> tuple[Results | None, str]:
-        """Run these tests here: what came of each, and what pytest printed; None: it was ended, as it took too long."""
+        """Run these tests here: their results, and what pytest printed; None: it was ended, as it took too long."""
         report = self.folder / ".work" / "promises.xml"
         report.parent.mkdir(exist_ok=True)
         report.unlink(missing_ok=True)
@@ -168,7 +168,7 @@ class Checkout:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What came of a broken promise: the cases that failed, by test; ``held`` if each of its tests has one."""
+    """The result of a broken promise: the cases that failed, by test; ``held`` if each of its tests has one."""
 
     promise: Promise
     line: int
@@ -261,7 +261,7 @@ _CHANGED = " with changes"
 
 
 def keep(path: Path, commit: str, verdict: Verdict) -> None:
-    """Put it to what came of other runs at this commit; what came of another commit is forgotten."""
+    """Add it to the results of other runs at this commit; those of another commit are forgotten."""
     path.parent.mkdir(exist_ok=True)
     with open(path, "a+", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -274,14 +274,14 @@ def keep(path: Path, commit: str, verdict: Verdict) -> None:
 
 
 def kept(path: Path, commit: str, entries: Iterable[Promise]) -> list[Verdict]:
-    """What came of these entries at this commit, as far as they were tried."""
+    """The results of these entries at this commit, as far as they were tried."""
     plain = json.loads(path.read_text("utf-8")) if path.exists() else {}
     found = plain.get("verdicts", {}) if plain.get("commit") == commit else {}
     return [Verdict(promise, *found[promise.says]) for promise in entries if promise.says in found]
 
 
 def summary(found: Sequence[Verdict], of: int, commit: str) -> str:
-    """What came of the entries that were tried, of so many."""
+    """The results of the entries that were tried, of so many."""
     seconds = sum(verdict.seconds for verdict in found)
     held = sum(verdict.held for verdict in found)
     day = f"{datetime.now(timezone.utc):%Y-%m-%d}"

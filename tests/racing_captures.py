@@ -2,10 +2,10 @@
 
 Each capture runs in a thread of its own, and stops before and after everything that it asks of a log, a topic or the
 remap, until a schedule lets it go on. There it may be killed, with what it had sent durable, in part, or done much
-later; or it is told that nobody knows; or it sleeps until the others are through. The topics grow meanwhile, and
-somebody may compact the remap as far as the captures let it.
+later; or a request gets no answer, done or not; or it sleeps until the others are through. The topics grow meanwhile,
+and another process may compact the remap as far as the captures let it.
 
-What the logs must say is worked out from every record that was ever in the remap, in plain words (:func:`decided`,
+What the logs must have is worked out from every record that was ever in the remap, in plain words (:func:`decided`,
 :func:`times_of`), and shares nothing with `cdcv2`.
 """
 
@@ -40,7 +40,7 @@ PATIENCE = 60
 
 
 class Killed(BaseException):
-    """The process is no more. Not an Exception: nobody may handle it."""
+    """The process is no more. Not an Exception, so that no handler of the product catches it."""
 
 
 def decided(history: list[bytes]) -> list[Decision[Place]]:
@@ -81,7 +81,7 @@ class World:
     def run(self, grow: Callable[[], bool], turns: int) -> None:
         """Everybody, for some turns, in an order that is drawn; then the sleepers, the dead's wishes, everybody else.
 
-        ``grow`` lets the topics grow, and says whether they can still.
+        ``grow`` lets the topics grow, and returns whether they can still.
         """
         growing = True
         for _ in range(turns):
@@ -127,7 +127,7 @@ class World:
             raise error
 
     def close(self) -> None:
-        """Nobody lives on."""
+        """Kill every process that still lives."""
         for process in self.processes:
             while process.lives:
                 process.mishap = "killed"
@@ -144,7 +144,7 @@ class Process:
         self.asleep = False
         self.mishap: str | None = None
         self.clock = world.choose.integer(0, 5)
-        #: What ended a life that was neither killed nor told that nobody knows.
+        #: What ended a life that was neither killed nor left without an answer.
         self.failed: list[BaseException] = []
 
     def now(self) -> int:
@@ -251,7 +251,7 @@ class RacingRemap:
 
 
 def compacting(process: Process) -> None:
-    """Forget all that nobody holds."""
+    """Forget all that has no hold."""
     log, shared = RacingRemap(process), SharedRemap(name=process.name)
     minted(log, follow(shared))
     if shared.has_started and shared.holds:

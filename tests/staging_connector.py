@@ -1,11 +1,11 @@
-"""A connector of the tests: the recovery log rules, what is staged is applied idempotently; and faults, as it is told.
+"""A connector of the tests: the recovery log rules, what is staged is applied idempotently. It fails as configured.
 
 Its config: ``folder`` (where the view is, ``view.json``); ``delta`` (whether it takes changes); ``eager`` (whether it
-applies at StartCommit, and says Acknowledged before it is asked to: at least once); ``constraints`` (what it says of
-columns beside that it takes them); ``opened`` (what it says in Opened); ``schema`` (what it says of a table's
-settings); ``whole`` (whether it says all of its state anew); ``record`` (where to keep what it hears); and ``fault``:
-``{"at": kind of message, "nth": 1, "how": what then}`` (see :func:`break_down`). It runs as a program of its own, on
-nothing but the standard library, and shares no code with the driver.
+applies at StartCommit, and sends Acknowledged before it is asked to: at least once); ``constraints`` (of columns, where
+they are not FIELD_OPTIONAL); ``opened`` (the fields of Opened); ``schema`` (of a table's settings); ``whole`` (whether
+it sends its whole state each time, not a patch); ``record`` (the file that gets each message that it receives); and
+``fault``: ``{"at": kind of message, "nth": 1, "how": what then}`` (see :func:`break_down`). It runs as a program of its
+own, needs only the standard library, and shares no code with the driver.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Shelf:
         return name
 
     def apply(self, names: list[str], tables: list[str], delta: bool) -> None:
-        """Each once, whoever else does."""
+        """Each once, also where another process applies the same."""
         with open(self.path("lock"), "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             view = self.view()
@@ -70,7 +70,7 @@ class Shelf:
 
 
 def put(rows: dict[str, Any], table: str, store: dict[str, Any], delta: bool) -> None:
-    """Make the rows what a Store says."""
+    """Change the rows as a Store states."""
     if delta:
         rows.setdefault(table, []).append(store["doc"])
     elif store["delete"]:
@@ -139,7 +139,7 @@ class Session:
 
 
 def validated(said: dict[str, Any]) -> None:
-    """Every field is taken, as far as the config does not say otherwise."""
+    """Every field is optional, except where the config has another constraint."""
     config, found = said["config"], []
     for binding in said["bindings"]:
         fields = [one["field"] for one in binding["collection"]["projections"]]

@@ -213,7 +213,7 @@ def test_only_the_spark_box_imports_pyspark() -> None:
 
 @pytest.mark.parametrize("part", [*PURE, *PURE_MODULES])
 def test_what_is_pure_has_no_clock_and_no_connection(part: str) -> None:
-    """What decides is a function of what it was told, so a test can tell it everything."""
+    """What decides is a function of its arguments, so a test can pass it everything."""
     module = [PACKAGE / part] if part in PURE_MODULES else []
     paths = module or [path for path in sources(PACKAGE) if box_of(path) == part]
     found = {path: set(imports(path)) & IMPURE_MODULES for path in paths}
@@ -224,7 +224,7 @@ def test_what_is_pure_has_no_clock_and_no_connection(part: str) -> None:
 
 
 def test_names_say_what_is_inside() -> None:
-    """A folder of helpers says only that nobody knew what its content is."""
+    """The name of a folder of helpers does not show what is in it."""
     folders = [PACKAGE, JOBS, ROOT / "tests", ROOT / "benchmarks", ROOT / "examples"]
     paths = {path.relative_to(ROOT).with_suffix("") for folder in folders for path in sources(folder)}
     names = {part for path in paths for part in path.parts}

@@ -17,7 +17,7 @@ from benchmarks.harness import (
 
 
 class Clock:
-    """A clock that a case moves by as much as it says that its work takes, of which some is work of this process."""
+    """A clock that a case moves by the time that it gives for its work, of which some is work of this process."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -141,7 +141,7 @@ def test_two_rounds_warm_up_and_five_are_measured() -> None:
 
 
 def test_a_wrong_result_is_no_answer(clock: Clock) -> None:
-    """What was started is ended, and the error goes to whoever asked."""
+    """What was started is ended, and the error goes to the caller."""
     closed: list[str] = []
 
     def wrong(given: str) -> None:
@@ -204,7 +204,7 @@ def test_other_columns_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", command.names())
 def test_every_question_says_what_it_asks_expects_and_where_the_answer_is(name: str) -> None:
-    """A question that cannot be answered wrongly is none, and a figure nobody finds was measured in vain."""
+    """A question that cannot be answered wrongly is none, and a figure that cannot be found was measured in vain."""
     sentence, question = command.load(name)
     told = (harness.RESULTS.parent / f"{name}.py").read_text("utf-8")
     table = (harness.RESULTS.parent / "README.md").read_text("utf-8")
@@ -216,7 +216,7 @@ def test_every_question_says_what_it_asks_expects_and_where_the_answer_is(name: 
 
 
 def test_the_command_asks_and_keeps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """One word asks a question at any size; a name that is none is said, with those that are."""
+    """One word asks a question at any size; an unknown name is reported, with the known ones."""
     exit_code = command.main(["iter_throughput", "--scale", "0.002", "--rounds", "1", "--results", str(tmp_path)])
 
     assert 0 == exit_code

@@ -20,7 +20,7 @@ from tests.test_architecture import PACKAGE, sources
 LEFT = Path(__file__).with_name("names_left.txt")
 #: How many they are. This number only goes down.
 MOST = 5
-#: Words that no name may have, and what to say instead.
+#: Words that no name may have, and what to use instead.
 REFUSED = {
     "again": "resnapshot, or retry", "anew": "resnapshot, renumbered, recreated, or retry", "asked": "requested",
     "began": "started", "begun": "started", "brief": "short", "came": "arrived, or complete", "gist": "summary",
@@ -115,7 +115,7 @@ def advice(rule: str, name: str) -> str:
 
 
 def test_what_is_left_only_becomes_less() -> None:
-    """An exception is not added in silence: whoever needs one raises this number, and says why in the line."""
+    """An exception is not added in silence: it raises this number, and its line states why."""
     assert len(left()) == MOST
 
 

@@ -1,4 +1,4 @@
-"""The published template says what the page beside it says, and what Materialize's encoding is."""
+"""The published template agrees with the page beside it, and with Materialize's encoding."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ VECTORS: list[tuple[str, Any]] = [
 
 @pytest.mark.parametrize(("said", "message"), VECTORS, ids=[said for said, _ in VECTORS])
 def test_the_page_shows_the_bytes_that_an_independent_encoder_writes(said: str, message: Any) -> None:
-    """Whoever writes an encoder in another language compares with this table first."""
+    """Who writes an encoder in another language compares with this table first."""
     (shown,) = re.findall(rf"^\| {re.escape(said)} \| `([0-9a-f ]+)` \|$", PAGE, re.MULTILINE)
     written = io.BytesIO()
     fastavro.schemaless_writer(written, TEMPLATE, message)

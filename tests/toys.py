@@ -25,7 +25,7 @@ Rows = dict[str, dict[Key, Values]]
 
 
 def put(rows: Rows, tables: tuple[Table, ...], stores: Iterable[Store]) -> None:
-    """Make the rows what the stores say."""
+    """Change the rows as the stores state."""
     for one in stores:
         table = rows.setdefault(tables[one.binding].name, {})
         if one.delete:
@@ -43,7 +43,7 @@ class Toy(Driver):
         self.staged: list[Store] = []
 
     def open(self, message: Open) -> Opened:
-        """Nobody rules but the recovery log."""
+        """Only the recovery log rules."""
         self.tables = message.tables
         return Opened()
 
@@ -111,12 +111,12 @@ class Authoritative(Toy):
         return holding.range == self.range and holding.fence == self.fence
 
     def demand_fence(self) -> None:
-        """Nobody has taken the range over."""
+        """Raise FencedError if another instance has taken the range over."""
         if not any(map(self.mine, self.database.holdings)):
             raise FencedError("this instance was fenced off by another")
 
     def flush(self, message: Flush) -> Iterable[Loaded | Flushed]:
-        """What was loaded is what this instance has left there, as nobody has taken over until now."""
+        """What was loaded is what this instance has left there, as no other has taken over until now."""
         self.demand_fence()
         return [Flushed()]
 
@@ -190,7 +190,7 @@ class Lake(Toy):
             self.shelf.applied.add(name)
 
     def start_commit(self, message: StartCommit) -> StartedCommit:
-        """Stage, and say where."""
+        """Stage, and report where."""
         name = f"transaction {len(self.shelf.staged)}"
         self.shelf.staged[name] = self.staged
         self.staged = []
@@ -322,7 +322,7 @@ class PushSubject(LoggedSubject):
         return rows
 
 
-# --- nobody rules
+# --- neither rules
 
 
 class AtLeastOnce(Toy):

@@ -1,9 +1,9 @@
-"""Transactions under reclocking by definition: at every time, all that was ever said up to it, looked at anew.
+"""Transactions under reclocking by definition: at every time, all records up to it are looked at from the first on.
 
 A history is what a connector sent, partition by partition: the rows of transactions, spread over the partitions of a
 topic, and the Ends in a topic of one. It may have been started again on the way, and sent a part once more, rows into
-other partitions. Nothing is remembered from one time to the next here, and no rule tells repeats from facts: the whole
-history is known, so whether something is a copy needs no deciding.
+other partitions. Nothing is remembered from one time to the next here, and no rule separates repeats from facts: the
+whole history is known, so whether something is a copy needs no deciding.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def place_of(source: Antichain, history: History) -> Place:
 
 @dataclass
 class Truth:
-    """What there is at one time: the tables' contents, the rest of what was said, H, and what was given out early."""
+    """What there is at one time: the tables' contents, the other records, H, and what was given out early."""
 
     output: Counter[tuple[str, Any]]
     rest: set[Any]

@@ -1,4 +1,4 @@
-"""What one record says: every kind of record, whole and broken."""
+"""What one record means: every kind of record, whole and broken."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def record(body: Any, *, topic: str = TOPIC, key: Any = None) -> Record:
 
 
 def said(body: Any, *, topic: str = TOPIC, key: Any = None, recipe: Recipe = RECIPE) -> Any:
-    """What the record says."""
+    """The fact in the record."""
     return recipe.fact(record(body, topic=topic, key=key))
 
 
@@ -79,7 +79,7 @@ def test_images_become_minus_one_and_plus_one(op: str, before: Any, after: Any, 
 
 
 def test_a_schema_beside_the_payload_changes_nothing() -> None:
-    """JSON with and without schemas says the same."""
+    """JSON with and without schemas means the same."""
     body = envelope(after=ROW)
     assert said(body) == said({"schema": {"type": "struct"}, "payload": body})
 
@@ -245,7 +245,7 @@ def test_without_old_values_it_names_the_identity(op: str, verb: str) -> None:
     {"id": 5, "name": "", "size": 0, "raw": ""},
 ])
 def test_a_delete_that_shows_only_its_key_is_refused(before: Any) -> None:
-    """Nothing in the record says that the other values are made up; it looks so, and guessing would be silent."""
+    """The record does not state that the other values are made up; it looks so, and guessing would be silent."""
     reason, remedy = unfit(envelope("d", before=before), key={"id": 5})
     assert "the only values given are its key's" in reason
     assert "REPLICA IDENTITY FULL" in remedy and "relreplident" in remedy

@@ -126,7 +126,7 @@ def test_the_topics_are_captured_as_their_dump_is(recorded: str, tmp_path: Any) 
 
 
 def test_ends_and_positions_are_those_of_the_dump(recorded: str) -> None:
-    """For progress, and for the snapshot whose rows nobody counted."""
+    """For progress, and for a snapshot whose rows are not counted."""
     topics = KafkaTopics(Client(recorded), recipe("clean_full"))
     wanted = recipe("clean_full").topics()
     expected = {place: end for place, end in dump("clean_full").ends().items() if place[0] in wanted}
@@ -158,7 +158,7 @@ def test_a_table_without_a_topic_is_waited_for(cluster: Cluster, monkeypatch: py
 
 
 def test_until_the_end_is_until_what_was_there(cluster: Cluster) -> None:
-    """An idle topic ends; each partition says how far it was read, records or not."""
+    """An idle topic ends; of each partition there is how far it was read, records or not."""
     name = prefix()
     cluster.make(f"{name}.transaction")
     cluster.make(f"{name}.public.order_items", 2)
@@ -234,7 +234,7 @@ def test_one_that_follows_waits_for_the_transaction_topic(cluster: Cluster, monk
 
 
 def test_a_compacted_topic_is_refused(cluster: Cluster) -> None:
-    """It loses rows, and nobody would see which."""
+    """It loses rows, and no reader would see which."""
     name = prefix()
     cluster.make(f"{name}.transaction")
     cluster.make(f"{name}.public.order_items", cleanup_policy="compact")
@@ -299,7 +299,7 @@ def test_a_broker_that_goes_down_and_comes_back_is_waited_for(broker: Any, clust
 def test_brokers_that_stay_away_are_an_error_where_an_end_is_awaited(
     broker: Any, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A reader up to the end cannot say that it got there."""
+    """A reader up to the end cannot report that it got there."""
     name = prefix()
     cluster.make(f"{name}.transaction")
     cluster.send([end(name, 0, 5, 70)])

@@ -30,7 +30,7 @@ class Consumer:
         self.ended: list[PartitionPosition] = []
 
     def incremental_assign(self, places: object) -> None:
-        """Nothing comes of it."""
+        """It does nothing."""
 
     def consume(self, most: int, timeout: float) -> list[Any]:
         """Only ends."""
@@ -46,7 +46,7 @@ class Consumer:
         return found
 
     def get_watermark_offsets(self, place: Any, *, cached: bool) -> tuple[int, int]:
-        """As brokers told with the last answer."""
+        """As brokers reported with the last answer."""
         return 0, self.ends.get((place.topic, place.partition), UNKNOWN)
 
     def close(self) -> None:
@@ -101,7 +101,7 @@ def test_what_was_read_before_the_start_is_not_counted(started: tuple[Topics, Co
 
 @pytest.mark.parametrize("end", [UNKNOWN, -1, 0, 12])
 def test_it_is_never_negative(started: tuple[Topics, Consumer, Any], end: int) -> None:
-    """Where no broker has told an end yet, or Kafka is away."""
+    """Where no broker has reported an end yet, or Kafka is away."""
     topics, consumer, _ = started
     consumer.ends = {QUIET: end, BUSY: end}
     assert 0 == topics.unread()

@@ -75,7 +75,7 @@ def test_a_row_type_from_the_envelope_takes_every_recorded_row() -> None:
 
 
 def test_its_fields_say_what_the_numbers_mean() -> None:
-    """Days, micros, ISO text: nobody can tell from an int."""
+    """Days, micros, ISO text: an int alone does not show it."""
     schema = row_types_in(dump("edge", "topics_edgeall").read(), "edgeall")["public.types_t"]
     docs = {field["name"]: field.get("doc") for field in schema["fields"]}
     assert "days since 1970-01-01" == docs["d"]
@@ -216,7 +216,7 @@ def test_what_has_no_row_type_is_named(connection: Any) -> None:
 
 @pytest.mark.integration
 def test_identity_is_read_from_the_catalogue(connection: Any) -> None:
-    """What no record says, PostgreSQL does."""
+    """No record states it, and PostgreSQL does."""
     assert set() == postgres_catalogue.full_identity(connection, ["public.types_t", "public.more"])
     connection.execute("ALTER TABLE types_t REPLICA IDENTITY FULL")
     assert {"public.types_t"} == postgres_catalogue.full_identity(connection, ["public.types_t", "public.more"])

@@ -1,4 +1,4 @@
-"""The demonstration without servers holds, tells its story, and would tell if it did not."""
+"""The demonstration without servers holds and prints its story, and it fails where something does not hold."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ RECORDED = Path(small.__file__).with_name("recorded")
 
 
 def told(folder: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
-    """A run, and what it said."""
+    """A run: its exit code, and what it printed."""
     code = small.main(folder)
     return code, *capsys.readouterr()
 
 
 def test_it_ends_well_twice_in_the_same_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """With every step told, and every check held; the second run begins anew."""
+    """Every step is printed, and every check holds; the second run starts over."""
     for _ in range(2):
         code, out, err = told(tmp_path / "demo", capsys)
 
@@ -81,7 +81,7 @@ def test_it_fails_when_a_transaction_is_torn() -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_told_to_end_it_ends_in_one_line(tmp_path: Path, number: signal.Signals) -> None:
-    """By Ctrl-C or by SIGTERM, wherever it is: at a step here, which it has just told."""
+    """By Ctrl-C or by SIGTERM, wherever it is: here at a step that it has just printed."""
     around = {**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONPATH": str(Path(small.__file__).parents[2])}
     with started(*CDCV2, "demo", "--small", env=around, cwd=tmp_path) as process:
         assert process.stdout is not None

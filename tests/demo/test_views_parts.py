@@ -166,7 +166,7 @@ def test_all_is_copied_when_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_mangling_that_cannot_write_says_so() -> None:
-    """An error of the thread is raised to whoever asks, and the rest is not tried after an error of others."""
+    """An error of the thread is raised in its owner, and the rest is not tried after an error of others."""
 
     class Full(MemoryLog):
         """It takes nothing."""
@@ -182,7 +182,7 @@ def test_mangling_that_cannot_write_says_so() -> None:
 
 
 class Clock:
-    """Time that passes only while somebody sleeps: however slow the machine is, nobody's patience ends by it."""
+    """Time that passes only during a sleep: however slow the machine is, no patience ends by it."""
 
     now = 0.0
 
@@ -196,7 +196,7 @@ class Clock:
 
 
 def test_what_is_slow_is_waited_for_and_what_stands_still_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Patience begins anew with each move: all of them together take longer than it is."""
+    """Patience begins again with each move: all of them together take longer than it is."""
     clock = Clock()
     monkeypatch.setattr("cdcv2.servers.processes.time", clock)
     monkeypatch.setattr(service, "PATIENCE", 0.2)

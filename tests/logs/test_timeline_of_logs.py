@@ -1,4 +1,4 @@
-"""Logs that one capture writes state one timeline and one log set, whoever begins them, and however often."""
+"""Logs that one capture writes state one timeline and one log set, in whatever order and however often it begins."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_without_a_note_the_first_log_stands_for_all(tmp_path: Path) -> None:
 
 
 def test_what_some_log_states_stands_for_one_that_comes_later(tmp_path: Path) -> None:
-    """Also where it is the first by name, and where the note was put anew."""
+    """Also where it is the first by name, and where the manifest was written a second time."""
     whole = describe_log_set(logs(tmp_path, "b", "c"), LogDescription(log_set="noted"))
     again = describe_log_set(logs(tmp_path, "a", "b", "c"), LogDescription(log_set="noted anew"))
 
@@ -48,7 +48,7 @@ def test_what_some_log_states_stands_for_one_that_comes_later(tmp_path: Path) ->
 
 
 def test_on_a_remap_the_timeline_is_that_of_the_remap(tmp_path: Path) -> None:
-    """The log set is another thing: two log sets may be of one timeline. Logs of another remap are not stated anew."""
+    """The log set is another thing: two log sets may be of one timeline. The timeline of a log does not change."""
     describe_log_set(logs(tmp_path / "one", "a"), LogDescription(timeline="remap", log_set="one"))
     describe_log_set(logs(tmp_path / "other", "a"), LogDescription(timeline="remap", log_set="other"))
 

@@ -36,14 +36,14 @@ def pretended(work: Path, options: Sequence[str]) -> str:
 
 
 def ran(*options: str) -> str:
-    """What a JVM with Kafka's jars says."""
+    """What a JVM with Kafka's jars prints."""
     command = [find_java(), *options, "-cp", f"{jars.fetch('kafka')}/*", "kafka.tools.StorageTool", "random-uuid"]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True)
     return done.stdout
 
 
 def test_an_archive_is_made_once_and_used(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Classes come out of it instead of out of their jar, and whoever comes second finds it there."""
+    """Classes come out of it instead of out of their jar, and the second call finds it there."""
     monkeypatch.setitem(rehearse._REHEARSALS, "kafka", small)
     assert () == archive.flags("kafka")
 
@@ -56,7 +56,7 @@ def test_an_archive_is_made_once_and_used(place: Path, monkeypatch: pytest.Monke
 
 
 def test_another_java_or_other_jars_have_another_archive(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And that of the old ones is removed, since nobody would ever use it again."""
+    """And that of the old ones is removed, since no program would ever use it again."""
     monkeypatch.setitem(rehearse._REHEARSALS, "kafka", pretended)
     first = rehearse.make("kafka")
     newer = place / "jars"
@@ -83,7 +83,7 @@ def test_what_does_not_fit_is_passed_over_in_silence(place: Path) -> None:
 
 
 def test_a_rehearsal_that_fails_is_told_and_leaves_nothing(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With what it said."""
+    """With what it printed."""
     monkeypatch.setitem(rehearse._REHEARSALS, "kafka", lambda work, options: "it rained")
 
     with pytest.raises(UnavailableError, match="the rehearsal of kafka left no archive; it printed:\nit rained"):

@@ -1,4 +1,4 @@
-"""A child process ends when it is told to, and when its owner ends, in whatever way that happens."""
+"""A child process ends when it is asked to, and when its owner ends, in whatever way that happens."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cdcv2.servers.processes import Child, Server, free_port, poll_until
 
 LINUX = sys.platform.startswith("linux")
 
-# A server of a kind: it starts a child of its own, says both pids, and waits. "deaf" ignores the polite signals.
+# A server of a kind: it starts a child of its own, prints both pids, and waits. "deaf" ignores the polite signals.
 PROGRAM = """
 import os, signal, sys
 if "deaf" in sys.argv:
@@ -68,7 +68,7 @@ def alive(pid: int) -> bool:
 
 
 def pids(log: Path) -> list[int]:
-    """What the program said of itself."""
+    """The pids that the program printed: its own, and its child's."""
     line = next(line for line in log.read_text().splitlines() if line.startswith("pids"))
     return [int(word) for word in line.split()[1:]]
 
@@ -146,14 +146,14 @@ def test_no_child_outlives_its_owner(tmp_path: Path, how: str, kind: str) -> Non
 
 @pytest.mark.skipif(not LINUX, reason="needs PR_SET_PDEATHSIG")
 def test_a_killed_supervisor_takes_the_server_along(tmp_path: Path) -> None:
-    """Nobody is left to end it later, so the kernel does."""
+    """No process is left to end it later, so the kernel does."""
     with owner(tmp_path / "log") as (_, supervisor):
         server, child_of_server = pids(tmp_path / "log")
 
         os.kill(supervisor, signal.SIGKILL)
 
         assert poll_until(lambda: not alive(server), 60)
-        os.kill(child_of_server, signal.SIGKILL)  # for the kernel, it is nobody's business any more
+        os.kill(child_of_server, signal.SIGKILL)  # the kernel ends the server only
 
 
 def test_a_program_that_is_not_there_is_an_error_that_names_it(tmp_path: Path) -> None:

@@ -101,12 +101,12 @@ def plan(folder: Path, places: Sequence[LogPlace], *, files: int | None = None, 
 
 
 def run(spark: SparkSession, wanted: ReplayPlan) -> Reader:
-    """Replay to the end of what is there, telling nobody."""
+    """Replay to the end of what is there, without output for people."""
     return replay(spark, wanted, ProgressLines(), signals=False)
 
 
 def told(spark: SparkSession, wanted: ReplayPlan) -> tuple[Reader, str]:
-    """The same, with what it tells people."""
+    """The same, and the lines that it prints for people."""
     people = io.StringIO()
     return replay(spark, wanted, ProgressLines(people), signals=False), people.getvalue()
 

@@ -1,4 +1,4 @@
-"""Capture on a shared remap, on Spark: the facts of the capture without it, whoever wrote what, wherever it died."""
+"""Capture on a shared remap, on Spark: the facts of the capture without it, whichever wrote what, wherever it died."""
 
 from __future__ import annotations
 
@@ -228,7 +228,7 @@ def test_died_anywhere_it_goes_on(
 def test_updates_of_another_history_are_refused(
     table: str, written: Bound, spark: SparkSession, tmp_path: Path
 ) -> None:
-    """An update that no statement counts, and that nothing in the topics says, is not counted, though nothing comes."""
+    """An update that no statement counts, and that the topics do not have, is not counted, though nothing comes."""
     bound = Bound(tmp_path, written.topics, written.words)
     shutil.copytree(written.folder / "remap", tmp_path / "remap")
     (tmp_path / "logs").mkdir()
@@ -306,7 +306,7 @@ def test_an_error_of_an_executor_ends_it(
 
 
 def test_a_remap_that_was_closed_is_for_the_capture_without_spark(spark: SparkSession, tmp_path: Path) -> None:
-    """Which states that all is finished; the one on Spark says so, and states nothing."""
+    """Which states that all is finished; the one on Spark refuses it, names the other, and states nothing."""
     dumped(tmp_path / "topics" / "a.jsonl", clicks())
     bound = Bound(tmp_path, tmp_path / "topics", words(tmp_path, plain=True))
     bound.pure("others")

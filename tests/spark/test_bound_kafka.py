@@ -1,4 +1,4 @@
-"""Capture on a shared remap, on Spark, from a real Kafka: exactly what is bound, and what is gone is named."""
+"""Capture on a shared remap, on Spark, from a real Kafka: exactly what is bound, and what is missing is named."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Hands:
                 f"clicks={self.topic}", "--rows", str(self.folder)]  # fmt: skip
 
     def spark(self, spark: SparkSession, into: str, *more: str, stopping: threading.Event | None = None) -> RunResult:
-        """The job's capture, of what is there, if nothing else is said."""
+        """The job's capture; without ``stopping``, of what is there."""
         how = [] if stopping else ["--no-follow"]
         plan = bound_job.planned(parser().parse_args([
             *self.words(), "--into", f"kafka:{self.topic}.{into}.{{table}}", *how, *more
@@ -108,7 +108,7 @@ def hands(broker: KafkaBroker, tmp_path: Path) -> Hands:
 
 
 def test_with_and_without_spark_one_log_is_written(hands: Hands, spark: SparkSession, capsys: Any) -> None:
-    """In turns and in one log; markers of transactions are passed over; logs of one's own say the same."""
+    """In turns and in one log; markers of transactions are passed over; logs of one's own have the same facts."""
     hands.send(*"abcdef")
     hands.spark(spark, "both", "--bind-at-most", "2")
     hands.in_a_transaction("g")
@@ -125,7 +125,7 @@ def test_with_and_without_spark_one_log_is_written(hands: Hands, spark: SparkSes
 
 
 def test_old_rows_are_looked_up_in_the_logs(hands: Hands, spark: SparkSession, tmp_path: Path) -> None:
-    """Topics as a connector left them, whose records do not say what rows were: the true tables, in two runs."""
+    """Topics as a connector left them, whose records have no old rows: the true tables, in two runs."""
     run, prefix = "clean_default", f"shop{uuid.uuid4().hex[:8]}"
     plan = bound_job.planned(parser().parse_args([
         "--bootstrap", hands.bootstrap, "--remap", str(tmp_path / "remap"), "--into", str(tmp_path / "logs"),

@@ -137,7 +137,7 @@ def test_what_was_captured_is_not_written_again(run: CaptureRun, spark: SparkSes
 
 
 def test_two_captures_may_write_the_same_logs(run: CaptureRun, spark: SparkSession, tmp_path: Path) -> None:
-    """Begun one after the other, with a memory each and other batches: the same facts, so nobody minds."""
+    """Started one after the other, with a memory each and other batches: they write the same facts."""
     with failpoints.placed(release_order.TABLE_STATED, 3), pytest.raises(failpoints.PlacedCrash):
         run.run(spark)
     second = CaptureRun(tmp_path, how(), files=None)
@@ -148,7 +148,7 @@ def test_two_captures_may_write_the_same_logs(run: CaptureRun, spark: SparkSessi
 
 
 def test_orphans_that_contradict_the_topics_are_refused(run: CaptureRun, spark: SparkSession) -> None:
-    """An update that no statement counts, and that the topics do not say: another history was written there."""
+    """An update that no statement counts, and that the topics do not have: another history was written there."""
     table = "public.pgbench_branches"
     log = DirectoryLog(run.logs / table, TABLES[table], create=True)
     row = next(row for (row, _, _) in sorted(expected()[table][0], key=str))  # type: ignore[attr-defined]
@@ -199,7 +199,7 @@ def test_a_finished_log_is_refused(run: CaptureRun, spark: SparkSession) -> None
 def test_the_memory_of_other_logs_is_refused(run: CaptureRun, spark: SparkSession) -> None:
     """Its positions would skip what these logs lack; without it they are written from the start.
 
-    What is gone stays gone, so that whoever judges the logs sees it.
+    The capture does not make a missing log again, so that a reader of the logs sees that it is missing.
     """
     run.run(spark)
     shutil.rmtree(run.logs)
@@ -216,7 +216,7 @@ def test_the_memory_of_other_logs_is_refused(run: CaptureRun, spark: SparkSessio
 
 
 def test_the_memory_of_another_capture_is_refused(run: CaptureRun, spark: SparkSession) -> None:
-    """It is bound to tables, row types and logs, and says which of them differs."""
+    """It is bound to tables, row types and logs, and the error names the one that differs."""
     run.run(spark)
     fewer = {table: row_type for table, row_type in TABLES.items() if table != "public.orders"}
     other = CaptureRun(run.folder, replace(run.recipe, tables=fewer))

@@ -1,4 +1,4 @@
-"""The capture job as users start it, by spark-submit: killed, stopped and told to end, it says what it says."""
+"""The capture job as users start it, by spark-submit: killed, stopped and asked to end, with what it reports."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def arguments(folder: Path, *more: str) -> list[str]:
 
 @contextmanager
 def submitted(folder: Path, *more: str) -> Iterator[Child]:
-    """The running job; gone in the end."""
+    """The running job; it is killed in the end."""
     job = spark_submit("capture", arguments(folder, *more), folder=folder / "job")
     try:
         yield job
@@ -79,7 +79,7 @@ def told(job: Child) -> list[dict[str, Any]]:
 
 
 def releases(job: Child) -> int:
-    """How many releases it has told of."""
+    """How many releases it has reported."""
     return sum(line["what"] == "released" for line in told(job))
 
 

@@ -193,13 +193,13 @@ def test_a_topic_that_comes_later_is_waited_for(broker: KafkaBroker, spark: Spar
 
 
 def refused(run: KafkaRun, spark: SparkSession, kind: type[Cdcv2Error], text: str) -> None:
-    """The run is refused, and says why."""
+    """The run is refused, with the reason."""
     with pytest.raises(kind, match=text):
         run.run(spark)
 
 
 def test_topics_that_cannot_be_captured_are_refused(broker: KafkaBroker, spark: SparkSession, tmp_path: Path) -> None:
-    """No transaction topic, one without an order, one that is compacted, one that lost its head, one made anew."""
+    """No transaction topic, one without an order, one that is compacted, one that lost its head, one recreated."""
     run = KafkaRun(broker, "bad", tmp_path)
     refused(run, spark, MissingLogError, "there is no topic 'bad.transaction'")
     make_topics(broker.bootstrap, {"bad.transaction": 2})

@@ -43,7 +43,7 @@ class Counting:
         self.tally = Tally(self.engine, self.rows, asked, self.positions)
 
     def say(self, *shares: BatchFacts) -> None:
-        """Executors say this of a batch."""
+        """Take in what executors report of a batch."""
         self.tally.absorb(merged([share.to_json() for share in shares]))
 
 
@@ -60,7 +60,7 @@ def batches(topics: Topics, chance: random.Random, start: dict[Place, int]) -> I
 
 
 def told(batch: list[tuple[Position, Fact]], tally: Tally, chance: random.Random) -> list[BatchFacts]:
-    """What the executors say of a batch, each about some of its records."""
+    """What the executors report of a batch, each about some of its records."""
     shares = [BatchFacts(TABLES) for _ in range(chance.randint(1, 3))]
     screen = tally.screen()
     for position, fact in batch:
@@ -114,7 +114,7 @@ class Run:
         )
 
     def release(self, counting: Counting, *, remember: bool) -> bool:
-        """Write what is ready, reading only where the counts say. Whether there was something."""
+        """Write what is ready, reading only where the counts show rows. Whether there was something."""
         release = counting.engine.ready()
         if release is None:
             return False
@@ -221,7 +221,7 @@ def test_the_end_that_is_lost_is_missed() -> None:
 
 
 def test_rows_above_the_count_of_an_end_that_is_released_stop_it() -> None:
-    """They are no repeats, and gone if they were taken for some."""
+    """They are no repeats, and would be lost if they were taken for some."""
     commits = CommitTransactions(TABLES, snapshot="none")
     counting = Counting(commits)
     place = (f"{PREFIX}.public.a", 0)

@@ -132,7 +132,7 @@ def test_a_spark_that_delta_does_not_work_with_is_refused() -> None:
 
 
 def test_logs_that_turn_out_to_be_in_no_order_are_refused_before_the_first_commit(tmp_path: Path) -> None:
-    """A log that was empty when the job began could not tell."""
+    """A log that was empty when the job began could not show it."""
     path = written(tmp_path, Workload(seed=1), target=LAKE, cuts=0)
     given = read_plan(str(path))
     runtime = DistributedRuntime(given.name, given.bindings, given.driver(), log=given.recovery(), start=[0])
@@ -196,7 +196,7 @@ def test_other_logs_than_the_views_were_made_of_are_refused(tmp_path: Path, monk
 def test_what_a_task_meets_is_told_as_it_is(spark: SparkSession, tmp_path: Path) -> None:
     """A row that would be there less than no times; a null in a key: with table, key and value, and nothing counts.
 
-    And what is before it stays: a reader's state that is ahead of views that were begun anew is refused.
+    And what is before it stays: a reader's state that is ahead of views that were recreated is refused.
     """
     work = Workload()
     path = written(tmp_path, work, target=LAKE, cuts=2, last=LAST)
@@ -221,7 +221,7 @@ def test_what_a_task_meets_is_told_as_it_is(spark: SparkSession, tmp_path: Path)
         materialized(spark, named, "--max-files", "4", "--state", str(tmp_path / "owners-state"))
     assert {} == dict(open_lake(tmp_path / "owners").rows("account_total"))
 
-    # The target was begun anew and the state was not: nothing between may be lost.
+    # The target was recreated and the state was not: nothing between may be lost.
     for name in ("tables", "recovery"):
         (tmp_path / name).rename(tmp_path / f"old-{name}")
     with pytest.raises(RefusedError, match="remove the state and its checkpoint"):

@@ -70,7 +70,7 @@ def test_bytes_that_are_no_message_are_an_error_with_their_position(
 
 
 def test_a_damaged_file_is_an_error_with_its_name(spark: SparkSession, tmp_path: Path) -> None:
-    """The messages before the damage are read; where they end is said."""
+    """The messages before the damage are read; the error names where they end."""
     place = raw_log(tmp_path / "things", [[GOOD], [GOOD]])
     damaged = tmp_path / "things" / f"{1:020d}.avro"
     damaged.write_bytes(damaged.read_bytes()[:-3])
@@ -188,7 +188,7 @@ def test_more_updates_than_were_stated_are_a_contradiction(spark: SparkSession, 
 
 
 def test_what_comes_after_its_time_is_finished_is_counted_as_late(spark: SparkSession, tmp_path: Path) -> None:
-    """A reader that has forgotten a time cannot tell a repeat from a contradiction any more."""
+    """A reader that has forgotten a time can no longer distinguish a duplicate from a contradiction."""
     said = [Updates([(ONE, 1, 1)]), Progress([0], [2], {1: 1}), Updates([(ONE, 1, 5), (ONE, 2, 1)])]
     place = put(tmp_path / "things", said, row_type=PLAIN, per_file=2)
     wanted = plan(tmp_path, [place], files=1)
@@ -201,7 +201,7 @@ def test_what_comes_after_its_time_is_finished_is_counted_as_late(spark: SparkSe
 
 
 def test_what_is_missing_is_said(spark: SparkSession, tmp_path: Path) -> None:
-    """The log itself says what it lacks: an update, and a statement."""
+    """The log itself shows what it lacks: an update, and a statement."""
     said = [Updates([(ONE, 1, 1), (ONE, 1, 1)]), Progress([0], [2], {1: 2}), Progress([5], [9])]
     _, people = told(spark, plan(tmp_path, [put(tmp_path / "things", said, row_type=PLAIN)]))
 
@@ -211,7 +211,7 @@ def test_what_is_missing_is_said(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_times_of_several_coordinates_are_refused_by_name(tmp_path: Path) -> None:
-    """They are for Iter; this job says so before it starts."""
+    """They are for Iter; this job refuses them before it starts."""
     DirectoryLog(tmp_path / "things", PLAIN, create=True, times=2)
 
     with pytest.raises(UsageError, match="2 coordinates: this job takes integer times only"):

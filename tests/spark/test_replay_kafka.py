@@ -132,7 +132,7 @@ def test_the_row_type_of_another_table_is_told_as_what_it_is(
 def test_a_checkpoint_ahead_of_the_state_is_refused(spark: SparkSession, broker: KafkaBroker, tmp_path: Path) -> None:
     """Spark would pass over what the state has lost; without the checkpoint, all is read again.
 
-    A state that is gone is found out before anything is read, one from before the checkpoint's time by what comes.
+    A missing state is found out before anything is read, one from before the checkpoint's time by what comes.
     """
     said = messages(updates(23), 12, seed=23)
     first, second, third = said[:2], said[2:-1], said[-1:]
@@ -180,7 +180,7 @@ def unsafe(spark: SparkSession, wanted: ReplayPlan, kind: type[Exception], words
 
 
 def test_a_topic_that_is_not_there_is_said_before_the_start(spark, broker: KafkaBroker, tmp_path: Path) -> None:
-    """The name is wrong, or nobody has written it; either way nothing would ever come."""
+    """The name is wrong, or no process has written it; either way nothing would ever come."""
     unsafe(
         spark, over(broker, tmp_path, [LogPlace("things", "topic", "nowhere")]), MissingLogError, "no topic 'nowhere'"
     )
@@ -197,7 +197,7 @@ def test_a_topic_that_would_lose_statements_is_refused(spark, broker: KafkaBroke
 
 
 def test_a_topic_that_was_trimmed_is_refused(spark, broker: KafkaBroker, tmp_path: Path) -> None:
-    """What stood there is needed, and gone; a state that has read it already needs it no more."""
+    """What stood there is needed, and lost; a state that has read it already needs it no more."""
     said = messages(updates(25), 12, seed=25)
     place = write(broker, "trimmed", said, partitions=1)
     wanted = over(broker, tmp_path, [place])

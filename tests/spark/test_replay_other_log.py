@@ -1,4 +1,4 @@
-"""A directory made anew is another log: replay does not go on with it, whatever it holds."""
+"""A directory that was recreated is another log: replay does not go on with it, whatever it holds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.spark.replaying import PLAIN, plan, put, replayed, run, truth
 pytestmark = pytest.mark.spark
 
 ROW, OTHER = PLAIN.row([1, "one"]), PLAIN.row([2, None])
-#: Two histories that cannot be told apart by the facts of their first file, nor of the last that was read.
+#: Two histories that cannot be distinguished by the facts of their first file, nor of the last that was read.
 FIRST: list[Message] = [
     Progress([0], [1]), Updates([(ROW, 1, 1)]), Updates([(ROW, 2, 1)]), Progress([1], [9], {1: 1, 2: 1}),
     Progress([9], [10]),
@@ -45,7 +45,7 @@ def read(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Repla
 
 @pytest.fixture
 def anew(read: ReplayPlan) -> Callable[[list[Message]], Path]:
-    """Make the log anew, with other messages."""
+    """Recreate the log, with other messages."""
     log = Path(read.logs.places[0].name)
 
     def make(said: list[Message]) -> Path:
@@ -65,14 +65,14 @@ def refused(spark: SparkSession, wanted: ReplayPlan, kind: type[Exception], text
 
 
 def test_a_log_made_anew_with_another_history_is_refused(spark: SparkSession, read: ReplayPlan, anew) -> None:
-    """It is longer than what was read, so nothing else would tell; a mix of the two would come out."""
+    """It is longer than what was read, so nothing else would show it; a mix of the two would come out."""
     anew(SECOND)
 
     refused(spark, read, ForeignStateError, "another log that was also at .*things: file 0 ")
 
 
 def test_a_log_that_is_shorter_than_what_was_read_is_refused(spark: SparkSession, read: ReplayPlan, anew) -> None:
-    """With all its files removed, or begun anew and not as long yet: what was read is not there."""
+    """With all its files removed, or recreated and not as long yet: what was read is not there."""
     anew([])
     refused(spark, read, ForeignStateError, "ends at 0 in part 0 and was read up to 5")
     anew(FIRST[:2])
@@ -91,7 +91,7 @@ def test_a_copy_of_the_directory_is_the_same_log(spark: SparkSession, read: Repl
 def test_a_state_from_before_there_were_marks_is_gone_on_with(
     spark: SparkSession, read: ReplayPlan, anew, tmp_path
 ) -> None:
-    """It says how far it has read, and that is all that can be checked."""
+    """It states how far it has read, and that is all that can be checked."""
     log = Path(read.logs.places[0].name)
     shutil.rmtree(log)
     shutil.copytree(log.parent / "backup", log)

@@ -43,7 +43,7 @@ def shown(rows: DataFrame) -> list[tuple[object, ...]]:
 
 @pytest.fixture(scope="module")
 def moved(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An output in which a is there from 1 on, twice from 2 on, and gone from 5 on; b is there from 3 on."""
+    """An output in which a is there from 1 on, twice from 2 on, and not from 5 on; b is there from 3 on."""
     folder = tmp_path_factory.mktemp("moved")
     made = OutputFolder(folder, {"things": PLAIN, "none": PLAIN}, START)
     made.apply({"things": frame(spark, [(A, 1, 1), (A, 2, 1)])}, START, Antichain([3]))
@@ -155,7 +155,7 @@ def test_only_what_is_beyond_the_upper_is_applied(spark: SparkSession, tmp_path:
 
 
 def test_a_gap_is_refused(spark: SparkSession, tmp_path: Path) -> None:
-    """Whoever begins ahead of the upper has left something out."""
+    """A batch that begins ahead of the upper has left something out."""
     made = OutputFolder(tmp_path, {"things": PLAIN}, START)
 
     with pytest.raises(RefusedError, match="everything up to 3, and the output in .* has it only up to 0"):
@@ -212,7 +212,7 @@ def test_columns_are_called_as_in_the_database(spark: SparkSession, tmp_path: Pa
 
 
 def test_a_number_is_put_once(tmp_path: Path) -> None:
-    """Of two that put it the second is told, and the value stays that of the first."""
+    """Of two that put it the second gets an error, and the value stays that of the first."""
     one, two = NumberedFiles(tmp_path / "n", "the state"), NumberedFiles(tmp_path / "n", "the state")
     one.put(1, {"who": "one"})
 
@@ -223,7 +223,7 @@ def test_a_number_is_put_once(tmp_path: Path) -> None:
 
 
 def test_a_number_that_was_removed_since_is_not_free(tmp_path: Path) -> None:
-    """Whoever slept through ten numbers finds his own free again, and must not have won."""
+    """A process that slept meanwhile finds its own number free again, and must not put it."""
     numbered = NumberedFiles(tmp_path, "the state")
     for number in range(1, 6):
         numbered.put(number, {})

@@ -1,4 +1,4 @@
-"""What replay refuses, since going on would break a promise; each refusal says what to do."""
+"""What replay refuses, since going on would break a promise; each refusal states what to do."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def test_logs_of_two_timelines_are_refused(spark: SparkSession, tmp_path: Path) 
 
 
 def test_a_file_that_was_removed_from_a_log_is_missed(spark: SparkSession, tmp_path: Path) -> None:
-    """Numbers have no gaps; with the file, facts are gone."""
+    """Numbers have no gaps; with the file, facts are lost."""
     place = put(tmp_path / "things", messages(updates(5), 12), per_file=3)
     (tmp_path / "things" / f"{1:020d}.avro").unlink()
 
@@ -205,7 +205,7 @@ def test_a_file_that_was_removed_from_a_log_is_missed(spark: SparkSession, tmp_p
 
 
 def test_two_processes_cannot_write_one_state(spark: SparkSession, tmp_path: Path) -> None:
-    """Of two that put the same number one loses, and says so; what it began is void."""
+    """Of two that put the same number one loses, and gets an error; what it began is void."""
     place = put(tmp_path / "things", messages(updates(6), 12), per_file=9)
     wanted = plan(tmp_path, [place])
     late = opened(spark, replace(wanted, output=tmp_path / "other"), ProgressLines())
@@ -224,7 +224,7 @@ def test_an_output_that_cannot_be_written_is_said_to_be_so(spark: SparkSession, 
 
 
 def test_a_target_that_fails_leaves_the_state_before_it(spark: SparkSession, tmp_path: Path) -> None:
-    """Rows are given out before the state says so: the next run gives them out again."""
+    """Rows are given out before the state records it: the next run gives them out again."""
     said = messages(updates(8), 12, seed=8)
     wanted = plan(tmp_path, [put(tmp_path / "things", said, per_file=30)])
     tables = wanted.output / "things"

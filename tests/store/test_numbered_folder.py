@@ -1,4 +1,4 @@
-"""The folder of numbered files is made by whoever puts the first one; several may be first."""
+"""The folder of numbered files is made by the process that puts the first one; several may be first."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cdcv2.store.numbered import NumberedFiles
 
 
 def test_two_may_make_the_folder_at_the_same_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever comes second finds it there, and goes on."""
+    """The second finds it there, and goes on."""
     make = os.mkdir
 
     def beaten(path: Path, mode: int = 0o777) -> None:
@@ -36,7 +36,7 @@ def test_a_file_in_the_folders_place_is_told(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_went_away_is_not_made_anew(tmp_path: Path) -> None:
-    """What is put into another one in its place nobody finds when it is back."""
+    """What is put into another one in its place would be lost when it is back."""
     numbered = NumberedFiles(tmp_path / "log", "the log")
     numbered.put(0, {"number": 0})
     (tmp_path / "log").rename(tmp_path / "kept")
@@ -51,7 +51,7 @@ def test_a_folder_that_went_away_is_not_made_anew(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_goes_away_with_what_is_put_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Just behind the put: whoever put it cannot know that it counts."""
+    """Just behind the put: the caller cannot know that it counts."""
     numbered = NumberedFiles(tmp_path / "log", "the log")
     monkeypatch.setattr("cdcv2.store.numbered.durable", lambda path, **_: (tmp_path / "log").rename(tmp_path / "kept"))
 

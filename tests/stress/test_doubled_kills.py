@@ -97,7 +97,7 @@ class World:
         self.watch = LogWatch(self.kafka.bootstrap, {table: f"log.{table}" for table in self.rows}, self.rows)
 
     def capture(self, name: str, *more: str) -> Child:
-        """A job; gone in the end."""
+        """A job; it is killed in the end."""
         words = ["--bootstrap", self.kafka.bootstrap, "--remap", "kafka:timeline", "--rows", str(self.folder / "rows"),
                  "--into", "kafka:log.{table}", "--bind-every", "0.5", "--bind-at-most", "200", *more]  # fmt: skip
         for prefix in PREFIXES:
@@ -152,7 +152,7 @@ def kill(world: World, jobs: list[Child], which: int, choice: random.Random, cou
     at_start = choice.random() < 0.25
     if not at_start:
         job.wait_until(lambda: job.log_since_start().count('"what": "carried"') > 1, "it has carried", PATIENCE)
-    # A random moment within the next turns; nothing is expected to have happened by then.
+    # A random moment within the next turns; nothing is expected to have happened before it.
     threading.Event().wait(choice.uniform(0.0, 6.0 if at_start else 2.0))
     alone = choice.random() < 0.5
     job.kill9(alone=alone)
@@ -165,7 +165,7 @@ def kill(world: World, jobs: list[Child], which: int, choice: random.Random, cou
 
 
 def verified(world: World) -> None:
-    """The command says that it is one log, those of TEMP included, at finished times, too."""
+    """The command finds that it is one log, those of TEMP included, at finished times, too."""
     temp = world.folder / "temp.avsc"
     temp.write_text(json.dumps(TEMP.schema), "utf-8")
     files = {name: world.folder / "rows" / name.partition(".")[0] / f"{name.partition('.')[2]}.avsc"

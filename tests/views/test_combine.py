@@ -1,4 +1,4 @@
-"""Views: whatever way a history is cut into transactions, the table is what the rows say in the end."""
+"""Views: whatever way a history is cut into transactions, the table is that of the rows in the end."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def last_of(changes: list[Change], found: Counter[Any], value: Callable[[Any], A
 
 @given(histories(), places)
 def test_the_last_write_wins_of_the_rows_that_are_there(changes: list[Change], at: set[int]) -> None:
-    """Of a row that is gone nothing is shown, however the history is cut; also of nulls, NaN, arrays and text."""
+    """Of a deleted row nothing is shown, however the history is cut; also of nulls, NaN, arrays and text."""
     wanted = {"price": Last("price"), "weight": Last("weight"), "tags": Last("tags"), "item": Last("item")}
     table = kept(ViewBinding("sales", SALE, "t", ("shop",), wanted), *cut(changes, at))
     truth = {}
@@ -350,7 +350,7 @@ def test_what_a_reduction_shows_and_keeps_are_columns() -> None:
 
 
 def test_a_minimum_keeps_its_values_with_their_counts() -> None:
-    """Rows that share a value count together, in a transaction and across several; what is gone is kept no more."""
+    """Rows that share a value count together, in a transaction and across several; a value without rows is dropped."""
     binding = ViewBinding("l", SALE, "t", ("shop",), {"low": Min("item"), "high": Max("item")})
     history = [
         [(sale(weight=1.0), 1, 1), (sale(weight=2.0), 1, 2)], [(sale(item=5), 2, 1)], [(sale(weight=1.0), 3, -1)],

@@ -66,7 +66,7 @@ def how(**more: Any) -> Recipe:
 
 
 def test_an_empty_snapshot_is_released_as_soon_as_it_is_complete() -> None:
-    """And a connector that says at its next start that it takes none has said nothing."""
+    """And a connector that reports at its next start that it skips the snapshot changes nothing."""
     counted = ("TABLE_SCAN_COMPLETED", ITEMS, 0)
     timeline = small(("STARTED",), counted, ("COMPLETED",), ("SKIPPED",), ("SKIPPED",))
     timeline.run(how(), at_most=1)
