@@ -60,7 +60,7 @@ class Source(NamedTuple):
 
 
 class Target(NamedTuple):
-    """Where a materialization goes: what a file says of it."""
+    """Where a materialization goes: what its file has as the target."""
 
     driver: str
     table: str

@@ -37,7 +37,7 @@ def check_mangled(choose: Chooser, dims: int) -> None:
 
 
 def check_moved(choose: Chooser, dims: int) -> None:
-    """A reader that is exported and imported on the way, and starts at any frontier, cannot be told from another."""
+    """A reader that is exported and imported on the way, and starts at any frontier, does as any other reader does."""
     history = histories(choose, dims)
     log = mangled(choose, history.log)
     if choose.chance(3):

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
     from cdcv2.servers.kafka import KafkaBroker
 
-# Nobody's machine is fast enough to be sure of a deadline, and no test may depend on one.
+# No machine is fast enough to be sure of a deadline, and no test may depend on one.
 settings.register_profile("ci", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("stress", settings.get_profile("ci"), max_examples=20_000, phases=tuple(Phase))
-# One wrong line is enough for a mutation to be caught: nobody reads the shrunk example.
+# One wrong line is enough for a mutation to be caught: the shrunk example is not read.
 settings.register_profile(
     "mutate", settings.get_profile("ci"), max_examples=25, phases=(Phase.explicit, Phase.generate)
 )

@@ -111,7 +111,7 @@ class ResetCounterOnOpen(Counting):
     """Planted defect: the count begins where the destination is."""
 
     def known(self, state: Mapping[str, Any]) -> int:
-        """What the destination says."""
+        """The count of the destination."""
         return self.destination.count
 
 

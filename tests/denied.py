@@ -1,4 +1,4 @@
-"""Files that may not be read, for tests that run as root, who may read all: what the system says is doubled."""
+"""Files that may not be read, for tests that run as root, who may read all: the errors of the system are imitated."""
 
 from __future__ import annotations
 

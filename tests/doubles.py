@@ -44,7 +44,7 @@ class RecordingLog:
     """A log in memory that is durable only at `flush`, and lists every call in `.calls`.
 
     `crash_at` names the calls ("send 3", "flush 1", counted from 1) at which it raises instead of working;
-    `keep` says how many of the buffered messages a crashing flush makes durable all the same, as a broker may.
+    `keep` is how many of the buffered messages a crashing flush makes durable all the same, as a broker may.
     """
 
     def __init__(self, messages: Iterable[Message] = (), *, crash_at: Iterable[str] = (), keep: int = 0) -> None:

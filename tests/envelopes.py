@@ -12,7 +12,7 @@ KIND = "Initial Snapshot"
 
 
 def value(fact: Fact, prefix: str) -> bytes:
-    """The value of the record that says this."""
+    """The value of the record that has this fact."""
     return json.dumps(_plain(fact, prefix)).encode()
 
 

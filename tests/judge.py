@@ -1,4 +1,4 @@
-"""A reader and the oracle side by side: after every message they must have said and kept the same."""
+"""A reader and the oracle side by side: after every message they must have given out and kept the same."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def without(counts: dict[Time, int], times: set[Time]) -> dict[Time, int]:
 
 
 def partitioned(oracle: Oracle, outs: Sequence[Out]) -> None:
-    """Batches join on to one another from the start to the frontier, and each holds only what its bounds say."""
+    """Batches join on to one another from the start to the frontier, and each holds only times within its bounds."""
     bounds = [oracle.origin, *(out.upper for out in outs)]
 
     assert bounds[:-1] == [out.lower for out in outs]

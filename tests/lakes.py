@@ -84,7 +84,7 @@ class DeltaSubject(FolderSubject):
 
 
 def check_crash_inside_of_a_commit(subject: Subject, step: str, nth: int) -> None:
-    """Whoever comes next applies what was committed, and stages the rest anew."""
+    """The next process applies what was committed, and stages the rest again."""
     stage = Stage(subject, Workload(cuts=4))
     dying = stage.instance()
     with failpoints.placed(step, nth), pytest.raises(failpoints.PlacedCrash):

@@ -9,8 +9,8 @@ after ``=`` the reason why no test can or need notice::
     +        return a if a > b else b
     = two equal ints are one value
 
-A change is tried with the tests of its own box first (``NEAR``), which are short; what these do not notice and nobody
-has explained, with all tests that call the function, some of which take minutes.
+A change is tried with the tests of its own box first (``NEAR``), which are short; what these do not notice and no entry
+explains, with all tests that call the function, some of which take minutes.
 
 With words behind the command only modules are judged whose dotted names begin with one of them. The changed files in
 ``mutants/`` stay, and what became of each change, so a run that was stopped goes on, as long as no code was edited.

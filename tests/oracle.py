@@ -255,7 +255,7 @@ class Oracle:
 
 
 def grid(origin: Frontier, messages: Iterable[Any]) -> list[Time]:
-    """The times that tell all others apart: the product of the coordinates that occur in bounds."""
+    """Times by which all others can be distinguished: the product of the coordinates that occur in bounds."""
     bounds = set(origin)
     for message in messages:
         if hasattr(message, "lower"):

@@ -58,7 +58,7 @@ class NotingRowByRow(Noting):
 
 
 def judge(noted: list[tuple[int, bool]], seed: int) -> Counter[str]:
-    """Nobody has committed after another's claim. Counts commits, and claims that came between the commits of two."""
+    """None has committed after another's claim. Counts commits, and claims that came between the commits of two."""
     owner: int | None = None
     counts = Counter[str]()
     committed = set[int]()

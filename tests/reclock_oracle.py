@@ -2,7 +2,7 @@
 
 How far a source is, is plain here, and differs per kind of source: a number of lines; a set of pairs, the least ones
 that are not in; for each partition the next offset, or None when it is finished; for each source one of these. Each
-kind says whether a point, an update's from-time, is *in*. That is all that the definition needs:
+kind defines whether a point, an update's from-time, is *in*. That is all that the definition needs:
 
 - at the time t the collection holds the updates whose points are in the last binding at or before t;
 - the frontier is the least time at which some point would appear that the source may still bring.
@@ -218,7 +218,7 @@ def complete(kind: Kind, remap: Steps, upper: int, place: Any) -> int:
 
 
 def advanced(update_times: Mapping[tuple[Any, int], int], since: int) -> dict[tuple[Any, int], int]:
-    """The differences when everything before ``since`` is told at it."""
+    """The differences when everything before ``since`` is moved to it."""
     done: Counter[tuple[Any, int]] = Counter()
     for (data, time), diff in update_times.items():
         done[data, max(time, since)] += diff

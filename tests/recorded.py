@@ -46,7 +46,7 @@ def dump(run: str, name: str = "topics") -> DumpedTopics:
 
 @cache
 def facts(run: str, before: str = "from-envelope") -> dict[tuple[str, int], list[tuple[Record, Fact]]]:
-    """Each partition's records with what they say, so that many tests need not parse them again."""
+    """Each partition's records with their facts, so that many tests need not parse them again."""
     how = recipe(run, before=before)
     return {
         place: [(record, how.fact(record)) for record in records]
@@ -103,7 +103,7 @@ def content(messages: Iterable[Message], table: str, *times: int) -> list[Counte
 
 
 def as_copied(table: str, row: Any) -> tuple[str, ...]:
-    """A row as PostgreSQL's COPY writes it in CSV, after the quotes are gone."""
+    """A row as PostgreSQL's COPY writes it in CSV, without the quotes."""
     return tuple(_text(table, name, value) for name, value in zip(TABLES[table].columns, row))
 
 

@@ -49,7 +49,7 @@ class RemapInMemory(RemapRecords):
         super().__init__()
         self.records, self.chance, self.clock = records, chance, 0
         self.ends: dict[Place, int] = {}
-        #: From where on partitions still are there, of which records are gone.
+        #: The first offset that is left, of partitions whose first records were removed.
         self.heads: dict[Place, int] = {}
 
     def read(self, after: Any) -> Any:

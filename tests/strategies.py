@@ -152,7 +152,7 @@ def magnified(history: History) -> History:
 
 
 def mangled(choose: Chooser, log: Iterable[Told | Said]) -> list[Told | Said]:
-    """A log with its facts repeated, reordered and told in other batches and other intervals."""
+    """A log with its facts repeated, reordered and stated in other batches and other intervals."""
     updates: list[tuple[Any, Time, int]] = []
     statements: list[Said] = []
     for message in log:
@@ -168,7 +168,7 @@ def mangled(choose: Chooser, log: Iterable[Told | Said]) -> list[Told | Said]:
 
 
 def split(choose: Chooser, said: Said) -> list[Said]:
-    """One statement as two that say the same together, and perhaps a third about a part of it."""
+    """One statement as two that mean the same together, and perhaps a third about a part of it."""
     dims = len(said.lower[0])
     middle = lifted(said.lower, antichains(choose, dims))
     parts = [cut(said, said.lower, least(middle | set(said.upper))), cut(said, middle, lifted(middle, said.upper))]

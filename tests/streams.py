@@ -1,4 +1,4 @@
-"""Histories of stream topics, and what they come to: counted anew for each time, by no rule of the capture."""
+"""Histories of stream topics, and what they come to: counted from the start, by no rule of the capture."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Documents lead where they say: every link and every anchor, in Markdown and in the texts of the code."""
+"""Documents lead where they should: every link and every anchor, in Markdown and in the texts of the code."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_a_contributor_finds_where_a_change_begins() -> None:
 
 
 def test_every_page_of_operations_is_in_the_index() -> None:
-    """By a question; nobody finds a page that no page names."""
+    """By a question; a page that no page names is not found."""
     index = (ROOT / "docs/operations.md").read_text("utf-8")
     pages = {f"operations/{path.name}" for path in (ROOT / "docs/operations").glob("*.md")}
 

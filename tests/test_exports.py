@@ -1,4 +1,4 @@
-"""What is public is listed, in order, and documented; what is not listed is nobody's business."""
+"""What is public is listed, in order, and documented; what is not listed is not public."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_lists_of_public_names_are_sorted_and_bound(path: Path) -> None:
 
 @pytest.mark.parametrize("path", sources(PACKAGE), ids=in_package)
 def test_every_public_name_has_a_docstring(path: Path) -> None:
-    """The module says its idea, each class and function its meaning; a body that only looks clear is not enough."""
+    """The module states its idea, each class and function its meaning; a body that only looks clear is not enough."""
     tree = ast.parse(path.read_text("utf-8"), str(path))
     silent = [name for name, node in public_definitions(tree, path.stem) if not ast.get_docstring(node)]
 

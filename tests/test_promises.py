@@ -1,4 +1,4 @@
-"""The table of promises holds: each entry stands where it is said to, and its tests are there."""
+"""The table of promises holds: the lines of each entry stand in its file, and its tests are there."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_a_line_is_broken_in_a_copy_and_put_right_again(tmp_path: Path) -> None:
 
 
 def test_runs_at_one_commit_are_put_together(tmp_path: Path) -> None:
-    """And what came of another commit is no part of it."""
+    """And the results of another commit are no part of it."""
     path = tmp_path / ".work" / "promises.json"
     one, other, third = (
         Verdict(Promise("Sums", says, "sums.py", "a\n", "b\n", (TEST,)), 2, {TEST: 1}, "", 1.0)

@@ -10,7 +10,7 @@ from tests.stress.summary import record, spelled
 
 
 def test_the_page_has_the_last_run_of_each_and_the_table_has_all(tmp_path: Path) -> None:
-    """A page of old runs would hide what holds today; the CSV keeps them for whoever compares."""
+    """A page of old runs would hide what holds today; the CSV keeps them to be compared."""
     (tmp_path / "runs.csv").write_text(
         "date,version,run,seeds,what,count\n"
         "2026-01-01 00:00:00,0.0.1,kills,1..3,runs,3\n"

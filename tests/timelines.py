@@ -121,7 +121,7 @@ class EncodedOnce(OpenRecordCodec):
 
 
 def parsed(how: Recipe, record: Record) -> Fact:
-    """What a record says, parsed once."""
+    """The fact in a record, parsed once."""
     at = how.prefix, how.before, record.position
     if at not in KNOWN:
         KNOWN[at] = classify(how, record)
@@ -183,7 +183,7 @@ class Timeline(RemapInMemory):
                 return capture
 
     def told(self) -> dict[str, tuple[dict[Any, int], Antichain]]:
-        """What each log says, and up to where."""
+        """The updates of each log, and its frontier."""
         found = {}
         for log in (*self.tables.values(), self.temp):
             reader = Iter(log.messages)

@@ -31,7 +31,7 @@ NAN, OTHER_NAN = float("nan"), float("nan")
 
 
 def spellings() -> list[list[Any]]:
-    """For each data of the drawn histories some values that are equal; made anew at each call, but for the NaNs."""
+    """For each data of the drawn histories some values that are equal; made at each call, but for the NaNs."""
     return [
         [0.0, -0.0, 0, False],
         [1, True, 1.0, Decimal(1), Decimal("1.00")],
@@ -109,7 +109,7 @@ def given(batch: Batch | None) -> tuple[Any, ...]:
 
 
 def kept(reader: Resolver) -> list[Any]:
-    """All that a reader has and says, as a value; data as text, as a NaN is not equal to itself."""
+    """All that a reader has and reports, as a value; data as text, as a NaN is not equal to itself."""
     return [
         reader.export_state(repr), reader.counters, reader.frontier, reader.known, reader.closed, reader.quarantine,
         reader.missing(), reader.open_times(), reader.waiting_statements(), reader.unreached(), reader.held_updates(),

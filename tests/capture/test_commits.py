@@ -499,7 +499,7 @@ def test_a_start_knows_the_very_first_commit() -> None:
 
 
 def test_behind_the_snapshot_alone_a_start_needs_no_end() -> None:
-    """Nothing but it is released, so it does not matter that the transaction topic has lost its beginning."""
+    """Only the snapshot is released, so it does not matter that the transaction topic has lost its beginning."""
     commits = begun(1000)
     commits.recall(ReleasedEnds((), False, None))
 

@@ -50,7 +50,7 @@ def kept(run: Run, tmp_path: Path) -> Path:
 
 
 def test_equal_is_0_with_a_fingerprint_per_table(run: Run, kept: Path) -> None:
-    """Also with softly deleted rows in it, and where the log has gone on since."""
+    """Also with softly deleted rows in it, and where the log has grown since."""
     said, plain = run("compare", kept), json.loads(run("compare", kept, "--json").out)
 
     assert (0, "equal: prices, complete through 9") == (said.code, said.out.splitlines()[-1])
@@ -78,7 +78,7 @@ def test_what_differs_is_named_and_3(run: Run, kept: Path) -> None:
 
 
 def test_a_time_is_demanded(run: Run, kept: Path) -> None:
-    """Come there, with nothing later in it: 0; not yet: 1; gone on: 2, as a target shows no past."""
+    """The target is at this time: 0; before it: 1; behind it: 2, as a target shows no past."""
     assert 0 == run("compare", kept, "--at", 9).code
     early, late = run("compare", kept, "--at", 10), run("compare", kept, "--at", 8)
 

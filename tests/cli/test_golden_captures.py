@@ -1,4 +1,4 @@
-"""What captures and materializations of earlier versions left is gone on with: see tests/golden/captures.py."""
+"""What captures and materializations of earlier versions left is continued: see tests/golden/captures.py."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def kept(place: Path) -> Any:
 
 @pytest.mark.parametrize("name", ["lake", "counts", "delta"])
 def test_a_materialization_goes_on(run: Run, dumps: dict[str, Path], tmp_path: Path, name: str) -> None:
-    """Its tables, manifests, and recovery log, a folder and an SQLite file; over logs that are gone on with, too."""
+    """Its tables, manifests, and recovery log, a folder and an SQLite file; over logs that are continued, too."""
     pytest.importorskip("deltalake" if name == "delta" else "pyarrow")
     place, logs = tmp_path / name, tmp_path / "commit-times"
     shutil.copytree(GOLDEN / name, place)

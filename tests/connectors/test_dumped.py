@@ -67,7 +67,7 @@ def test_it_can_be_read_from_positions(tmp_path: Path) -> None:
 
 
 def test_a_partition_that_begins_too_late_is_refused(tmp_path: Path) -> None:
-    """With file, topic, partition and offset; not where it was read up to there, nor for a topic nobody needs."""
+    """With file, topic, partition and offset; not where it was read up to there, nor for a topic that is not needed."""
     path = dumped(tmp_path / "dump", line("a", 2, 3), line("b", 0, 0))
     said = r"in the dump .*dump the topic 'a' begins at 3 in partition 2, and 1 is wanted: .* Dump it from 1 on"
     with pytest.raises(UnsafeTopicError, match=said):

@@ -266,7 +266,7 @@ def content(folder: Path) -> tuple[Counter[str], int]:
 
 
 def test_two_captures_follow_and_either_may_die(hands: Hands) -> None:
-    """Of two processes that write one log one is killed; the other goes on, states idle times, and ends when told."""
+    """Of two processes that write one log one is killed; the other goes on, states idle times, and ends at SIGTERM."""
     hands.make(2)
     hands.send(0, "a")
     line = [

@@ -38,7 +38,7 @@ def beyond(kind: str, elements: Any) -> set[Any]:
 @each_kind
 @given(st.data())
 def test_an_antichain_keeps_what_is_beyond_and_no_comparable_elements(kind: str, data: st.DataObject) -> None:
-    """The minimal elements say the same as all of them."""
+    """The minimal elements mean the same as all of them."""
     drawn = data.draw(some(kind))
     frontier = Antichain(drawn)
 
@@ -198,7 +198,7 @@ def test_an_antichain_is_not_equal_to_other_things() -> None:
 
 
 def test_an_antichain_cannot_be_changed() -> None:
-    """It is passed around and kept; nobody may change it under another's hands."""
+    """It is passed around and kept, so no holder may change it for the others."""
     with pytest.raises(AttributeError):
         Antichain([1]).elements = (2,)  # type: ignore[misc]
 

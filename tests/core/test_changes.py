@@ -26,7 +26,7 @@ def test_a_change_batch_holds_the_sums_that_are_not_zero(drawn: list[tuple[str, 
 
 
 def test_pop_forgets() -> None:
-    """It gives the sum and the key is gone; what was not there gives 0."""
+    """It gives the sum and removes the key; what was not there gives 0."""
     batch = ChangeBatch([("a", 2)])
 
     assert "ChangeBatch([('a', 2)])" == repr(batch)

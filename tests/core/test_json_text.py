@@ -1,4 +1,4 @@
-"""JSON from others is read as its reader asks for, and one error says what is wrong."""
+"""JSON from others is read as its reader asks for, and one error states what is wrong."""
 
 from __future__ import annotations
 

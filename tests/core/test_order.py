@@ -190,7 +190,7 @@ def test_a_broken_plain_form_is_refused(plain: object) -> None:
 
 
 def test_a_foreign_time_has_no_plain_form() -> None:
-    """Only ints and Products can be exported, and the message says so."""
+    """Only ints and Products can be exported, and the message names the class."""
     with pytest.raises(MalformedError, match="Lane"):
         to_plain(Lane("a", 1))
 

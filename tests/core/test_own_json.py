@@ -139,7 +139,7 @@ def added(folder: Path) -> tuple[Path, Callable[[], object]]:
 def test_a_file_that_was_changed_after_it_was_written_is_refused(
     tmp_path: Path, kind: Callable[[Path], tuple[Path, Callable[[], object]]]
 ) -> None:
-    """Whatever is changed in it, with its path; only a digest that is gone leaves an older file."""
+    """Whatever is changed in it, with its path; only a file without its digest is taken for an older one."""
     path, read = kind(tmp_path)
     read()
     found = list(outcomes(path, read))
@@ -166,7 +166,7 @@ def test_a_release_time_of_another_type_is_refused_with_the_path(tmp_path: Path)
 
 
 def test_a_note_of_another_type_is_refused_with_the_path(tmp_path: Path) -> None:
-    """It has no digest: what it says is known by its types."""
+    """It has no digest: its values are known by their types."""
     put_manifest(tmp_path, {"tables": ["t"], "timeline": "7f"})
     for _, said in outcomes(tmp_path / CAPTURE_FILE, lambda: manifest_of(tmp_path)):
         assert said is None or CAPTURE_FILE in said

@@ -73,7 +73,7 @@ def test_all_kinds_of_work_are_done_and_some_is_taken_back(make_bank: Callable[.
 
 
 def test_one_client_does_the_same_again_for_the_same_seed(make_bank: Callable[..., Bank]) -> None:
-    """Alone, it has nobody to interleave with."""
+    """Alone, it has no other to interleave with."""
 
     def after(seed: int) -> object:
         bank = make_bank(seed)

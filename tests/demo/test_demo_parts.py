@@ -86,7 +86,7 @@ def test_the_negative_controls_find_the_damage(tmp_path, capsys):
 
 
 def test_a_check_that_does_not_hold_ends_the_story(capsys):
-    """The exit code tells the truth because a failed check cannot be talked over."""
+    """The exit code is right because the story does not go on after a failed check."""
     with pytest.raises(FailedCheck, match="water is dry"):
         Story().check(False, "water is dry")
 

@@ -12,7 +12,7 @@ from cdcv2.demo import both
 from cdcv2.demo.bank import Row
 
 BANKS = ("bank", "shop")
-#: What is said of a table: the table's name, its row, time, diff.
+#: An update of a table: the table's name, its row, time, diff.
 Said = tuple[str, tuple[Any, ...], int, int]
 COLUMNS = {
     "accounts": ("id", "branch", "holder", "balance", "rate", "vip", "opened", "note"),

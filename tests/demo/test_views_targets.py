@@ -26,7 +26,7 @@ Held = dict[str, Counter[Any]]
 
 
 def said(bank: Bank, at: int, before: Held) -> tuple[Held, dict[str, list[Message]]]:
-    """What the bank has now, and what a log says at ``at`` of how it came there."""
+    """What the bank has now, and the messages of a log that change it from ``before`` at the time ``at``."""
     now = {table: Counter(rows) for table, rows in bank.cut().items()}
     messages: dict[str, list[Message]] = {}
     for table, row_type in row_types().items():

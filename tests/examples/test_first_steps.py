@@ -1,4 +1,4 @@
-"""The notebook that a newcomer opens runs, and shows what it says it shows."""
+"""The notebook that a newcomer opens runs, and shows what its text promises."""
 
 from __future__ import annotations
 

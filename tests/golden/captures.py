@@ -20,7 +20,7 @@ TABLES = ("public.order_items", "public.orders")
 #: How much of each partition the two runs had.
 SHARES = (0.3, 0.5)
 COMMIT_TIMES, STATE, REMAP = ("clean_full", []), ("clean_default", ["--before", "from-state"]), ["--remap", "remap"]
-#: Folder -> the recorded run, and what the command says of it.
+#: Folder -> the recorded run, and the command's options for it.
 CAPTURES: dict[str, tuple[str, list[str]]] = {
     "commit-times": COMMIT_TIMES,
     "from-state": STATE,

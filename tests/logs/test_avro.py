@@ -1,4 +1,4 @@
-"""The codec of messages: what is written is canonical, what is read is checked, whatever the bytes say."""
+"""The codec of messages: what is written is canonical, what is read is checked, whatever the bytes are."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def test_other_bytes_of_a_message_are_read(codec: MessageCodec, lines: JsonLines
 
 @pytest.mark.parametrize(("codec", "lines", "case"), of_messages("refused"))
 def test_what_is_no_message_is_refused(codec: MessageCodec, lines: JsonLines, case: Any) -> None:
-    """Each with a reason, and nothing but a DecodeError."""
+    """Each with a reason, and with a DecodeError only."""
     with pytest.raises(DecodeError) as caught:
         codec.decode(raw(case["hex"]))
 

@@ -43,7 +43,7 @@ def test_a_log_has_one_timeline_log_set_identity_and_start(attribute: str) -> No
 
 
 def test_where_a_log_begins_is_stated_when_its_table_is_covered() -> None:
-    """That it was not covered before is forgotten then, whoever states it last."""
+    """That it was not covered before is forgotten then, in whatever order the two are stated."""
     before, begun = LogDescription(start=UNCOVERED), LogDescription(start="70")
 
     assert [begun] * 2 == [before.joined(begun, "log"), begun.joined(before, "log")]

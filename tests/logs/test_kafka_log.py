@@ -444,7 +444,7 @@ def test_a_stop_stands_beside_an_empty_message(broker: KafkaBroker, topic: str) 
 
 
 def test_what_a_log_stated_before_stands_beside_what_comes_later(broker: KafkaBroker, topic: str) -> None:
-    """A reader looks at the last message; whoever opens the log to write on need not know where it begins."""
+    """A reader looks at the last message; a writer that opens the log again need not know where it begins."""
     log = log_of(broker, topic, description=LogDescription(timeline="x"))
     for start in ("none", "70"):
         log.describe(LogDescription(start=start))

@@ -175,7 +175,7 @@ def test_a_log_that_lost_its_end_behind_a_mark_is_short() -> None:
 
 
 def test_a_finished_history_is_read_for_what_it_states() -> None:
-    """Nothing can come of it any more; whether it is still there can be known."""
+    """It has no more updates to give out; whether it is still there can be known."""
     whole: list[Message | GarbledMessage] = [*progress(1), Progress([1], [])]
     for messages, short in ((whole, {}), (whole[:1], {"a": Antichain([1])})):
         reading = LogReader(opened(("a", messages)), start=[], begins=[0], marks={})

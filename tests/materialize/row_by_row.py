@@ -107,7 +107,7 @@ class History:
         return found
 
     def _told_lie(self) -> str:
-        """Put the lie into a cut, or say what is done by hand."""
+        """Put the lie into a cut, or return the SQL that is run by hand."""
         draw, at = self._draw, self._draw.randrange(len(self.cuts))
         row = self._row(draw.choice(self._keys))
         several = {"twice": [1, 1], "negative": [-1], "other": [1], "many": [2], "null": []}

@@ -1,7 +1,7 @@
 """What may go wrong with a target, one row each: a clear error, or it works; and mended, the view is right.
 
 On PostgreSQL and on a lake. Each hardship is put up at an empty target or behind a first transaction, and taken away
-again; then whatever the target had, the view must be what the history says.
+again; then whatever the target had, the view must be that of the history.
 """
 
 from __future__ import annotations
@@ -495,7 +495,7 @@ def test_a_database_that_is_down_at_the_start_and_in_mid_run(server: Postgres) -
 def test_a_folder_that_goes_away_in_mid_run(tmp_path: Path, instead: str) -> None:
     """As a share that is not mounted any more does; what comes back is taken up.
 
-    Nothing is acknowledged that was not applied, though a folder could be made anew where there is nothing.
+    Nothing is acknowledged that was not applied, though a missing folder could be recreated.
     """
     place = Lake(tmp_path)
     kept = tmp_path / "kept"

@@ -1,4 +1,4 @@
-"""The real process is killed with SIGKILL while it keeps views, and a reader sees nothing but consistent cuts.
+"""The real process is killed with SIGKILL while it keeps views, and a reader sees only consistent cuts.
 
 Twice per target here; `make stress` does it dozens of times.
 """

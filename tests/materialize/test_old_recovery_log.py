@@ -100,7 +100,7 @@ def test_a_lost_one_is_refused(place: Place) -> None:
 
 
 def test_one_that_is_older_than_a_transaction_that_is_being_applied(tmp_path: Path) -> None:
-    """Delta tables have it in part, and whoever comes next must finish it: nobody who does not know of it."""
+    """Delta tables have it in part, and only a process that knows of it can finish it."""
     place = Place(tmp_path, DeltaDriver, open_delta)
     place.keep(0, 2)
     shutil.copytree(place.recovery, tmp_path / "backup")

@@ -1,4 +1,4 @@
-"""What docs/target-postgresql.md and docs/types.md say of a view's columns is what the code does."""
+"""What docs/target-postgresql.md and docs/types.md state of a view's columns is what the code does."""
 
 from __future__ import annotations
 

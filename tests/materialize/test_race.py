@@ -14,7 +14,7 @@ from tests import counting, toys
 
 
 class Traced(toys.Authoritative):
-    """Notes when its commit happens; the runtime hears of it only later."""
+    """Notes when its commit happens; the runtime receives the answer only later."""
 
     def __init__(self, database: toys.Database, number: int, commits: list[int]) -> None:
         super().__init__(database)

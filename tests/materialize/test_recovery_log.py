@@ -227,7 +227,7 @@ def test_nothing_is_written_where_nothing_changes(tmp_path: Path) -> None:
 
 
 def test_a_log_that_was_taken_away_is_not_begun_anew(tmp_path: Path) -> None:
-    """The holding of the one that runs is gone: it has to stop."""
+    """The holding of the one that runs is lost: it has to stop."""
     one = FileRecoveryLog("m", tmp_path).open(Range(), START)
     for path in tmp_path.iterdir():
         path.unlink()
@@ -240,7 +240,7 @@ def test_a_log_that_was_taken_away_is_not_begun_anew(tmp_path: Path) -> None:
 def test_a_number_that_is_gone_when_it_is_read_is_looked_for_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Others have gone on so far meanwhile; one that is there and cannot be read is an error."""
+    """Others have removed it meanwhile; one that is there and cannot be read is an error."""
     log = FileRecoveryLog("m", tmp_path)
     claimed, read, lower = log.open(Range(100, 199), START), log._files.read, []
 

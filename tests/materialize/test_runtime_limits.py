@@ -143,7 +143,7 @@ def test_the_next_transaction_is_loaded_while_the_last_is_applied() -> None:
     runtime = Runtime("m", [TOTALS], connection, fed(THREE), log=MemoryRecoveryLog("m"), rows=1)
     for step in runtime.steps():
         if step is Pause.DRIVER and [StartedCommit, Acknowledge, Load] == said[-3:]:
-            # The second transaction waits for nothing but Acknowledged.
+            # The second transaction waits only for Acknowledged.
             assert driver.busy.wait(60), "the driver was not told to apply"
             driver.let.set()
         if step is Pause.DRIVER:
@@ -254,7 +254,7 @@ OTHERWISE = [
 @pytest.mark.parametrize("log", [None, MemoryRecoveryLog], ids=["store", "log"])
 @pytest.mark.parametrize("binding", OTHERWISE, ids=str)
 def test_a_view_that_is_another_than_it_was_is_refused(binding: ViewBinding, log: Any) -> None:
-    """Its table may look the same: what is there was made otherwise. Whoever keeps the checkpoint."""
+    """Its table may look the same: what is there was made otherwise. The store may keep the checkpoint, or a log."""
     database, shelf, recovery = toys.Database(), toys.Shelf(), log and log("m")
 
     def driver() -> Driver:

@@ -222,7 +222,7 @@ def test_what_files_cannot_hold_is_an_error_that_names_it(tmp_path: Path, kind: 
 
 @pytest.mark.parametrize("kind", FILES)
 def test_files_that_were_made_before_go_on_as_they_are(tmp_path: Path, kind: str) -> None:
-    """Their manifest says in which types they were made."""
+    """Their manifest states in which types they were made."""
     log, untyped = FileRecoveryLog("m", tmp_path / "log"), RowType(identity(PRICED.schema))
     first, second = [(["a", "1.50"], 1)], [(["a", "1.50"], -1), (["a", "2.50"], 1)]
     for row_type, history in ((untyped, [first]), (PRICED, [first, second])):

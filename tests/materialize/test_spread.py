@@ -113,7 +113,7 @@ def test_each_transaction_is_a_cut(subject: Subject, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("step", [f"materialize.{one}" for one in STEPS])
 def test_a_crash_repeats_nothing(subject: Subject, step: str) -> None:
-    """Whoever comes next, spread or not, goes on from what was committed."""
+    """The next runtime, spread or not, goes on from what was committed."""
     work = Workload(cuts=4)
     dying = opened(subject, work)
     with failpoints.placed(step, 2), pytest.raises(failpoints.PlacedCrash):
@@ -183,7 +183,7 @@ def test_what_cannot_be_spread_is_refused() -> None:
 
 
 def test_what_went_wrong_is_told_though_the_store_is_gone_too() -> None:
-    """Asking for the fence fails as well then: that is not what is told."""
+    """Asking for the fence fails as well then: that error is not reported."""
     work, subject = Workload(cuts=4), LakeSubject()
     runtime = opened(subject, work)
     cut = next(work.source(Checkpoint(Antichain([0]))))

@@ -138,7 +138,7 @@ def test_lies_and_foreign_messages_are_named() -> None:
 
 
 def test_what_was_refused_leaves_nothing_behind() -> None:
-    """Whoever goes on after an error, as a receiver that has answered 4xx, loses nothing and has nothing by halves."""
+    """A receiver that goes on after an error, as one that has answered 4xx, loses nothing and has nothing by halves."""
     both = [ViewBinding("sales", SALE, name, ("shop",), {"n": Count()}, delta=True) for name in ("t", "u")]
     source = sales([("a", 1, None, 1), ("b", 1, None, 1)], [("a", 1, None, 1)])
     messages = [json.loads(one) for one in pushed(both, source)]

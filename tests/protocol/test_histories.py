@@ -1,4 +1,4 @@
-"""Whatever happens to a log, a reader gives out what the oracle says: over ints, and products of two and three.
+"""Whatever happens to a log, a reader gives out what the oracle does: over ints, and products of two and three.
 
 The seeded tests are many and cheap, those of Hypothesis few, and they shrink; both draw with the same generator.
 Each seed is another history; the last test counts them.

@@ -161,7 +161,7 @@ def test_what_is_settled_is_forgotten() -> None:
 
 
 def test_the_frontier_only_moves_when_settled() -> None:
-    """`complete` says how far it could; `keeps` goes by what was given out."""
+    """`complete` states how far it could; `keeps` goes by what was given out."""
     ledger = ledger_of(Progress([0], [5]))
 
     assert Antichain([5]) == ledger.complete
@@ -229,7 +229,7 @@ def test_the_state_is_json_and_comes_back_whole() -> None:
 
 
 def test_a_closed_ledger_comes_back_closed() -> None:
-    """Also of products, when no time is left to tell the kind by."""
+    """Also of products, when no time is left that shows the kind."""
     for time, far in ((0, 5), (P(0, 0), P(5, 5))):
         ledger = Ledger([time])
         ledger.state([(Progress([time], []), None)])

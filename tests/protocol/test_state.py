@@ -112,7 +112,7 @@ def test_the_state_of_a_finished_reader_is_small() -> None:
 
 
 def test_a_finished_reader_of_products_comes_back() -> None:
-    """Also when no time is left that would tell the kind."""
+    """Also when no time is left that would show the kind."""
     reader = Resolver([P(0, 0)])
     reader.absorb(Progress([P(0, 0)], []))
     again = Resolver.restore(reader.export_state())

@@ -104,7 +104,7 @@ def test_an_error_changes_nothing() -> None:
 
 
 def test_a_timeline_has_parts() -> None:
-    """Nothing at all is complete in every part: that would be wrong to say."""
+    """Without parts, everything would be complete in every part."""
     with pytest.raises(UsageError):
         Timeline([])
 

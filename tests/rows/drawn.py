@@ -1,7 +1,7 @@
 """Row schemas and values drawn at random, and a slow encoder for them that shares nothing with the package.
 
 Values are drawn as a caller may hold them: lists, maps in any order, NaN with any payload, -0.0, padded decimals.
-:func:`reference` says what their canonical bytes are, one obvious rule per type.
+:func:`reference` makes their canonical bytes, by one obvious rule per type.
 """
 
 from __future__ import annotations

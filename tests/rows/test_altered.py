@@ -53,7 +53,7 @@ ALIKE = [
 def test_another_meaning_of_the_same_value_is_refused(
     tmp_path: Path, physical: str, was: SourceType, now: SourceType
 ) -> None:
-    """Both ways, whoever opens the log with its row type; nothing tells the rows before from those after."""
+    """Both ways, when a log is opened with the other row type; nothing would separate the rows before and after."""
     for number, (held, given) in enumerate([(was, now), (now, was)]):
         folder = tmp_path / str(number)
         DirectoryLog(folder, rows(physical, held), create=True)

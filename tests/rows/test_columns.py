@@ -121,7 +121,7 @@ def test_decimals_of_all_widths(decimal: dict[str, Any], numbers: list[int]) -> 
     ],
 )
 def test_what_arrow_has_no_exact_form_of_takes_the_row_path(kind: Any, row: Any) -> None:
-    """The carrier says so, instead of holding something near."""
+    """The carrier returns None, instead of holding something near."""
     row_type = one(kind)
 
     assert arrow_schema(row_type) is None

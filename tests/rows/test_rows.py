@@ -73,7 +73,7 @@ def test_rows_are_encoded_as_an_independent_encoder_does(drawn: Any) -> None:
 
 @given(SCHEMA_AND_TWO)
 def test_rows_are_equal_exactly_when_their_encodings_are(drawn: Any) -> None:
-    """Readers tell repeats from new facts by ==, hash or bytes, each where it is cheapest."""
+    """Readers distinguish repeats from new facts by ==, hash or bytes, each where it is cheapest."""
     schema, first, second = drawn
     row_type = RowType(schema)
     one_row, other_row = row_type.row(first), row_type.row(second)
@@ -262,7 +262,7 @@ def test_types_inside_are_renamed_out_of_the_formats_way_and_used_again() -> Non
 
 
 def test_documentation_defaults_and_aliases_do_not_make_another_row_type() -> None:
-    """They say nothing about bytes or values; a logical type does."""
+    """They do not change bytes or values; a logical type does."""
     said = json.loads(json.dumps(FLAT))
     said.update(doc="Accounts.", aliases=["old"], namespace="shop", name="account")
     said["fields"][0].update(doc="The key.", default=7)

@@ -62,7 +62,7 @@ def partitions(broker: KafkaBroker, topic: str) -> int:
 
 
 def bodies(broker: KafkaBroker, topic: str) -> list[dict[str, Any]]:
-    """What the topic's records say, tombstones left out, with or without their schemas."""
+    """The bodies of the topic's records, tombstones left out, with or without their schemas."""
     found: list[dict[str, Any]] = []
     with reader(broker) as consumer:
         for number in range(partitions(broker, topic)):
@@ -147,7 +147,7 @@ def test_everything_arrives_although_connect_is_killed(broker: KafkaBroker, post
 
 
 def test_the_password_is_in_no_file_of_connect(broker: KafkaBroker, postgres: Postgres, tmp_path: Path) -> None:
-    """The connector's configuration is made to be copied, shown and committed; and a wrong password is said."""
+    """The connector's configuration is made to be copied, shown and committed; and a wrong password is reported."""
     with pytest.raises(UnavailableError, match="password authentication failed"):
         with Connect(
             broker.bootstrap, config(postgres, "wrong"), environment={"PGPASSWORD": "mistaken"}, folder=tmp_path

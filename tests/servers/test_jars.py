@@ -1,4 +1,4 @@
-"""The jars are those of the lock, whoever fetches them, however often and at whatever moment it breaks off."""
+"""The jars are those of the lock, however often they are fetched, and at whatever moment it breaks off."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_two_processes_fetch_a_set_once(tmp_path: Path, maven_runs: Path) -> Non
 
 @pytest.mark.parametrize("harm", ["changed", "gone"])
 def test_a_damaged_set_is_fetched_again(tmp_path: Path, maven_runs: Path, harm: str) -> None:
-    """A cache is nobody's treasure: disks fill up, people tidy."""
+    """A cache may be damaged at any time: disks fill up, people tidy."""
     jar = get(tmp_path) / "two-2.0.jar"
     if harm == "gone":
         jar.unlink()

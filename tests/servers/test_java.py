@@ -1,4 +1,4 @@
-"""A missing or an old Java is one line that says what to do."""
+"""A missing or an old Java is one line that states what to do."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_an_old_java_is_named_with_its_version_and_the_remedy(tmp_path: Path, mo
 
 @pytest.mark.parametrize("home", [None, "/nowhere"])
 def test_a_missing_java_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: str | None) -> None:
-    """Also when JAVA_HOME points to nothing, which is then said."""
+    """Also when JAVA_HOME points to nothing; the line then names it."""
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
     if home:

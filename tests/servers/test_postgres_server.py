@@ -59,7 +59,7 @@ def test_it_decodes_logically_and_listens_to_this_machine_only(server: Postgres)
 
 
 def test_what_was_committed_survives_sigkill(server: Postgres) -> None:
-    """Also with a connection open, whose process must be gone before the next start."""
+    """Also with a connection open, whose process must end before the next start."""
     with server.connect() as connection:
         connection.execute("CREATE TABLE kept AS SELECT generate_series(1, 1000) AS number")
     client = server.connect()
@@ -127,7 +127,7 @@ def test_programs_that_others_cannot_reach_are_copied(monkeypatch: pytest.Monkey
 
 @AS_ROOT
 def test_a_folder_that_others_cannot_enter_is_named(tmp_path: Path) -> None:
-    """Before PostgreSQL says that it lacks some permission or other."""
+    """Before PostgreSQL reports that it lacks some permission or other."""
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
 

@@ -38,7 +38,7 @@ def dumped(path: Path, records: Iterable[Record]) -> Path:
 
 
 class Bound:
-    """Topics, a remap in a directory, and captures of them; ``words`` say what is captured."""
+    """Topics, a remap in a directory, and captures of them; ``words`` are the options for what is captured."""
 
     def __init__(self, folder: Path, topics: Path, words: Sequence[str]) -> None:
         self.folder, self.topics, self.words = folder, topics, list(words)
@@ -78,7 +78,7 @@ class Bound:
 
 
 def told(log: DirectoryLog) -> tuple[set[Any], Any]:
-    """What a log says; every update in it is counted, and nothing is missing."""
+    """The updates and the frontier of a log; every update in it is counted, and nothing is missing."""
     messages = [entry.message for entry in log.read() if entry is not None]
     updates = {update for message in messages if isinstance(message, Updates) for update in message.updates}
     reader = Iter(messages)

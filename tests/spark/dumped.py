@@ -24,7 +24,7 @@ class OnSpark(Captures):
         self.spark, self.words, self.state = spark, words, folder / "state"
 
     def job(self, *shares: list[str], tables: str = "tu") -> str:
-        """What the job tells people. Raises what ends it."""
+        """The lines that the job prints for people. Raises what ends it."""
         self.arrange_rows(tables)
         topics, people = self.folder / "topics", io.StringIO()
         shutil.rmtree(topics, ignore_errors=True)

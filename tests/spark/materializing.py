@@ -43,7 +43,7 @@ LAST = "  - {log: accounts, target: account_last, key: [name], reduce: {last: {l
 def written(
     folder: Path, work: Workload, *, target: str, more: str = "recovery_log: recovery", cuts: int = 99, last: str = ""
 ) -> Path:
-    """The logs of the first ``cuts`` cuts, two files each, everything said twice; the file beside them."""
+    """The logs of the first ``cuts`` cuts, two files each, every update twice; the file beside them."""
     logs = {
         name: DirectoryLog(folder / "logs" / name, row_type, create=True, description=THINGS)
         for name, row_type in (("accounts", ACCOUNTS), ("entries", ENTRIES))

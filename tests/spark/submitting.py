@@ -39,7 +39,7 @@ def submit(
 
 
 def rolling(times: int, *, seed: int = 9, row_type: RowType = PLAIN) -> list[Message]:
-    """A log that finishes one time with each pair of messages, and repeats what was said a time ago."""
+    """A log that finishes one time with each pair of messages, and repeats the updates of the time before."""
     facts = updates(seed, count=5 * times, times=times, row_type=row_type)
     said: list[Message] = []
     for time in range(times):

@@ -115,7 +115,7 @@ def test_died_anywhere_its_state_is_what_the_logs_say(
 
 
 def test_it_goes_in_the_order_of_commits(tmp_path: Path) -> None:
-    """Said before Spark is asked for anything."""
+    """It is refused before Spark is asked for anything."""
     words = [str(tmp_path), "--into", str(tmp_path / "logs"), "--no-follow", *WORDS]
     with pytest.raises(RefusedError, match="needs the state before each transaction"):
         bound_job.planned(parser().parse_args([*words, "--remap", str(tmp_path / "r"), "--ordering", "complete"]))

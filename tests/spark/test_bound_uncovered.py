@@ -33,7 +33,7 @@ class Both(OnRemap):
     """Captures on one remap into one folder, with Spark and without it."""
 
     def job(self, spark: SparkSession, dump: list[str], *more: str) -> str:
-        """What the job tells people. Raises what ends it."""
+        """The lines that the job prints for people. Raises what ends it."""
         (self.folder / "topics").mkdir(exist_ok=True)
         (self.folder / "topics" / "all.jsonl").write_text("\n".join(self.on_remap(dump)) + "\n")
         words = ["--prefix", "p", "--rows", str(self.arrange_rows("tu")), *NOTIFIED, *more]

@@ -1,4 +1,4 @@
-"""Where the topics end, the capture job says what the command says; and a source that is not there binds nothing."""
+"""Where the topics end, the capture job reports as the command does; and a source that is not there binds nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of a table without a key may be equal, and are several; in the snapshot only their place tells them apart."""
+"""Rows of a table without a key may be equal, and are several; in the snapshot only their places differ."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A dump that lacks a record, or has one twice, is refused: what lacks may be a fact that nothing else tells of."""
+"""A dump that lacks a record, or has one twice, is refused: what lacks may be a fact that nothing else shows."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def test_died_anywhere_its_state_is_what_the_logs_say(spark: SparkSession, tmp_p
 
 
 def test_one_that_stopped_for_want_of_old_rows_goes_on(spark: SparkSession, tmp_path: Path) -> None:
-    """In the same logs and with the same memory, told to look them up; and then again as before."""
+    """In the same logs and with the same memory, with the option to look them up; and then again as before."""
     run = begun(tmp_path)
     run.recipe = how(before=FROM_ENVELOPE)
     with pytest.raises(SourceStop, match="--before from-state") as caught:
@@ -156,7 +156,7 @@ def test_a_record_that_is_none_stops_it_behind_all_that_is_whole(spark: SparkSes
 
 
 def test_a_told_snapshot_heals_what_was_lost_with_the_slot(spark: SparkSession, tmp_path: Path) -> None:
-    """Told of it after a stop, and killed behind some statement of it, with the memory lost; then once more."""
+    """Declared after a stop, and killed behind some statement of it, with the memory lost; then once more."""
     chance = random.Random(SEED)
     world = World(chance)
     run = CaptureRun(tmp_path, keyed_recipe(notification_topic=NOTIFICATIONS))

@@ -1,4 +1,4 @@
-"""A directory log that was made anew under a capture's memory is told from the one that the memory is of."""
+"""A directory log that was recreated under a capture's memory is not taken for the one that the memory is of."""
 
 from __future__ import annotations
 

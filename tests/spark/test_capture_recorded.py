@@ -42,7 +42,7 @@ def test_a_lost_end_takes_no_rows_with_it_unseen(spark: SparkSession, tmp_path: 
     said = {record.position: fact for record, fact in facts(run)[f"{run}.transaction", 0]}
     [gone] = [position for position, fact in said.items() if isinstance(fact, End) and fact.lsn == lost]
     records = [record for record in list(dump(run).read())[:1600] if record.position != gone]
-    # Never sent, that is, and not removed, which the offsets would tell.
+    # Never sent, that is, and not removed, which the offsets would show.
     records = [
         record._replace(offset=record.offset - 1) if record.topic == gone.place and record.offset > gone.offset
         else record for record in records

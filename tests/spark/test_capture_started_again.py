@@ -1,4 +1,4 @@
-"""A capture on Spark goes on with logs that were begun before: it judges by what the transaction topic says of that.
+"""A capture on Spark goes on with logs that were begun before: it judges them by the records of the transaction topic.
 
 The dumps are those of the command's tests, and the command makes the logs.
 """
@@ -148,7 +148,7 @@ UNKNOWN = "whether a row of transaction 5, which comes after the commit 100, is 
 def test_a_transaction_topic_without_its_head_stops_it_as_it_stops_the_command(
     spark: SparkSession, run: Run, tmp_path: Path, late: str, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without a memory, with the older of two ENDs gone: the one that is left shows that the topics are the logs'."""
+    """Without a memory, with the older of two ENDs lost: the one that is left shows that the topics are the logs'."""
     # A start without a memory refuses topics without their heads before it judges anything: that is left out here.
     for check in ("_check_start", "_check_gaps"):
         monkeypatch.setattr(dump_files, check, lambda *_: None)

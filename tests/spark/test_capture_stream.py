@@ -290,7 +290,7 @@ def test_from_kafka_into_logs_in_kafka(
 
 
 def job_over(spark: SparkSession, words: list[str], state: Path) -> str:
-    """What the job tells people, from a topic into a topic."""
+    """The lines that the job prints for people, from a topic into a topic."""
     people = io.StringIO()
     plan = stream_job.planned(parser().parse_args([
         *words, "--into", "kafka:streams.log.{table}", "--state", str(state), "--no-follow",

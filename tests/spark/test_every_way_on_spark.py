@@ -1,4 +1,4 @@
-"""One history, every way to capture on Spark: what the judge says of the ways without Spark holds for these, too."""
+"""One history, every way to capture on Spark: what the judge demands of the ways without Spark holds for these, too."""
 
 from __future__ import annotations
 

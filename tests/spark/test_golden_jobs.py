@@ -1,4 +1,4 @@
-"""What jobs of earlier versions left is gone on with: see tests/golden/spark.py."""
+"""What jobs of earlier versions left is continued: see tests/golden/spark.py."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ def test_a_pattern_cannot_be_read_as_a_stream_and_is_refused_by_name(character: 
 
 
 def test_a_symbolic_link_helps(spark: SparkSession, tmp_path: Path) -> None:
-    """As the refusal says."""
+    """As the refusal states."""
     said = messages(updates(12, count=20), 12, seed=12)
     put(tmp_path / "b[1]" / "things", said, per_file=5)
     (tmp_path / "linked").symlink_to(tmp_path / "b[1]")

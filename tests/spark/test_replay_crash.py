@@ -31,7 +31,7 @@ TIMES = len(STEPS) + 3
 
 
 def test_every_step_of_a_batch_is_crashed_at() -> None:
-    """A step that nobody tries is a step that nobody knows."""
+    """What happens at a step that is not tried is not known."""
     assert set(STEPS) == {name for name in failpoints.KNOWN if name.startswith(("reader.", "output."))}
 
 

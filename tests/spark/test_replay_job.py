@@ -154,7 +154,7 @@ def test_a_directory_that_is_no_log_is_said_to_be_missing(tmp_path: Path) -> Non
      ("java.io.IOException: No space left on device", OutputError)],
 )
 def test_what_spark_says_becomes_an_error_of_ours(text: str, kind: type[Exception]) -> None:
-    """With the remedy, and with what Spark said."""
+    """With the remedy, and with Spark's own text."""
     told = translated(RuntimeError(f"[STREAM_FAILED] Query terminated\nat x\n{text}\n\tat y"))
 
     assert kind is type(told)
@@ -162,7 +162,7 @@ def test_what_spark_says_becomes_an_error_of_ours(text: str, kind: type[Exceptio
 
 
 def test_an_error_of_an_executor_is_that_error() -> None:
-    """Out of the traceback that Spark tells; without its evidence, so as the next kind that needs none."""
+    """Out of the traceback that Spark reports; without its evidence, so as the next kind that needs none."""
     def told(last: str) -> BaseException:
         begin = "Traceback (most recent call last):\n  File x\n"
         text = f"[UDF_ERROR] {begin}cdcv2.errors.UsageError: first\n\nDuring that, another:\n\n{begin}{last}"

@@ -1,4 +1,4 @@
-"""Every type of column goes through Spark as it goes through ``Iter``, and data are equal where it says they are."""
+"""Every type of column goes through Spark as it goes through ``Iter``, and the same data are equal in both."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looking at files: what nobody may look at is an error with its path, and never taken for what is not there."""
+"""Looking at files: what may not be looked at is an error with its path, and never taken for what is not there."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def nothing_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def refused(conninfo: str, **options: Any) -> Cdcv2Error:
-    """What is said of it."""
+    """The error of this connection."""
     with pytest.raises(Cdcv2Error) as caught:
         connect(conninfo, **options)
     return caught.value

@@ -26,9 +26,9 @@ appends; a run that failed leaves no row, but for histories captured every way: 
 
 
 def record(run: str, seeds: Sequence[int], counts: Mapping[str, int], folder: Path = FOLDER) -> None:
-    """Append the numbers of one finished run, and write the page anew.
+    """Append the numbers of one finished run, and write the page again.
 
-    ``counts`` says what the run did, in words that a reader understands: ``{"histories": 20_000, "kills": 31}``.
+    ``counts`` states what the run did, in words that a reader understands: ``{"histories": 20_000, "kills": 31}``.
     Raises ValueError without counts or seeds: such a run could neither be judged nor repeated.
     """
     if not counts or not seeds:

@@ -43,7 +43,7 @@ class Outage:
 
 
 class Lines(ProgressLines):
-    """Tells of each batch."""
+    """Calls ``done`` after each batch."""
 
     def __init__(self, done: Callable[[], None]) -> None:
         super().__init__()
@@ -69,7 +69,7 @@ def test_replay_waits_for_its_broker(spark: SparkSession, tmp_path: Path) -> Non
 
 
 class Said(CaptureReport):
-    """Tells of each release."""
+    """Calls ``done`` after each release."""
 
     def __init__(self, done: Callable[[], None]) -> None:
         super().__init__(people=io.StringIO())

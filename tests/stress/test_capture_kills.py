@@ -58,7 +58,7 @@ class World:
 
     @contextmanager
     def capture(self, *more: str) -> Iterator[Child]:
-        """The job, gone in the end."""
+        """The job; it is killed in the end."""
         words = [
             "--bootstrap", self.kafka.bootstrap, "--prefix", PREFIX, "--tables", ",".join(TABLES),
             "--rows", str(ROWS), "--into", "kafka:log.{table}", "--notifications", f"{PREFIX}.notifications",
@@ -119,7 +119,7 @@ def kill_in_mid_run(world: World, job: Child, choice: random.Random, number: int
     if number % 4:
         before = world.watch.known()
         job.wait_until(lambda: world.watch.known() != before, "it got further", PATIENCE)
-        # A random moment within the next batches; nothing is expected to have happened by then.
+        # A random moment within the next batches; nothing is expected to have happened before it.
         threading.Event().wait(choice.uniform(0.0, 2.0))
     else:
         threading.Event().wait(choice.uniform(1.0, 12.0))

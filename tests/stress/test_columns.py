@@ -1,4 +1,4 @@
-"""Updates as columns, against rows: as many random row types and updates as the profile says."""
+"""Updates as columns, against rows: as many random row types and updates as the profile states."""
 
 from __future__ import annotations
 

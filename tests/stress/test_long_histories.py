@@ -25,5 +25,5 @@ def test_histories_of_many_seeds_are_read_as_the_oracle_reads_them() -> None:
 
 @given(choosers(), st.integers(1, 3), st.sampled_from(sorted(CHECKS)))
 def test_drawn_histories_are_read_as_the_oracle_reads_them(choose: Chooser, dims: int, kind: str) -> None:
-    """As many as the profile says, and they shrink."""
+    """As many as the profile states, and they shrink."""
     CHECKS[kind](choose, dims)

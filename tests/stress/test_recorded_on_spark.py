@@ -65,7 +65,7 @@ def check(bound: Bound, run: str, tag: str, frontier: Antichain) -> None:
 
 
 def test_old_rows_that_are_not_in_the_records_stop_it(spark: SparkSession, tmp_path: Path) -> None:
-    """Tables without REPLICA IDENTITY FULL, unless they are looked up: said with the remedy, as it is without Spark."""
+    """Tables without REPLICA IDENTITY FULL, unless they are looked up: with the remedy, as it is without Spark."""
     run = "clean_default"
     dumped(tmp_path / "topics" / "all.jsonl", [one for records in topics(run).values() for one in records])
     bound = Bound(tmp_path, tmp_path / "topics", words(run))

@@ -41,7 +41,7 @@ def test_replay_survives_many_kills(tmp_path: Path) -> None:
         at_start = reached(tmp_path)
         further = choice.randrange(1, 4)
         child.wait_until(lambda: reached(tmp_path) >= min(at_start + further, times), "it went on", PATIENCE)
-        # A random moment within the next batches; nothing is expected to have happened by then.
+        # A random moment within the next batches; nothing is expected to have happened before it.
         threading.Event().wait(choice.uniform(0.0, 1.5))
         alone = counts["kills"] % 2 == 0
         child.kill9(alone=alone)

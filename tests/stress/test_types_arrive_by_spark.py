@@ -63,7 +63,7 @@ def test_types_arrive_as_types(run: Run, broker: KafkaBroker, tmp_path: Path, mo
 
 
 def captured(run: Run, source: Source, folder: Path) -> None:
-    """The capture job follows until all is there that was committed, and ends when it is told to."""
+    """The capture job follows until all is there that was committed, and ends at SIGTERM."""
     position = source.position()
     # The connector makes the topic of transactions with the first of them; the job waits for it.
     child = spark_submit(

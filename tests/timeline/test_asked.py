@@ -1,4 +1,4 @@
-"""Progress asked for in both directions: the answers fit each other, and what cannot be answered is said."""
+"""Progress asked for in both directions: the answers fit each other, and what cannot be answered is an error."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_time_that_is_not_decided_is_missing_and_one_that_is_forgotten_refused
 
 
 def test_a_shared_remap_is_read_without_taking_part(tmp_path: Any) -> None:
-    """Everything that has been decided by now; nothing, if nobody has begun it."""
+    """Everything that has been decided by now; an error, if it has not been begun."""
     log = DirectoryRemap(tmp_path / "remap", create=True)
     with pytest.raises(MissingLogError):
         known(log)

@@ -1,4 +1,4 @@
-"""One bisect finds what the definition says: of every part, at every edge of a binding, also after forgetting."""
+"""One bisect finds what the definition states: of every part, at every edge of a binding, also after forgetting."""
 
 from __future__ import annotations
 

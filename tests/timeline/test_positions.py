@@ -1,4 +1,4 @@
-"""Offsets and frontiers are two ways to say one thing, and a binding takes in a part of what there is."""
+"""Offsets and frontiers are two ways to state one thing, and a binding takes in a part of what there is."""
 
 from __future__ import annotations
 

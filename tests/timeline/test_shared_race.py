@@ -38,7 +38,7 @@ def told(decisions: list[Decision]) -> list[Message]:
 
 
 def summed(messages: Iterable[Message]) -> tuple[dict[Any, int], Antichain]:
-    """What a log comes to that says each thing once."""
+    """What a log comes to that states each fact once."""
     updates = [update for message in messages if isinstance(message, Updates) for update in message.updates]
     upper = [message.upper for message in messages if isinstance(message, Progress)][-1]
     return {(data, time): diff for data, time, diff in updates}, upper
@@ -92,7 +92,7 @@ def test_racing_minters_agree(kind: Any, chunk: int) -> None:
             assert fresh.remap.last == decisions[-1].upper - 1
             truth = told(decisions)
             said = [message for won in race.won if won.before or not won.binding.lower for message in won.messages()]
-            # Said first: what comes when all is finished would contradict nothing.
+            # These come first: what comes when all is finished would contradict nothing.
             assert summed(truth) == history(said + truth)
             reused += getattr(race.log, "reused", 0)
             trimmed += fresh.remap.since > 0

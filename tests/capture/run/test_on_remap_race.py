@@ -90,7 +90,7 @@ def test_captures_that_race_write_one_history(hundred: int) -> None:
 
 
 def test_something_happens_in_the_races() -> None:
-    """Captures are killed, and wake after others have gone on; proposals are void; logs have duplicates."""
+    """Captures are killed, and wake after others have continued; proposals are void; logs have duplicates."""
     void = repeats = 0
     for seed in range(20):
         world = World(seeded(seed))

@@ -135,7 +135,7 @@ def test_crashes_anywhere_change_nothing(seed: int, memory: str) -> None:
 @given(st.integers(0, 2**32), st.booleans(), st.sampled_from(["kept", "lost"]))
 @example(1233354, True, "lost")
 def test_one_that_stopped_at_it_goes_on_when_told_or_refuses(seed: int, at_work: bool, memory: str) -> None:
-    """The run without a declaration stops; with it, the logs become what they must, or had gone beyond it.
+    """The run without a declaration stops; with it, the logs become what they must, or were beyond it before.
 
     ``at_work`` before the slot was lost; else it reads all of it at once.
     """

@@ -234,7 +234,7 @@ def test_a_state_of_before_knows_the_sum_alone() -> None:
 
 
 def test_a_promise_needs_a_topic_with_one_partition() -> None:
-    """Of several nobody knows what follows."""
+    """Of several it is not known what follows."""
     records = StreamHistory([[(4, None)], [(1, 5, 1)]]).records()
     with pytest.raises(DecodeError, match=r"web.things\[0\]@0: .* several partitions.*state the number of rows"):
         capture(records, RecordingLog())

@@ -322,7 +322,7 @@ def test_a_folder_that_is_not_what_it_was_is_refused(tmp_path: Path) -> None:
 
 
 def test_manifests_older_than_the_tables_are_refused(tmp_path: Path) -> None:
-    """They would never come to an end with a transaction that every table says to have behind it."""
+    """They would never come to an end with a transaction that every table states to have behind it."""
     delta = tmp_path / "delta"
     keep(delta, cuts([(("a", 1), 1)]))
     places = [delta / "_manifests", tmp_path / "delta-log"]

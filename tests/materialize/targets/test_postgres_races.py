@@ -1,4 +1,4 @@
-"""Runtimes race on PostgreSQL: whoever was fenced off never commits again, by what the database itself has noted.
+"""Runtimes race on PostgreSQL: one that was fenced off never commits again, by what the database itself has noted.
 
 A dozen races here; `make stress` runs six hundred.
 """

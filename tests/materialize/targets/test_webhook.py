@@ -194,7 +194,7 @@ def test_an_answer_that_comes_a_byte_at_a_time_is_given_up(said: bytes) -> None:
 
 
 def _trickle(server: socket.socket, said: bytes) -> None:
-    """For whoever comes, for as long as they stay, but not for ever: then it answers 200 as others do."""
+    """For each client, for as long as it stays, but not for ever: then it answers 200 as others do."""
     while True:
         try:
             client, _ = server.accept()
