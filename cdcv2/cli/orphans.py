@@ -8,9 +8,12 @@ yet.
 
 With --remove it takes the materialization over, as a run does: it applies
 what was committed, and then removes what no process can name any more. It
-reads and commits nothing. A materialization that runs meanwhile is fenced off,
-and loses nothing: start it again. So use --remove when none runs, or between
-two runs: under cdcv2 up, pause the job of the view, and resume it afterwards.
+reads and commits nothing. Of a pipeline, it pauses the job of the view
+meanwhile (cdcv2 pause), and lets it go on at the end, also at SIGTERM and
+Ctrl-C. If it was killed in between, cdcv2 resume does that. Another process
+that keeps this target is fenced off: it ends, and loses nothing. Start it
+again. If one starts meanwhile, this command ends with an error and has removed
+nothing.
 
 Files that Delta itself has replaced are left to VACUUM.
 """
@@ -25,6 +28,7 @@ from typing import Any
 from cdcv2.cli.console import ResultOutput
 from cdcv2.cli.display import json_line
 from cdcv2.cli.options.words import declare
+from cdcv2.cli.view_alone import view_alone
 from cdcv2.control.materialization_file import read_plan
 from cdcv2.control.plan import MaterializationPlan
 from cdcv2.errors import UsageError
@@ -34,7 +38,7 @@ from cdcv2.materialize.targets.manifests import Manifests
 
 EXAMPLES = (
     ("cdcv2 orphans shop-lake.yaml", "what is there"),
-    ("cdcv2 orphans shop-lake.yaml --remove", "and remove it; a materialization that runs is fenced off"),
+    ("cdcv2 orphans shop-lake.yaml --remove", "and remove it; a process that keeps this target is fenced off"),
 )
 
 
@@ -54,7 +58,13 @@ def run(args: argparse.Namespace) -> Exit:
     folder = plan.staging()
     if folder.last()[1] is None:
         raise UsageError(f"nothing was materialized into {folder.path} yet: run cdcv2 materialize first")
-    found = _removed(plan, folder) if args.remove else list(_sized(folder.orphans()))
+    if args.remove:
+        # Before anything is taken over: one who is refused leaves the one who runs alone.
+        plan.demand_continued()
+        with view_alone(args.file, args.view, "cdcv2 orphans"):
+            found = _removed(plan, folder)
+    else:
+        found = list(_sized(folder.orphans()))
     size = sum(one for _, one in found)
     with ResultOutput.standard() as output:
         if args.json:
@@ -72,7 +82,6 @@ def run(args: argparse.Namespace) -> Exit:
 
 def _removed(plan: MaterializationPlan, folder: Manifests[Any]) -> list[tuple[Path, int]]:
     """Take over, apply what was committed, and remove the rest. Raises FencedError when another has taken over."""
-    plan.demand_continued()
     log = plan.recovery()
     runtime = Runtime(plan.name, plan.bindings, plan.driver(), lambda _: (), log=log, start=[plan.start])
     try:

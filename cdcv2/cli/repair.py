@@ -26,26 +26,23 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing
 from typing import NamedTuple
 
 from cdcv2.cli.compare_sides import current, not_compared_lines, verdict_of
 from cdcv2.cli.compare_target import (
     TableComparison, TargetRequest, compared_table, demand_started, left_out, rows_by_logs,
 )
-from cdcv2.cli.console import ResultOutput, remark
+from cdcv2.cli.console import ResultOutput
 from cdcv2.cli.coverage import remark_logs
 from cdcv2.cli.display import json_line
 from cdcv2.cli.disputes import add_quarantine_argument, quarantine_of
 from cdcv2.cli.options.parser import OptionParser
-from cdcv2.cli.options.words import TIMEOUT, declare
-from cdcv2.cli.stop_signals import put_right_first
+from cdcv2.cli.options.words import declare
+from cdcv2.cli.view_alone import view_alone
 from cdcv2.completeness import through_text
 from cdcv2.control.materialization_file import read_plan
-from cdcv2.control.pausing import job_of, paused
-from cdcv2.control.pipeline_file import is_pipeline, read_pipeline
 from cdcv2.control.plan import MaterializationPlan, TargetContent
-from cdcv2.control.yaml_lines import load
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import OutputError
 from cdcv2.exits import Exit
@@ -140,7 +137,7 @@ def run(args: argparse.Namespace) -> Exit:
     damage = target.damage()
     if damage and not args.dry_run:
         # Before anything is taken over: one who is refused leaves the one who runs alone.
-        with _alone(args):
+        with view_alone(args.file, args.view, "cdcv2 repair"):
             damage = _repaired(plan, target, driver)
     wrong = bool(damage) and args.dry_run
     verdict, _ = verdict_of(differ=wrong, complete=True, not_compared=target.left)
@@ -151,27 +148,6 @@ def run(args: argparse.Namespace) -> Exit:
             output.line(line)
     remark_logs("cdcv2 repair", found)
     return verdict
-
-
-@contextmanager
-def _alone(args: argparse.Namespace) -> Iterator[None]:
-    """Within the block no job of cdcv2 up keeps the view: it would take over from the repair."""
-    if not is_pipeline(load(args.file)):
-        yield
-        return
-    pipeline = read_pipeline(args.file)
-    name = pipeline.view(args.view).name
-    resumed = f"cdcv2 resume {args.file} {name} lets it go on"
-    with put_right_first(), paused(pipeline, name, "cdcv2 repair", TIMEOUT) as was_paused:
-        before = job_of(pipeline, name).paused()
-        if was_paused:
-            remark(f"cdcv2 repair: the job {name} is paused until the end")
-        elif before is not None:
-            remark(f"cdcv2 repair: the job {name} is {before} already, and stays so: {resumed}")
-        yield
-    after = job_of(pipeline, name).paused()
-    if was_paused and after is not None:
-        remark(f"cdcv2 repair: the job {name} is {after} meanwhile, and stays so: {resumed}")
 
 
 #: What is to be done with a target that no driver of ours repairs.

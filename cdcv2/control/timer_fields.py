@@ -64,8 +64,8 @@ def _arguments(part: YamlNode) -> tuple[str, ...]:
         option = word.partition("=")[0]
         if option == "--remove":
             item.fail(
-                "--remove takes the view over from the job that keeps it, which ends for good: run cdcv2 down, "
-                "cdcv2 orphans --remove, and cdcv2 up, one after the other"
+                "--remove takes the view over, and its job stands still meanwhile: run cdcv2 orphans --remove "
+                "yourself, which pauses that job, and lets it go on at the end"
             )
         if option in _GIVEN:
             item.fail(f"{option} is given by the pipeline: leave it out, and name the view by its command")

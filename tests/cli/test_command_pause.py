@@ -1,4 +1,4 @@
-"""``cdcv2 pause`` and ``resume``: a real job ends and stays ended, while others go on; ``repair`` does so, too."""
+"""``cdcv2 pause`` and ``resume``: a real job ends and stays ended; ``repair`` and ``orphans`` pause for themselves."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ TWO = FILE.replace("{recovery}", "recovery") + """
 
 #: A repair of the view that is at work for as long as it is let.
 _PAUSED = """
-import argparse, sys, time
-from cdcv2.cli.repair import _alone
-with _alone(argparse.Namespace(file=sys.argv[1], view="copy")):
+import sys, time
+from cdcv2.cli.view_alone import view_alone
+with view_alone(sys.argv[1], "copy", "cdcv2 repair"):
     print("paused", flush=True)
     time.sleep(600)
 """
@@ -231,3 +231,28 @@ def test_a_repair_is_not_disturbed_by_the_job_of_its_view(
     assert code == Exit.DONE and "cdcv2 repair: the job copy is paused until the end" in err
     assert jobs.job("copy").paused() is None and jobs.job("other").sight().run == 1
     assert main(["compare", str(file), "--view", "copy"]) == Exit.DONE
+
+
+def test_files_are_removed_beside_up_and_the_job_of_the_view_goes_on(
+    tmp_path: Path, jobs: Supervisor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A job that was fenced off would be held: it is paused, and starts again at the end."""
+    file = tmp_path / "shop.yaml"
+    with subprocess.Popen([*CDCV2, "up", str(file)], stderr=subprocess.DEVNULL) as up:
+        try:
+            assert poll_until(lambda: rows(tmp_path) == 2 and states(file, capsys)["copy"] == "running", 60)
+            left = tmp_path / "lake" / "items" / f"{'0' * 32}.parquet"
+            left.write_bytes(b"left")
+            code = main(["orphans", str(file), "--view", "copy", "--remove"])
+            err = capsys.readouterr().err
+            write(tmp_path, 1, 2, 3)
+            assert poll_until(lambda: rows(tmp_path) == 3, 60)
+        finally:
+            up.terminate()
+            up.wait(60)
+    shown = states(file, capsys)
+
+    assert code == Exit.DONE and not left.exists()
+    assert "cdcv2 orphans: the job copy is paused until the end" in err
+    assert jobs.job("copy").paused() is None and jobs.job("other").sight().run == 1
+    assert shown["copy"] == "running" and jobs.job("copy").sight().run == 2
