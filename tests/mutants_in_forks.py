@@ -109,7 +109,11 @@ def main(work: Path, results: Path) -> int:
     asked = json.loads(work.read_text("utf-8"))
     results.touch()
     files = sorted({test.split("::")[0] for tests in asked["tests"].values() for test in tests})
-    options = ["-q", "--capture=sys", "-p", "no:xdist", "-p", "no:cacheprovider", "-m", "not integration and not spark"]
+    # The tracebacks are not read, and pytest's own form of one takes a hundred times as long as the test that fails.
+    options = [
+        "-q", "--tb=native", "--capture=sys", "-p", "no:xdist", "-p", "no:cacheprovider",
+        "-m", "not integration and not spark",
+    ]
     forks = Forks(asked["tests"], asked["took"], results, os.cpu_count() or 1)
     return int(pytest.main([*options, *files], plugins=[forks]))
 

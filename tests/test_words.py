@@ -1,15 +1,10 @@
-"""Docstrings, comments, messages and pages say things in plain words: the field's term, where the field has one.
-
-What does not hold it yet is counted in ``words_left.txt``, a line for each file. A file may have fewer of these words
-than its line allows, and never more; ``python -m tests.test_words`` lowers the counts to what is there.
-"""
+"""Docstrings, comments, messages and pages say things in plain words: the field's term, where the field has one."""
 
 from __future__ import annotations
 
 import ast
 import io
 import re
-import sys
 import tokenize
 from collections import Counter
 from collections.abc import Iterator
@@ -20,10 +15,6 @@ import pytest
 from tests.test_architecture import PACKAGE
 
 ROOT = PACKAGE.parent
-#: How many of these words each file still has: COUNT FILE.
-LEFT = Path(__file__).with_name("words_left.txt")
-#: How many they are in all. This number only goes down.
-MOST = 0
 #: The folders with code; of tests, too, as a test is read as a specification.
 CODE = ("cdcv2", "streaming_jobs", "benchmarks", "tests")
 #: Where a string with a space in it is a text for people; in tests it may be an example of anything.
@@ -89,31 +80,11 @@ def read() -> Iterator[Path]:
     yield from sorted(page for page in pages if page.name != "CHANGELOG.md")
 
 
-def left() -> dict[str, int]:
-    """How many refused words each file may still have."""
-    lines = [line.split() for line in LEFT.read_text("utf-8").splitlines() if not line.startswith("#")]
-    return {path: int(count) for count, path in lines}
-
-
-def counted() -> dict[str, Counter[str]]:
-    """The refused words of every file that has any."""
-    own = Path(__file__)
-    found = {path.relative_to(ROOT).as_posix(): refused(path) for path in read() if path != own}
-    return {path: words for path, words in found.items() if words}
-
-
 def test_texts_are_in_plain_words() -> None:
-    """No file has more refused words than it had when it was counted; a new file has none."""
-    allowed = left()
-    worse = {path: words for path, words in counted().items() if sum(words.values()) > allowed.get(path, 0)}
+    """No file has one of these words, this one apart."""
+    found = {path.relative_to(ROOT).as_posix(): refused(path) for path in read() if path != Path(__file__)}
 
-    assert {} == {path: {word: REFUSED[word] for word in words} for path, words in worse.items()}
-
-
-def test_what_is_left_of_words_only_becomes_less() -> None:
-    """A count is not raised in silence: the sum stands in this file, too, and every listed file exists."""
-    assert sum(left().values()) == MOST
-    assert [] == [path for path in left() if not (ROOT / path).is_file()]
+    assert {} == {path: {word: REFUSED[word] for word in words} for path, words in found.items() if words}
 
 
 @pytest.mark.parametrize(
@@ -134,15 +105,3 @@ def test_a_refused_word_is_seen_in_prose_alone(tmp_path: Path, text: str, expect
     (tmp_path / "part.py").write_text(text, "utf-8")
 
     assert expected == refused(tmp_path / "part.py")
-
-
-if __name__ == "__main__":
-    before = left()
-    now = {path: sum(words.values()) for path, words in counted().items()}
-    lower = {path: min(count, now[path]) for path, count in before.items() if path in now}
-    if sys.argv[1:] == ["--first"]:
-        lower = now
-    heading = "# Words that tests/test_words.py refuses, counted for each file. The counts only become lower.\n"
-    rows = [f"{count} {path}\n" for path, count in sorted(lower.items(), key=lambda one: (-one[1], one[0]))]
-    LEFT.write_text(heading + "".join(rows), "utf-8")
-    print(f"MOST = {sum(lower.values())}")
