@@ -46,11 +46,11 @@ This module is the front door. The boxes behind it are folders: ``core`` (times)
 
 from __future__ import annotations
 
+# The first of all: Ctrl-C may come while the rest is imported.
+from cdcv2 import early_interrupt  # noqa: F401
 import pathlib
 import typing
 
-# The first of all: Ctrl-C may come while the rest is imported.
-from cdcv2 import early_interrupt  # noqa: F401
 from cdcv2 import errors
 from cdcv2.core import Antichain, MutableAntichain, Product
 from cdcv2.logs.directory import DirectoryLog

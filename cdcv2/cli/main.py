@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import IO, Any
 
-from cdcv2 import __version__
+from cdcv2 import __version__, early_interrupt
 from cdcv2.cli.console import forget, open_closed_streams, remark
 from cdcv2.cli.options.events import has_events, started_events
 from cdcv2.cli.options.parser import OptionParser
@@ -103,6 +103,10 @@ def _run(arguments: list[str], name: str) -> int:
         with _warnings_shown(name):
             with ExitStack() as ending:
                 with _sigterm_held():
+                    if arguments and arguments[0] in COMMANDS:
+                        _module(arguments[0])
+                    # Before a start is stated, of which the end is to be stated, too.
+                    early_interrupt.leave()
                     events = _events(arguments, name)
                     ending.enter_context(ending_on_sigterm(events, f"{name}: ended by SIGTERM"))
                 code = _dispatch(arguments, events)
@@ -126,7 +130,7 @@ def _run(arguments: list[str], name: str) -> int:
 
 @contextmanager
 def _sigterm_held() -> Iterator[None]:
-    """Within the block SIGTERM waits, so that a command that has stated its start states its end."""
+    """Within the block SIGTERM waits, so that a command that has stated its start states its end, and prints a line."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     try:
         yield

@@ -6,7 +6,9 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
@@ -17,22 +19,32 @@ from tests.children import CDCV2
 FINDER = """
 import os, signal, sys
 
+def stop():
+    os.kill(os.getpid(), int(os.environ["STOP_BY"]))
+
+class Finalized:
+    def __del__(self):
+        # What is raised here is printed, and ignored.
+        stop()
+
 class Finder:
     def find_spec(self, name, path=None, target=None):
         if name == os.environ["STOP_AT"]:
-            os.kill(os.getpid(), int(os.environ["STOP_BY"]))
+            Finalized() if "STOP_IGNORED" in os.environ else stop()
 
 sys.meta_path.insert(0, Finder())
 """
 
 
-def stopped(folder: Path, argv: list[str], module: str, number: int) -> subprocess.CompletedProcess[str]:
+def stopped(
+    folder: Path, argv: list[str], module: str, number: int, environment: Mapping[str, str] = MappingProxyType({})
+) -> subprocess.CompletedProcess[str]:
     """A process that gets a signal at the moment at which it imports a module."""
     (folder / "sitecustomize.py").write_text(FINDER, "utf-8")
     path = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
     return subprocess.run(
         argv, capture_output=True, text=True, timeout=120, check=False,
-        env={**os.environ, "PYTHONPATH": path, "STOP_AT": module, "STOP_BY": str(int(number))},
+        env={**os.environ, "PYTHONPATH": path, "STOP_AT": module, "STOP_BY": str(int(number)), **environment},
     )
 
 
@@ -43,6 +55,24 @@ def test_an_interrupt_while_a_command_is_imported_is_one_line(module: str, tmp_p
 
     assert (ended.returncode, ended.stdout) == (Exit.INTERRUPTED, "")
     assert ended.stderr in ("cdcv2: interrupted\n", "cdcv2 verify: interrupted\n")
+
+
+@pytest.mark.parametrize("module", ["cdcv2.errors", "cdcv2.cli.verify"])
+def test_an_interrupt_that_an_import_would_ignore_ends_the_command(module: str, tmp_path: Path) -> None:
+    """As one that is raised in a finalizer: the command went on, with a traceback on its screen."""
+    (tmp_path / "log").mkdir()
+    ended = stopped(tmp_path, [*CDCV2, "verify", str(tmp_path / "log")], module, signal.SIGINT, {"STOP_IGNORED": "1"})
+
+    assert (ended.returncode, ended.stdout, ended.stderr) == (Exit.INTERRUPTED, "", "cdcv2: interrupted\n")
+
+
+def test_a_command_that_is_to_ignore_interrupts_ignores_them_while_it_is_imported(tmp_path: Path) -> None:
+    """As one that a shell has started behind ``nohup``, or with ``&`` in a script."""
+    words = [sys.executable, "-c", "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN); "
+             "os.execv(sys.argv[1], sys.argv[1:])", *CDCV2, "--version"]
+    ended = stopped(tmp_path, words, "cdcv2.logs.read", signal.SIGINT)
+
+    assert (ended.returncode, ended.stderr) == (Exit.DONE, "") and ended.stdout.startswith("cdcv2 ")
 
 
 def test_a_program_that_imports_the_package_has_its_own_answer_to_an_interrupt(tmp_path: Path) -> None:
