@@ -163,11 +163,13 @@ def _next(made: FirstPipeline, folder: Path) -> list[str]:
     sql = made.statements()
     if sql:
         steps += ["in the database, as the owner of the tables:", *(f"  {one}" for one in sql)]
+    path, named = folder / PIPELINE_FILE, "" if made.target is not None else ", name its target"
+    steps += [f"read {path}{named}, and:", f"  cdcv2 doctor {path}"]
     if made.connector is None and not made.owned:
         steps += [
             "start the connector (Connect needs the password as PGPASSWORD, and its env provider):",
             f"  curl -X PUT -H 'Content-Type: application/json' -d @{folder / CONNECTOR_FILE} "
             f"{made.connect}/connectors/{made.name}/config",
+            "and then:",
         ]
-    path, named = folder / PIPELINE_FILE, "" if made.target is not None else ", name its target"
-    return [*steps, f"read {path}{named}, and:", f"  cdcv2 doctor {path}", f"  cdcv2 up {path}"]
+    return [*steps, f"  cdcv2 up {path}"]

@@ -32,7 +32,7 @@ from cdcv2.rows.plain import plain_int
 
 EXAMPLES = (
     ("cdcv2 tail public.orders --instance shop.sock", "the table as it is now, and its changes, until Ctrl-C"),
-    ("cdcv2 tail public.orders --instance shop.sock --after 101936017 --until now --json", "what came since then"),
+    ("cdcv2 tail public.orders --instance shop.sock --after 101936017@LOG --until now --json", "what came since then"),
     ("cdcv2 tail public.orders --instance shop.sock --since 0 --until now", "the whole history, as far as it is kept"),
 )
 #: What exit codes mean here, beside those that mean the same everywhere.

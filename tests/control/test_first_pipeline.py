@@ -117,6 +117,14 @@ def test_the_next_steps_are_named() -> None:
     assert "read shop/pipeline.yaml, name its target, and:" in lines
 
 
+def test_doctor_looks_before_the_connector_is_started() -> None:
+    """What it finds is mended before the snapshot begins."""
+    lines = _next(SHOP, Path("shop"))
+    (started,) = [number for number, line in enumerate(lines) if "curl" in line]
+
+    assert lines.index("  cdcv2 doctor shop/pipeline.yaml") < started < lines.index("  cdcv2 up shop/pipeline.yaml")
+
+
 def test_what_cdcv2_up_makes_is_no_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The file states connector, slot and publication as ours, and its target: it is taken as it is."""
     monkeypatch.setenv("PGPASSWORD", "hush")
