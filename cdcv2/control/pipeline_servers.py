@@ -86,9 +86,8 @@ def servers_of(pipeline: Pipeline) -> PipelineServers:
         one.name: _connector(one) for one in sources if one.connector is not None and one.connector.owned
     }
     views = {view.name: _target(view) for view in pipeline.views.values()}
-    bootstrap, config = pipeline.kafka
     return PipelineServers(
-        _kafka(bootstrap, config) if bootstrap or config else None,
+        _kafka_of(pipeline) if any(pipeline.kafka) else None,
         {name: found for name, found in databases.items() if found is not None}, connectors,
         {name: found for name, found in views.items() if found is not None},
         tuple(sorted({url_of(one) for one in sources if one.connector is not None and one.connector.url})),
@@ -143,6 +142,11 @@ def _database(conninfo: str) -> DatabaseServer:
     return DatabaseServer(f"PostgreSQL {named}/{database or ''}", None if database is None else str(database), conninfo)
 
 
+def _kafka_of(pipeline: Pipeline) -> KafkaCluster:
+    part = dict(pipeline.node.entries())["kafka"]
+    return dict(part.entries()).get("config", part).made_by(lambda: _kafka(*pipeline.kafka))
+
+
 def _kafka(bootstrap: str | None, config: Path | None) -> KafkaCluster:
     return KafkaCluster(f"Kafka {Client(bootstrap, config).bootstrap}", bootstrap, config)
 
@@ -176,4 +180,4 @@ def _connector(source: SourceFields) -> Mapping[str, str]:
             )
         return {name: value for name, value in config.items() if name != "name"}
 
-    return connector.node.made_by(read)
+    return dict(connector.node.entries())["config"].made_by(read)

@@ -66,8 +66,9 @@ class LineError(UsageError):
 class YamlNode:
     """A part of the file. Each way to read it raises UsageError, with the line, when it is something else."""
 
-    def __init__(self, path: str, node: Any) -> None:
-        self._path, self._node = path, node
+    def __init__(self, path: str, node: Any, name: str = "") -> None:
+        # The name that it stands behind: a line may have several.
+        self._path, self._node, self._name = path, node, name
 
     @property
     def line(self) -> int:
@@ -81,6 +82,10 @@ class YamlNode:
     def place(self, text: object) -> str:
         """The text behind the file and the line of this part."""
         return f"{self._path}, line {self.line}: {text}"
+
+    def _fail_of(self, text: str) -> NoReturn:
+        """The same, with the name of the setting."""
+        self.fail(f"{self._name}: {text}" if self._name else text)
 
     def demand_finite(self) -> None:
         """Raise UsageError for what is part of itself, by an alias, or nested too deep."""
@@ -147,7 +152,7 @@ class YamlNode:
         if not self.is_text:
             self.fail(f"a text is wanted here, and there is {self._found()}")
         if _NO_TEXT.search(self._node.value):
-            self.fail("this has a NUL character, or half a character of UTF-16, which no setting has: leave it out")
+            self._fail_of("this has a NUL character, or half a character of UTF-16, which no setting has: leave it out")
         return _VARIABLE.sub(self._variable, self._node.value)
 
     def conninfo(self) -> str:
@@ -165,19 +170,23 @@ class YamlNode:
 
     def path(self, folder: Path) -> Path:
         """A path from that folder, or a ``file:`` URI; other addresses would be made as folders of their name."""
+        if self.is_text and _NO_TEXT.search(self._node.value):
+            self._fail_of(f"no path can have what is in {self._node.value!r}: write another one")
         text = self.text()
         if not text.strip():
-            self.fail("a path is wanted here, and there is none: write one")
+            self._fail_of("a path is wanted here, and there is none: write one")
         if text.startswith("kafka:"):
-            self.fail(f"a path is wanted here, and {text} is a topic: write a path")
-        path = folder / self.made_by(lambda: path_to_read(text))
+            self._fail_of(f"a path is wanted here, and {text} is a topic: write a path")
         try:
+            path = folder / path_to_read(text)
             path.stat()
+        except (UsageError, MalformedError) as error:
+            self._fail_of(str(error))
         except ValueError:
-            self.fail(f"no path can have what is in {text!r}: write another one")
+            self._fail_of(f"no path can have what is in {text!r}: write another one")
         except OSError as error:
             if error.errno in (errno.ELOOP, errno.ENAMETOOLONG):
-                self.fail(f"{path} is no path here: {error.strerror}; write another one, or mend its links")
+                self._fail_of(f"{path} is no path here: {error.strerror}; write another one, or mend its links")
         return path
 
     def text_as(self, demand: Callable[[str], T]) -> T:
@@ -233,7 +242,7 @@ class YamlNode:
 
     def items(self) -> list[YamlNode]:
         """The items of a list; of anything else, itself as the only one."""
-        return [YamlNode(self._path, node) for node in self._node.value] if self.is_list else [self]
+        return [YamlNode(self._path, node, self._name) for node in self._node.value] if self.is_list else [self]
 
     def entries(self) -> list[tuple[str, YamlNode]]:
         """A mapping: names, each once, and what they have, in order."""
@@ -244,7 +253,7 @@ class YamlNode:
             name = YamlNode(self._path, key).text()
             if name in found:
                 YamlNode(self._path, key).fail(f"{name!r} is there twice")
-            found[name] = YamlNode(self._path, value)
+            found[name] = YamlNode(self._path, value, name)
         return list(found.items())
 
     def fields(self, needed: str, optional: str = "") -> dict[str, YamlNode]:

@@ -59,7 +59,7 @@ def text_of(path: str | Path, what: str) -> str:
     except UnicodeDecodeError as cause:
         raise UsageError(f"{what} cannot be read: it is no UTF-8 text: {cause}") from cause
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as cause:
-        raise UsageError(f"{what} cannot be read: {in_words(cause)}") from cause
+        raise UsageError(f"{what} cannot be read: {in_words(cause)}; mend the path, or put the file there") from cause
     except OSError as cause:
         raise UnavailableError(
             f"{what} cannot be read: {in_words(cause)}; grant the right to, or start it as who may"

@@ -238,7 +238,7 @@ WRONG = [
     ("  prices: prices", "  prices: {kafka: t, row: no.avsc}", 4, "no.avsc"),
     ("  prices: prices", "  prices:", 4, "a text is wanted here, and there is nothing"),
     ("  prices: prices", "  prices: []", 4, "the log 'prices' is an empty list"),
-    ("folder: lake", "folder: ''", 15, "a path is wanted here, and there is none"),
+    ("folder: lake", "folder: ''", 15, "folder: a path is wanted here, and there is none"),
     ("folder: lake", "folder: 's3://bucket/lake'", 15, "s3: is not supported"),
     ("recovery_log: recovery", "recovery_log: gs://bucket/x", 16, "gs: is not supported"),
     ("folder: lake", "folder: prices", 15, "prices holds the logs that are read"),

@@ -10,6 +10,7 @@ import pytest
 
 from cdcv2.control.materialization_file import check_view, read_plan
 from cdcv2.control.pipeline_file import Pipeline, read_pipeline
+from cdcv2.control.pipeline_servers import servers_of
 from cdcv2.errors import UsageError
 from cdcv2.rows.row_type import RowType
 from tests.cli.conftest import HISTORY, PRICES, Run, captured, run, write  # noqa: F401 - fixtures
@@ -148,12 +149,15 @@ def test_an_empty_variable_takes_nothing_of_the_next_setting(
 WRONG = [
     ("pipeline: shop", "pipeline: my shop", 2, "'my shop' is no name: write letters, digits, - and _"),
     ("state: kept", "sate: kept", 3, "'sate' is not known here; known are"),
-    ("state: kept", "state: kafka:x", 3, "a path is wanted here"),
-    ("state: kept", 'state: "a\\0b"', 3, "this has a NUL character, or half a character of UTF-16"),
-    ("state: kept", 'state: "a\\ud800"', 3, "this has a NUL character, or half a character of UTF-16"),
-    ("state: kept", "state: file:///a%00b", 3, "no path can have what is in"),
+    ("state: kept", "state: kafka:x", 3, "state: a path is wanted here"),
+    ("pipeline: shop", 'pipeline: "a\\0b"', 2, "pipeline: this has a NUL character, or half a character of UTF-16"),
+    ("state: kept", 'state: "a\\0b"', 3, "state: no path can have what is in 'a\\x00b': write another one"),
+    ("state: kept", 'state: "a\\ud800"', 3, "state: no path can have what is in 'a\\ud800'"),
+    ("state: kept", "state: file:///a%00b", 3, "state: no path can have what is in"),
+    ("state: kept", "state: http://a/b", 3, "state: http://a/b: http: is not supported"),
     ("state: kept", f"state: {'a' * 300}", 3, "is no path here: File name too long"),
-    ("rows: types", "rows: ''", 5, "a path is wanted here"),
+    ("rows: types", "rows: ''", 5, "rows: a path is wanted here"),
+    ("config: kafka.properties", 'config: "a\\0b"', 4, "config: no path can have what is in 'a\\x00b'"),
     ('{bootstrap: "localhost:9092", config: kafka.properties}', "{brokers: a}", 4, "'brokers' is not known here"),
     ('kafka: {bootstrap: "localhost:9092", config: kafka.properties}\n', "", 14, "the file names none: write kafka:"),
     ("    prefix: shop", "    prefix: ''", 9, "the name is empty: write one"),
@@ -314,3 +318,21 @@ def test_two_captures_of_one_folder_are_refused_also_by_a_link(tmp_path: Path) -
 
     with pytest.raises(UsageError, match=r"the captures all \(line 16\) and other write the same logs"):
         read(tmp_path, second)
+
+
+@pytest.mark.parametrize(("old", "new", "text"), [
+    ("config: kafka.properties", "config: away", "line 4: the Kafka settings in {}/away cannot be read: No such file"),
+    ("owned: no}", "owned: yes,\n      config: away}", "line 12: {}/away cannot be read: No such file"),
+])  # fmt: skip
+def test_a_file_that_a_setting_names_and_is_not_there_is_an_error_with_its_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: str, new: str, text: str
+) -> None:
+    """It is read when servers are asked, and not with the pipeline's file; what mends it is named."""
+    monkeypatch.setenv("SHOP_PASSWORD", "hush")
+    (tmp_path / "kafka.properties").write_text("", "utf-8")
+    pipeline = read(tmp_path, SHOP.replace(old, new, 1))
+    with pytest.raises(UsageError) as caught:
+        servers_of(pipeline)
+
+    assert text.format(tmp_path) in str(caught.value)
+    assert str(caught.value).endswith("mend the path, or put the file there")

@@ -139,7 +139,7 @@ def test_the_folder_of_a_capture_s_own_holds_no_history(tmp_path: Path) -> None:
     ("[public.orders, public.lines]\n    output", "[]\n    output", "line 11: a list of tables is wanted here"),
     ("    output: history\n", "", "line 10: 'output' is missing"),
     ("    start: 7\n", "    start: now\n", "line 13: 'now' is no time of a lake"),
-    ("output: away", "output: kafka:away", "line 14: a path is wanted here"),
+    ("output: away", "output: kafka:away", "line 14: output: a path is wanted here"),
     ("output: away", "output: history", "line 14: .*/history is written by the replay history"),
     ("output: away", "output: logs", "line 14: .*/logs is written by the capture shop, too"),
     ("output: away", "outputs: away", "line 14: 'outputs' is not known here.*did you mean output"),
