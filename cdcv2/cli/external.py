@@ -32,7 +32,7 @@ from cdcv2.store.file_system import is_there
 from cdcv2.store.numbered import path_to_read
 
 EXAMPLES = (
-    ("cdcv2 external shop.state", "what there is, and what is owed"),
+    ("cdcv2 external shop.state", "what there is, and what is still to be done"),
     ("cdcv2 external shop.state --all --json", "with what was removed, as JSON"),
 )
 #: What exit codes mean here, beside those that mean the same everywhere.

@@ -160,7 +160,7 @@ def _at_once(parts: list[_Part], signalled: Callable[[], bool]) -> list[_Outcome
         outcome = _worked(part, stopping)
         outcomes.append(outcome)
         if outcome.failed:
-            remark(f"cdcv2 run: {part.name} has stopped; the others end behind what they are writing")
+            remark(f"cdcv2 run: {part.name} has stopped; the others end after what they are writing")
             failed.set()
 
     # A second Ctrl-C leaves them as a kill does: what they have committed is whole.

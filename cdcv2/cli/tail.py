@@ -6,10 +6,11 @@ until Ctrl-C. The instance may be killed and started again meanwhile: each
 change is printed once.
 
 As text and as JSON lines (--json): the changes of a batch, then the frontier
-that they complete, and the mark for --after: the frontier with the identity of
-the log, as 7@ID. Keep the last mark, and begin there with --after the next
-time. If another log is there then, the tail is refused. --after with a
-frontier alone does not look at that.
+that they complete, and the resume token for --after: the frontier with the
+identity of the log, as 101936017@LOG. Keep the last token, and continue there
+with --after the next time. If another log is there then, or the instance does
+not keep the changes after it any more, the tail is refused. --after with a
+frontier alone does not look at the log.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ EXAMPLES = (
 EXITS = {
     Exit.DONE: "done: it is up to --until, or the logs have ended",
     Exit.MISSING: "nothing was finished for --timeout: the message states how far the logs are",
-    Exit.UNABLE: "no instance answers for --timeout, it does not keep the changes behind --after any more, or another "
+    Exit.UNABLE: "no instance answers for --timeout, it does not keep the changes after --after any more, or another "
                  "log is there",
 }
 
@@ -49,8 +50,9 @@ def configure(parser: OptionParser) -> None:
     parser.add_argument("table", metavar="TABLE", help="whose changes: a table of the instance")
     declare(parser, "--instance")
     begin = parser.add_mutually_exclusive_group()
-    begin.add_argument("--after", metavar="MARK",
-                       help="continue behind what a tail printed last: a frontier with its log, as 7@ID, or alone")
+    begin.add_argument("--after", metavar="TOKEN",
+                       help="continue after what a tail printed last: a resume token, as 101936017@LOG, or a frontier "
+                            "alone")
     begin.add_argument("--since", metavar="TIME",
                        help="begin with the table as it was at this time (default: the last finished one)")
     parser.add_argument("--until", metavar="TIME", help="up to which time: a whole number, or now; then it ends")
@@ -86,13 +88,13 @@ def _print(output: ResultOutput, batch: TailBatch, *, as_json: bool) -> None:
             output.line(f"{diff:+d} at {time_text(at)}  {batch.table}  {batch.row_type.text(row)}")
     if as_json:
         times = [plain_int(at) for at in batch.upper if isinstance(at, int)]
-        output.line(json.dumps({"frontier": times, "after": safe(batch.mark)}))
+        output.line(json.dumps({"frontier": times, "after": safe(batch.resume_token)}))
     else:
         ago = committed_text(batch.committed_at, time.time())
         through, frontier = through_text(batch.upper), frontier_text(batch.upper)
-        output.line(f"-- {through}, frontier {frontier}{ago} (--after {batch.mark})")
+        output.line(f"-- {through}, frontier {frontier}{ago} (--after {batch.resume_token})")
 
 
 def _end(tail: InstanceTail) -> str:
-    ended = "the logs have ended" if not tail.upper else f"continue with --after {tail.mark}"
+    ended = "the logs have ended" if not tail.upper else f"continue with --after {tail.resume_token}"
     return f"{through_text(tail.upper)}; {ended}"

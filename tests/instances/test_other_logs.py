@@ -70,11 +70,11 @@ def test_a_tail_does_not_continue_over_another_log(
         continued = client.tail("prices", after=3, timeout=0.01)
         with pytest.raises(cdcv2.errors.IncompleteError):
             [next(continued) for _ in range(2)]
-    assert (batch.mark, live.mark, batch.log) == ("4@first", "4@first", "first")
+    assert (batch.resume_token, live.resume_token, batch.log) == ("4@first", "4@first", "first")
     write(tmp_path, "second", price=2, upper=9)
     continued.timeout = PATIENCE
     with run(tmp_path) as place:
-        for tail in (live, continued, client.tail("prices", after=batch.mark, timeout=PATIENCE)):
+        for tail in (live, continued, client.tail("prices", after=batch.resume_token, timeout=PATIENCE)):
             with pytest.raises(RefusedError, match="is of the log first, and second is here now.* Begin again without"):
                 next(tail)
         words = ["tail", "prices", "--instance", str(place), "--timeout", "60"]

@@ -131,7 +131,7 @@ OPTIONS: tuple[CaptureOption, ...] = (
     _of_database(
         "--empty", metavar="A,B",
         help="tables that were empty when the snapshot was taken, or made later; needed for those that have no topic "
-             "and that no notification names. The logs keep a mark of it",
+             "and that no notification names. The logs state it",
     ),
     _what(
         "--snapshot-again", (COMMIT_TIMES,), "a second snapshot stops a capture there", metavar="LSN,LSN",

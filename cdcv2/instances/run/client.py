@@ -108,12 +108,12 @@ class InstanceClient:
     ) -> InstanceTail:
         """The changes of a table, as they are finished: iterate for batches, and close it. It ends with the logs.
 
-        ``after``: the ``mark`` of the last batch that one has, or its ``upper`` alone, with which it is not looked at
-        whether the log is the same; None: from the beginning, which is one batch with all that
+        ``after``: the ``resume_token`` of the last batch that one has, or its ``upper`` alone, with which it is not
+        looked at whether the log is the same; None: from the beginning, which is one batch with all that
         is there at ``since`` (None: the last finished time) and what has changed since then. ``timeout``: for how many
         seconds each batch is waited for. None: for ever where the instance answers, and for a minute where it does not.
 
-        Raises, when iterated, UsageError for an unknown table, RefusedError where the changes behind ``after`` are not
+        Raises, when iterated, UsageError for an unknown table, RefusedError where the changes after ``after`` are not
         kept any more, and where another log is there; after ``timeout`` seconds IncompleteError where nothing was
         finished, UnavailableError where nothing answers.
         """

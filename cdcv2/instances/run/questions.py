@@ -84,7 +84,7 @@ def time_of(name: str, given: int | str | None) -> tuple[int | None, bool]:
 def frontier_of(given: Antichain | Sequence[int] | int | str | None) -> tuple[Antichain, str | None]:
     """The upper that a tail continues at, and the identity of its log; None: from the beginning. Raises UsageError.
 
-    A text is a mark, as a tail gives it, or a frontier without a log: then it is not known of which one it is.
+    A text is a resume token, as a tail gives it, or a frontier without a log: then it is not known of which one it is.
 
     >>> frontier_of("7@orders-1"), frontier_of("[7]"), frontier_of(7)
     ((Antichain([7]), 'orders-1'), (Antichain([7]), None), (Antichain([7]), None))
@@ -101,10 +101,10 @@ def frontier_of(given: Antichain | Sequence[int] | int | str | None) -> tuple[An
     return Antichain(times), None
 
 
-def mark_of(upper: Antichain, log: str) -> str:
+def resume_token(upper: Antichain, log: str) -> str:
     """An upper and the identity of its log, as one text.
 
-    >>> mark_of(Antichain([7]), "orders-1"), mark_of(Antichain(), "orders-1")
+    >>> resume_token(Antichain([7]), "orders-1"), resume_token(Antichain(), "orders-1")
     ('7@orders-1', '[]@orders-1')
     """
     return f"{upper.integer if upper else []}@{log}"

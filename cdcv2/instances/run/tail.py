@@ -16,7 +16,7 @@ from cdcv2.errors import Cdcv2Error, UsageError
 from cdcv2.instances.commands import LEAST, is_finished, last_time
 from cdcv2.instances.requests import TailRequest
 from cdcv2.instances.run.conversation import PAUSE, InstanceConversation, demand_place, no_answer
-from cdcv2.instances.run.questions import mark_of, time_of
+from cdcv2.instances.run.questions import resume_token, time_of
 from cdcv2.logs.tables_at_time import SHOWN_ROWS, TablesAtTime, html_table, short_value
 from cdcv2.rows.row_type import Row, RowType
 
@@ -28,9 +28,9 @@ SILENCE = 60.0
 class TailBatch:
     """The changes of a table beyond ``lower`` and not beyond ``upper``, consolidated, by time: ``(row, time, diff)``.
 
-    The lower of each is the upper of the one before. Keep ``mark`` with what you make of the batch, and begin with
-    ``after=mark`` the next time: so each row comes once. ``log``: the identity of the log; ``committed_at``: when the
-    last of what is not beyond ``upper`` was committed, in seconds since 1970; None: not known.
+    The lower of each is the upper of the one before. Keep ``resume_token`` with what you make of the batch, and begin
+    with ``after=`` it the next time: so each row comes once. ``log``: the identity of the log; ``committed_at``: when
+    the last of what is not beyond ``upper`` was committed, in seconds since 1970; None: not known.
     """
 
     table: str
@@ -42,9 +42,9 @@ class TailBatch:
     log: str = ""
 
     @property
-    def mark(self) -> str:
+    def resume_token(self) -> str:
         """The upper with its log, as one text: what to keep. Over another log a tail does not continue there."""
-        return mark_of(self.upper, self.log)
+        return resume_token(self.upper, self.log)
 
     def to_arrow(self) -> Any:
         """The changes as a pyarrow.Table: the columns of the table, and then its time and diff.
@@ -121,9 +121,9 @@ class InstanceTail:
         return self._request.after
 
     @property
-    def mark(self) -> str:
+    def resume_token(self) -> str:
         """The upper of the last batch with its log: what to give as ``after`` the next time."""
-        return mark_of(self.upper, self._log)
+        return resume_token(self.upper, self._log)
 
     def __iter__(self) -> Iterator[TailBatch]:
         return self
