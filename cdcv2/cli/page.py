@@ -3,7 +3,7 @@
 The page shows what cdcv2 status shows, what each table waits for, and a
 picture of the pipeline; it renews itself. cdcv2 up serves it with --listen.
 
-The address has the token behind #, which a browser does not send: so it comes
+The address has the token after #, which a browser does not send: so it comes
 into no log of a server. Who has the address has the token. On a machine with
 other users, paste it into the browser: a command that opens it has it among
 its arguments, which the others can read.
