@@ -27,6 +27,8 @@ from _pytest.runner import runtestprotocol
 LEAST, TIMES = 8, 6
 #: A change that waits and uses no CPU is ended after that many times as many seconds.
 PATIENCE = 10
+#: Changes at a time for each core: some wait for ever, and only the patience above ends them.
+AT_ONCE = 3
 #: The file in which a child states the test that noticed the change.
 NOTICING = "noticing"
 
@@ -114,7 +116,7 @@ def main(work: Path, results: Path) -> int:
         "-q", "--tb=native", "--capture=sys", "-p", "no:xdist", "-p", "no:cacheprovider",
         "-m", "not integration and not spark",
     ]
-    forks = Forks(asked["tests"], asked["took"], results, os.cpu_count() or 1)
+    forks = Forks(asked["tests"], asked["took"], results, AT_ONCE * (os.cpu_count() or 1))
     return int(pytest.main([*options, *files], plugins=[forks]))
 
 

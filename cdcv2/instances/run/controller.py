@@ -122,10 +122,10 @@ class ReplicaController:
         return {name: seconds for name, seconds in self._unanswered().items() if seconds > _SILENCE}
 
     def _unanswered(self) -> dict[str, float]:
-        """The same, also those that may answer yet."""
+        """The same, also those that may answer yet; by name."""
         now = time.monotonic()
         least = min(_MOMENT, _SILENCE)
-        return {name: round(now - since, 1) for name, since in self._asked.items() if now - since > least}
+        return {name: round(now - since, 1) for name, since in sorted(self._asked.items()) if now - since > least}
 
     def _answered(self, name: str) -> None:
         self._asked.pop(name, None)
