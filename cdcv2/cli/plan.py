@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import time
-from pathlib import Path
 
 from cdcv2.cli.console import ResultOutput
 from cdcv2.cli.display import json_line
@@ -66,7 +65,7 @@ def run(args: argparse.Namespace) -> Exit:
 def changes_of(pipeline: Pipeline) -> list[PipelineChange]:
     """What cdcv2 up would change; looks only."""
     now, external = time.time(), external_needs(pipeline)
-    kinds, entries = external.servers.kinds(), _entries(pipeline.state)
+    kinds, entries = external.servers.kinds(), _entries(pipeline)
 
     def look(entry: CatalogueEntry) -> Look:
         return kinds[entry.kind].look(entry)
@@ -77,9 +76,10 @@ def changes_of(pipeline: Pipeline) -> list[PipelineChange]:
     return [*refused, *jobs, *external_changes(entries, after, look, now)]
 
 
-def _entries(folder: Path) -> list[CatalogueEntry]:
-    """Those of the catalogue; none where there is none yet."""
-    if not is_there(folder / DATABASE):
+def _entries(pipeline: Pipeline) -> list[CatalogueEntry]:
+    """Those of the catalogue; none where there is none yet. Raises RefusedError as cdcv2 up does."""
+    if not is_there(pipeline.state / DATABASE):
         return []
-    with read_catalogue(folder) as catalogue:
+    with read_catalogue(pipeline.state) as catalogue:
+        catalogue.demand_home(pipeline.name)
         return catalogue.entries()

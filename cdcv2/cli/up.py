@@ -193,9 +193,12 @@ def show_entries(command: str, entries: Iterable[CatalogueEntry], shown: dict[st
 
 @contextmanager
 def owned(pipeline: Pipeline, command: str) -> Iterator[Catalogue]:
-    """The catalogue of the pipeline, as its owner. Raises RefusedError where another process is, with which one."""
-    now = time.time()
-    with OwnedFolder(pipeline.state, now) as folder, take_catalogue(folder, f"cdcv2 {command}", now) as catalogue:
+    """The catalogue of the pipeline, as its owner. Raises RefusedError where another process is, with which one.
+
+    And for a state folder of another pipeline, or a copy of one.
+    """
+    now, who = time.time(), f"cdcv2 {command}"
+    with OwnedFolder(pipeline.state, now) as folder, take_catalogue(folder, who, now, pipeline.name) as catalogue:
         yield catalogue
 
 

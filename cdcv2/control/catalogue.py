@@ -5,12 +5,15 @@ than those before, and every change states it. So a process that has lost the lo
 system, a folder that was copied back) changes nothing after another has taken over.
 
 The format is durable: each entry is one JSON object with a digest, and the version is in a table of its own.
+
+A catalogue is of one pipeline, by its name, and of one folder: what another one lists is never removed by it.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import secrets
 import sqlite3
 from collections.abc import Iterable
 from pathlib import Path
@@ -22,7 +25,7 @@ from cdcv2.control.entries import CatalogueEntry
 from cdcv2.control.owner import OwnedFolder
 from cdcv2.core.json_text import parse_json
 from cdcv2.core.own_json import reading, with_digest, without_digest
-from cdcv2.errors import FencedError, ForeignStateError, OutputError, UsageError
+from cdcv2.errors import Cdcv2Error, FencedError, ForeignStateError, OutputError, RefusedError, UsageError
 from cdcv2.store.file_system import is_there
 from cdcv2.store.sqlite_file import SqliteFile
 
@@ -34,7 +37,7 @@ _FORMAT, _VERSION = "cdcv2 catalogue", 1
 _TABLES = """
 CREATE TABLE IF NOT EXISTS cdcv2_catalogue (key TEXT PRIMARY KEY, value TEXT NOT NULL)
 """
-_HEAD, _OWNER, _ENTRY = "head", "owner", "entry:"
+_HEAD, _HOME, _OWNER, _ENTRY = "head", "home", "owner", "entry:"
 
 
 class Catalogue:
@@ -50,15 +53,57 @@ class Catalogue:
         self.epoch: int | None = None
         self._file = SqliteFile(folder / DATABASE, _TABLES, self._failed)
 
-    def begin(self, owner: str, now: float) -> None:
-        """Become its owner: what an owner before this one still writes is refused from here on."""
+    def begin(self, owner: str, now: float, pipeline: str) -> None:
+        """Become its owner, for a pipeline: what an owner before this one still writes is refused from here on.
+
+        Raises RefusedError as :meth:`demand_home` does.
+        """
         with self._file.changing():
             if not self._value(_HEAD):
                 self._put(_HEAD, {"format": _FORMAT, "version": _VERSION})
             self.check_version()
+            self.demand_home(pipeline)
+            home = self._value(_HOME) or {"id": secrets.token_hex(16)}
+            self._put(_HOME, {"id": home["id"], "pipeline": pipeline, "place": str(self.folder.resolve())})
             before = self._value(_OWNER) or {"epoch": 0}
             self.epoch = int(before["epoch"]) + 1
             self._put(_OWNER, {"epoch": self.epoch, "owner": owner, "pid": os.getpid(), "since": now})
+
+    def demand_home(self, pipeline: str) -> None:
+        """Raise RefusedError if it is another pipeline's, or a copy of one that is where it was.
+
+        One of an older release has no name yet, and takes the first. One whose folder was moved, or was restored from
+        a backup, is no copy: where it was there is no catalogue any more, or another one.
+        """
+        home = self._value(_HOME)
+        if home is None:
+            return
+        if home["pipeline"] != pipeline:
+            raise RefusedError(
+                f"{self.folder} is the state of the pipeline {home['pipeline']!r}, and the file has the pipeline "
+                f"{pipeline!r}: it would remove what the other one has made. Give each a folder of its own ('state'), "
+                f"or write pipeline: {home['pipeline']} again"
+            )
+        place = Path(home["place"])
+        if place != self.folder.resolve() and self._is_kept_in(place, home["id"]):
+            raise RefusedError(
+                f"{self.folder} is a copy of {place}, which is there still: it would remove what that one has made. "
+                f"For a second pipeline, delete the copy, and write another 'pipeline' in its file. If the folder was "
+                f"moved, and {place} is not in use any more, delete or rename that"
+            )
+
+    def _is_kept_in(self, place: Path, identity: str) -> bool:
+        """Whether a folder has a catalogue of the same identity, and is not this one under another path."""
+        try:
+            if not is_there(place / DATABASE) or (place / DATABASE).samefile(self.folder / DATABASE):
+                return False
+            with read_catalogue(place) as other:
+                return (other._value(_HOME) or {}).get("id") == identity
+        except (OSError, Cdcv2Error) as cause:
+            raise RefusedError(
+                f"{self.folder} was in {place} before, and whether it is there still cannot be seen: {cause}. Mend "
+                "that; or delete or rename it, if it is not in use any more"
+            ) from cause
 
     def session(self) -> Catalogue:
         """Another one of the same owner, for a thread of its own."""
@@ -154,14 +199,15 @@ class Catalogue:
         )
 
 
-def take_catalogue(folder: OwnedFolder, owner: str, now: float) -> Catalogue:
-    """The catalogue in a folder that is ours, made if it is not there. ``owner``: shown to others.
+def take_catalogue(folder: OwnedFolder, owner: str, now: float, pipeline: str) -> Catalogue:
+    """The catalogue of a pipeline in a folder that is ours, made if it is not there. ``owner``: shown to others.
 
-    Raises OutputError where it cannot be made, ForeignStateError for one of another version.
+    Raises OutputError where it cannot be made, ForeignStateError for one of another version, RefusedError for one of
+    another pipeline, and for a copy.
     """
     catalogue = Catalogue(folder.path)
     try:
-        catalogue.begin(owner, now)
+        catalogue.begin(owner, now, pipeline)
     except BaseException:
         catalogue.close()
         raise

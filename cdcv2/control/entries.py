@@ -23,6 +23,9 @@ from typing import Any
 from cdcv2.control.slot_marks import SlotMark
 from cdcv2.core.own_json import checked
 
+#: The address of what is in the file system of this machine.
+THIS_MACHINE = "this machine"
+
 
 class Kind(StrEnum):
     """What external state can be."""

@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 from cdcv2.control.entries import Answer, CatalogueEntry, EntryState, Kind, Look, Reason
 from cdcv2.control.external_state import Act, Condition, Step, decide as decide_external, misfits
-from cdcv2.control.intents import DesiredState, blocked_by, has_slot, planned
+from cdcv2.control.intents import DesiredState, blocked_by, has_slot
+from cdcv2.control.folder_paths import planned_by_path
 from cdcv2.control.supervision import JobAct, JobState, decide
 from cdcv2.control.supervisor import JobPlan, JobReport
 
@@ -78,7 +79,7 @@ def planned_entries(
     """
     before = {entry.nonce: entry for entry in entries}
     drawn = count(1)
-    changed = planned(before.values(), desired, now, lambda: f"NEW{next(drawn)}")
+    changed = planned_by_path(before.values(), desired, now, lambda: f"NEW{next(drawn)}")
     return list({**before, **{entry.nonce: entry for entry in changed}}.values())
 
 

@@ -225,7 +225,8 @@ class _PipelineReader:
     """Reads the parts in the order in which they name each other."""
 
     def __init__(self, whole: YamlNode, path: Path) -> None:
-        self._whole, self._path, self._folder = whole, path, path.absolute().parent
+        # However the command was called: by a link to the folder, or with '..'. The file itself may be a link.
+        self._whole, self._path, self._folder = whole, path, path.absolute().parent.resolve()
         self._fields = whole.fields("pipeline", "state kafka rows sources captures views replays timers instances")
         self._rows = self._fields.get("rows", whole.with_text("rows"))
         self._kafka = self._fields["kafka"].fields("", "bootstrap config") if "kafka" in self._fields else {}

@@ -14,9 +14,9 @@ from typing import Any
 from cdcv2.cli.options.remap_arguments import capture_request, written_places
 from cdcv2.connectors.debezium.config import heartbeat_topic, slot_name
 from cdcv2.capture.connector import DatabaseConnector
-from cdcv2.control.entries import CatalogueEntry, Kind
+from cdcv2.control.entries import THIS_MACHINE, CatalogueEntry, Kind
+from cdcv2.control.folder_paths import by_path
 from cdcv2.control.intents import DesiredState, matching
-from cdcv2.control.kinds.remaps import THIS_MACHINE
 from cdcv2.control.pipeline_check import row_types
 from cdcv2.control.pipeline_file import CaptureFields, ConnectorFields, Pipeline, SourceFields, ViewFields
 from cdcv2.control.pipeline_servers import DatabaseServer, KafkaCluster, PipelineServers, url_of
@@ -51,7 +51,7 @@ class PipelineNeeds:
         So nothing is removed because a word was deleted; only because a capture or a view was, or another thing is
         named in its place.
         """
-        live = [entry for entry in entries if entry.is_live]
+        live = [entry for entry in by_path(entries, self.stated) if entry.is_live]
         matched = {one.nonce for one in (matching(live, wish) for wish in self.stated) if one is not None}
         of_connectors = {nonce for entry in live if entry.kind is Kind.CONNECTOR for nonce in entry.needs}
         return [*self.stated, *(

@@ -26,7 +26,8 @@ from cdcv2.control.external_state import (
     stopping,
     too_early,
 )
-from cdcv2.control.intents import DesiredState, after_removal, blocked_by, has_slot, planned, slots_of
+from cdcv2.control.folder_paths import planned_by_path
+from cdcv2.control.intents import DesiredState, after_removal, blocked_by, has_slot, slots_of
 from cdcv2.errors import Cdcv2Error, FencedError, OutputError, RefusedError, UnavailableError, UsageError
 
 T = TypeVar("T")
@@ -86,7 +87,7 @@ class Reconciliation:
 
     def desire(self, desired: Iterable[DesiredState], nonce: Callable[[], str]) -> list[CatalogueEntry]:
         """Write what is desired into the catalogue, and commit the drop of all else; the entries that changed."""
-        changed = planned(self.catalogue.entries(), desired, self._clock(), nonce)
+        changed = planned_by_path(self.catalogue.entries(), desired, self._clock(), nonce)
         if changed:
             self.catalogue.write(changed)
         return changed

@@ -36,7 +36,7 @@ ROW = '{"type": "record", "name": "orders", "fields": [{"name": "id", "type": "l
 
 def made(folder: Path, *entries: CatalogueEntry) -> Path:
     """A state folder with a catalogue of these."""
-    with OwnedFolder(folder, 5.0) as owned, take_catalogue(owned, "cdcv2 up of shop", 5.0) as catalogue:
+    with OwnedFolder(folder, 5.0) as owned, take_catalogue(owned, "cdcv2 up of shop", 5.0, "shop") as catalogue:
         catalogue.write(entries)
     return folder
 
@@ -85,7 +85,7 @@ def test_a_pipelines_file_names_the_folder(run: Run, tmp_path: Path) -> None:
 def test_it_may_run_beside_the_owner(run: Run, tmp_path: Path) -> None:
     """It takes nothing over."""
     folder = tmp_path / "shop.state"
-    with OwnedFolder(folder, 5.0) as owned, take_catalogue(owned, "up", 5.0) as catalogue:
+    with OwnedFolder(folder, 5.0) as owned, take_catalogue(owned, "up", 5.0, "shop") as catalogue:
         catalogue.write([SLOT])
         assert 0 == run("external", str(folder)).code
         catalogue.write([TOPIC])

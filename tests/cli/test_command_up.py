@@ -190,7 +190,7 @@ def test_one_that_was_taken_over_from_starts_nothing_more(
     def turn(self: Supervisor, plans: object, **_: object) -> list[object]:
         turns.append(plans)
         (tmp_path / "shop.state" / "owner.lock").unlink()
-        with OwnedFolder(tmp_path / "shop.state", 6.0) as folder, take_catalogue(folder, "another", 6.0):
+        with OwnedFolder(tmp_path / "shop.state", 6.0) as folder, take_catalogue(folder, "another", 6.0, "shop"):
             return []
 
     monkeypatch.setattr(Supervisor, "turn", turn)

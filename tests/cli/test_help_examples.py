@@ -78,7 +78,7 @@ def folder(captured: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
     places = {"bank": Antichain([0x1B00]), "orders": offsets({0: 18, 1: 4}), "shop.transaction": offsets({0: 18})}
     minted(log, mint(shared, frontier_of(places), lambda: 3000))
     disputed(tmp_path / "quarantine")
-    with OwnedFolder(tmp_path / "shop.state", 5.0) as owned, take_catalogue(owned, "shop", 5.0) as catalogue:
+    with OwnedFolder(tmp_path / "shop.state", 5.0) as owned, take_catalogue(owned, "shop", 5.0, "shop") as catalogue:
         catalogue.write([CatalogueEntry("7f", Kind.TOPIC, "shop", "Kafka k:9092", {}, True, ("shop",))])
     monkeypatch.chdir(tmp_path)
     return tmp_path

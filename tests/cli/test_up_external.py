@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,8 +14,10 @@ import pytest
 from cdcv2.cli.down import remove_all
 from cdcv2.cli.main import main
 from cdcv2.cli.up import show_entries
+from cdcv2.control.catalogue import DATABASE
 from cdcv2.control.entries import CatalogueEntry, EntryState, Kind
 from cdcv2.control.reconcile import Reconciliation
+from cdcv2.core.own_json import with_digest, without_digest
 from cdcv2.exits import Exit
 from tests.cli.conftest import Run
 from tests.external_world import MemoryCatalogue, World, WorldObject
@@ -71,6 +75,51 @@ def test_a_job_starts_when_what_it_needs_is_there_and_all_of_it_is_removed_at_th
 
     removed = run("down", file, "--remove-external")
     assert (Exit.DONE, False, ["gone"]) == (removed.code, logs.exists(), states(run, file)), removed.err
+
+
+@pytest.mark.parametrize("spelled", ["elsewhere/../shop.yaml", "link/shop.yaml"])
+def test_the_same_file_by_another_path_changes_nothing(run: Run, file: Path, tmp_path: Path, spelled: str) -> None:
+    """Its folders are known by where they are, and so are those in a catalogue of before."""
+    (tmp_path / "there").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path)
+    assert Exit.DONE == run("up", file, "--once", "--timeout", "60").code
+    try:
+        (tmp_path / "there" / "logs" / "of the user").write_text("rows")
+        again = run("plan", tmp_path / spelled)
+        assert ([], ["in use"]) == ([line for line in again.out.splitlines() if "nothing" not in line],
+                                    states(run, file))  # fmt: skip
+        catalogue = tmp_path / "shop.state" / DATABASE
+        with closing(sqlite3.connect(catalogue)) as database:
+            # As an older release wrote it, where the command was called by that path.
+            rows = database.execute("SELECT key, value FROM cdcv2_catalogue WHERE key LIKE 'entry:%'").fetchall()
+            for key, value in rows:
+                plain = without_digest(json.loads(value), catalogue)
+                plain["name"] = str((tmp_path / spelled).parent / "there" / "logs")
+                database.execute(
+                    "UPDATE cdcv2_catalogue SET value = ? WHERE key = ?", [json.dumps(with_digest(plain)), key]
+                )
+            database.commit()
+        assert Exit.DONE == run("up", file, "--once", "--timeout", "60").code
+        assert ("rows", ["in use"]) == (
+            (tmp_path / "there" / "logs" / "of the user").read_text(), states(run, tmp_path / spelled)
+        )
+    finally:
+        main(["down", str(file)])
+
+
+def test_another_pipeline_with_the_same_state_is_refused(run: Run, file: Path, tmp_path: Path) -> None:
+    """Before anything is changed; the plan shows it, too."""
+    (tmp_path / "there").mkdir()
+    file.write_text(FILE.replace("kafka:", "state: kept\nkafka:"), "utf-8")
+    assert Exit.DONE == run("up", file, "--once", "--timeout", "60").code
+    main(["down", str(file)])
+    other = tmp_path / "other.yaml"
+    other.write_text(file.read_text("utf-8").replace("pipeline: shop", "pipeline: other").replace("logs", "more"))
+    for words in (["plan"], ["up", "--once"], ["down", "--remove-external"], ["down"]):
+        refused = run(words[0], other, *words[1:])
+        assert Exit.UNABLE == refused.code and "is the state of the pipeline 'shop'" in refused.err, refused
+    assert (True, ["in use"]) == ((tmp_path / "there" / "logs").exists(), states(run, file))
 
 
 def test_a_view_waits_for_the_logs_of_its_capture(run: Run, file: Path, tmp_path: Path) -> None:

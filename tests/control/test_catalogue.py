@@ -33,9 +33,9 @@ ENTRIES = [
 
 
 @contextmanager
-def taken(folder: Path, owner: str) -> Iterator[Catalogue]:
+def taken(folder: Path, owner: str, pipeline: str = "shop") -> Iterator[Catalogue]:
     """The catalogue in a folder, by an owner."""
-    with OwnedFolder(folder, 5.0) as owned, take_catalogue(owned, owner, 5.0) as catalogue:
+    with OwnedFolder(folder, 5.0) as owned, take_catalogue(owned, owner, 5.0, pipeline) as catalogue:
         yield catalogue
 
 
@@ -70,7 +70,7 @@ def test_an_owner_follows_one_that_was_killed(tmp_path: Path) -> None:
     program = (
         "import os, signal, sys; from pathlib import Path; from cdcv2.control.owner import OwnedFolder\n"
         "from cdcv2.control.catalogue import take_catalogue\n"
-        "owned = OwnedFolder(Path(sys.argv[1]), 5.0); take_catalogue(owned, 'dead', 5.0)\n"
+        "owned = OwnedFolder(Path(sys.argv[1]), 5.0); take_catalogue(owned, 'dead', 5.0, 'shop')\n"
         "os.kill(os.getpid(), signal.SIGKILL)"
     )
     subprocess.run([sys.executable, "-c", program, str(tmp_path)], cwd=ROOT, check=False)
@@ -125,6 +125,62 @@ def test_what_is_no_catalogue_is_named(tmp_path: Path) -> None:
             database.commit()
         with pytest.raises(ForeignStateError, match=said), read_catalogue(tmp_path) as catalogue:
             catalogue.entries()
+
+
+def test_a_catalogue_is_of_one_pipeline(tmp_path: Path) -> None:
+    """Another one would remove what it lists. The first takes what an older release wrote; nothing changes before."""
+    shutil.copytree(GOLDEN, tmp_path / "state")
+    with taken(tmp_path / "state", "one", "shop") as first:
+        epoch = first.epoch
+    refused = "is the state of the pipeline 'shop', and the file has the pipeline 'other'.*pipeline: shop again"
+    with pytest.raises(RefusedError, match=refused), taken(tmp_path / "state", "two", "other"):
+        pass
+    with read_catalogue(tmp_path / "state") as looked:
+        owner = looked.owner() or {}
+        assert ("one", epoch, ENTRIES) == (owner["owner"], owner["epoch"], looked.entries())
+        with pytest.raises(RefusedError, match=refused):
+            looked.demand_home("other")
+
+
+def test_a_copy_is_refused_while_the_original_is_there(tmp_path: Path) -> None:
+    """And a folder that was moved, or restored where another one is now, or is reached by a link, is no copy."""
+    original, copy, link = tmp_path / "state", tmp_path / "copy", tmp_path / "link"
+    with taken(original, "one") as first:
+        first.write(ENTRIES)
+    shutil.copytree(original, copy)
+    link.symlink_to(original)
+    refused = f"{copy} is a copy of {original}, which is there still"
+    with pytest.raises(RefusedError, match=refused), taken(copy, "two"):
+        pass
+    for folder in (link, original):
+        with taken(folder, "one"):
+            pass
+    original.rename(tmp_path / "saved")
+    with taken(copy, "two") as moved:
+        assert ENTRIES == moved.entries()
+    (tmp_path / "saved").rename(original)
+    with taken(original, "another, which does not know of the other"):
+        pass
+    shutil.rmtree(original)
+    with taken(original, "one"):
+        pass
+    original.rename(tmp_path / "aside")
+    with taken(original, "a second pipeline in its place"):
+        pass
+    with taken(tmp_path / "aside", "one"):
+        pass
+
+
+def test_an_original_that_cannot_be_read_may_be_there(tmp_path: Path) -> None:
+    """So nothing is removed on behalf of what may be a copy."""
+    original, copy = tmp_path / "state", tmp_path / "copy"
+    with taken(original, "one"):
+        pass
+    shutil.copytree(original, copy)
+    (original / DATABASE).write_text("no database at all\n" * 99)
+    with pytest.raises(RefusedError, match=f"{copy} was in {original} before, and whether it is there still"):
+        with taken(copy, "two"):
+            pass
 
 
 def test_the_first_format_is_read_and_continued(tmp_path: Path) -> None:

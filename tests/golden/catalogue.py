@@ -11,7 +11,7 @@ from cdcv2.control.owner import OwnedFolder
 from tests.control.test_catalogue import ENTRIES, GOLDEN
 
 if __name__ == "__main__":
-    with OwnedFolder(GOLDEN, 5.0) as owned, take_catalogue(owned, "the controller of shop", 5.0) as catalogue:
+    with OwnedFolder(GOLDEN, 5.0) as owned, take_catalogue(owned, "the controller of shop", 5.0, "shop") as catalogue:
         catalogue.write(ENTRIES)
     with closing(sqlite3.connect(GOLDEN / DATABASE)) as database:
         # One file: what is in the log beside it is moved into it.

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from cdcv2.control.entries import CatalogueEntry, Look, NoAnswer
+from cdcv2.control.entries import THIS_MACHINE, CatalogueEntry, Look, NoAnswer
 from cdcv2.control.kinds.folders import StateFolderKind
 from cdcv2.control.kinds.topics import TopicKind
-
-#: The address of what is in the file system of this machine.
-THIS_MACHINE = "this machine"
 
 
 class RemapKind:
