@@ -31,7 +31,8 @@ from cdcv2.cli.options.words import declare
 from cdcv2.cli.view_alone import view_alone
 from cdcv2.control.materialization_file import read_plan
 from cdcv2.control.plan import MaterializationPlan
-from cdcv2.errors import UsageError
+from cdcv2.control.timer_fields import NO_FILES
+from cdcv2.errors import MissingLogError
 from cdcv2.exits import Exit
 from cdcv2.materialize import Runtime
 from cdcv2.materialize.targets.manifests import Manifests
@@ -54,10 +55,10 @@ def run(args: argparse.Namespace) -> Exit:
     """Show them, or remove them."""
     plan = read_plan(args.file, args.view)
     if plan.staging is None:
-        plan.lines[None].fail("this driver leaves no files: only those of a lake and of Delta tables are looked for")
+        plan.lines[None].fail(NO_FILES)
     folder = plan.staging()
     if folder.last()[1] is None:
-        raise UsageError(f"nothing was materialized into {folder.path} yet: run cdcv2 materialize first")
+        raise MissingLogError(f"nothing was materialized into {folder.path} yet: run cdcv2 materialize first")
     if args.remove:
         # Before anything is taken over: one who is refused leaves the one who runs alone.
         plan.demand_continued()

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from cdcv2.control.argument_secrets import demand_no_secrets
 from cdcv2.control.yaml_lines import YamlNode
@@ -18,8 +19,19 @@ from cdcv2.suggestions import meant
 
 #: The commands, and whether each is of a view; else it is of a capture.
 TIMER_COMMANDS = {"compare": True, "orphans": True, "compact-remap": False}
+#: The drivers that stage files, and what is wrong with the orphans of another one.
+STAGED = ("lake", "delta")
+NO_FILES = "this driver leaves no files: only those of a lake and of Delta tables are looked for"
 #: Options that a timer gives its command itself.
 _GIVEN = ("--view", "--events")
+
+
+class _View(Protocol):
+    """What a view of the file has for a timer of it."""
+
+    @property
+    def fields(self) -> Mapping[str, YamlNode]:
+        """Its fields, by their names."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +47,7 @@ class TimerFields:
 
 
 def timer_fields(
-    name: str, part: YamlNode, captures: Mapping[str, bool], views: Mapping[str, object]
+    name: str, part: YamlNode, captures: Mapping[str, bool], views: Mapping[str, _View]
 ) -> TimerFields:
     """The timer in a part of the file. Raises UsageError with the line.
 
@@ -46,12 +58,18 @@ def timer_fields(
     if len(named) != 1:
         part.fail(f"what is due? Name one of {', '.join(TIMER_COMMANDS)}, and of which part: compare: NAME")
     (command,) = named
-    of, there = fields[command].text(), views if TIMER_COMMANDS[command] else captures
+    of = fields[command].text()
+    there: Mapping[str, object] = views if TIMER_COMMANDS[command] else captures
     kind = "view" if TIMER_COMMANDS[command] else "capture"
     if of not in there:
         fields[command].fail(f"there is no {kind} {of!r}; there are {', '.join(there) or 'none'}{meant(of, there)}")
     if kind == "capture" and not captures[of]:
         fields[command].fail(f"the capture {of} is on no remap: there is nothing to shorten; leave this timer out")
+    if command == "orphans":
+        driver = dict(views[of].fields["target"].entries()).get("driver")
+        # A driver that is none is named when its view is looked at.
+        if driver is not None and driver.is_text and driver.text() not in STAGED:
+            fields[command].fail(f"the view {of} is kept by {driver.text()}: {NO_FILES}; leave this timer out")
     arguments = _arguments(fields["arguments"]) if "arguments" in fields else ()
     return TimerFields(name, command, of, fields["every"].seconds(), arguments, part)
 

@@ -229,6 +229,27 @@ def test_no_secret_is_in_what_is_kept_of_a_job(tmp_path: Path, monkeypatch: pyte
     assert os.environ["COPY_PASSWORD"] == "open-sesame"
 
 
+def test_timers_of_a_view_wait_until_something_is_there(
+    tmp_path: Path, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A pipeline that is new has no lake yet: none of its timers is held until a person comes."""
+    write(tmp_path, 1, 2)
+    timers = "timers: {left: {orphans: copy, every: 1h}, equal: {compare: copy, every: 1h}}\n"
+    file.write_text(FILE.replace("{recovery}", "recovery") + timers, "utf-8")
+    assert main(["pause", str(file), "copy"]) == Exit.DONE
+
+    def timers_now() -> list[dict[str, Any]]:
+        return [one for one in status(file, capsys)[1]["jobs"] if one["kind"] == "timer"]
+
+    with up(file):
+        assert poll_until(lambda: all(one["reason"] is not None for one in timers_now()), 60)
+        early = timers_now()
+        assert main(["resume", str(file), "copy"]) == Exit.DONE
+        assert poll_until(lambda: all(one["last_exit"] == Exit.DONE for one in timers_now()), 60)
+
+    assert [("equal", "waiting"), ("left", "waiting")] == sorted((one["name"], one["state"]) for one in early)
+
+
 def test_a_timer_shows_what_it_found_and_runs_again(
     tmp_path: Path, file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -91,6 +91,7 @@ def test_a_timer_is_a_job_that_is_due_from_time_to_time(tmp_path: Path, monkeypa
     ("compare: one, ", "", "what is due. Name one of compare, orphans, compact-remap"),
     ("compare: one", "compare: one, orphans: one", "what is due"),
     ("compare: one", "verify: one", "'verify' is not known here"),
+    ("orphans: two", "orphans: one", "the view one is kept by postgres: this driver leaves no files"),
     ("every: 90m", "every: 90m, arguments: [--remove]", "--remove takes the view over"),
     ("every: 90m", 'every: 90m, arguments: ["--source=postgresql://u:hunter2@h/d"]', "user and password in an address"),
     ("every: 90m", 'every: 90m, arguments: [--source, "host=h password=hunter2"]', "password looks like a secret"),
