@@ -22,7 +22,7 @@ from cdcv2.instances.commands import (
 from cdcv2.instances.kept_times import KeptTimes
 from cdcv2.instances.replicas import Dispatch, ReplicaSet
 from cdcv2.instances.requests import PeekRequest, StatusRequest, TailRequest, request_of
-
+from cdcv2.protocol.log_identity import other_log_text
 
 #: About so many letters of a batch are one line.
 _PART = 250_000
@@ -257,10 +257,8 @@ class InstanceFront:
             raise MalformedError(f"the table {table!r} is not kept here: there are {', '.join(sorted(self._keys))}")
 
     def _other_log(self, request: TailRequest) -> str:
-        return (
-            f"the tail of {request.table} is of the log {request.log}, and {self._logs[request.table]} is here now: "
-            "its changes are others. Begin again without --after (after=), and replace what you have by the first batch"
-        )
+        what, there = f"the tail of {request.table}", self._logs[request.table]
+        return other_log_text(what, request.log or "", there, "Begin again without --after (after=)")
 
     # -- requests -----------------------------------------------------------------------------------------------
 

@@ -169,6 +169,16 @@ def description_of(log: Log) -> LogDescription:
     return log.description() if isinstance(log, DescribedLog) else LogDescription()
 
 
+def identity_of_copies(identities: Iterable[str | None]) -> str | None:
+    """The identity of a table that is read from these logs, its copies; None where one of them states none.
+
+    >>> identity_of_copies(["b", "a", "b"]), identity_of_copies(["a", None])
+    ('a,b', None)
+    """
+    found = set(identities)
+    return None if None in found else ",".join(sorted(filter(None, found)))
+
+
 def known_by(stated: LogDescription, name: str | None) -> list[str]:
     """By what a log is known: its identity; and its place in its log set, where its capture may write it again.
 

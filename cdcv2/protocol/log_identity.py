@@ -84,6 +84,19 @@ def check_ends(name: str, read: Positions, ends: Positions, remedy: str) -> None
             )
 
 
+def other_log_text(what: str, kept: str, there: str | None, again: str) -> str:
+    """Why something does not continue: what is kept is of one log, and another one is there. ``again``: what to do.
+
+    >>> other_log_text("the tail of t", "a", "b", "Begin again")
+    'the tail of t is of the log a, and b is here now: its changes are others. Begin again, and replace what you have by the first batch'
+    """  # noqa: E501
+    there = there or "one without an identity"
+    return (
+        f"{what} is of the log {kept}, and {there} is here now: its changes are others. {again}, and replace what you "
+        "have by the first batch"
+    )
+
+
 def _mark(messages: list[Message | GarbledMessage]) -> str:
     digest = hashlib.sha256()
     for message in messages:

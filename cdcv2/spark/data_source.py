@@ -2,7 +2,9 @@
 
 A batch is what one table holds at a time, a stream is its finished changes; both have the columns of the table (under
 their names in Avro), ``cdcv2_time`` and ``cdcv2_diff``. The offsets of a stream are frontiers: a micro-batch has the
-updates that are beyond its first one and not beyond its last one, so a restart from a checkpoint repeats nothing.
+updates that are beyond its first one and not beyond its last one, so a restart from a checkpoint repeats nothing. They
+have the identity of the log, too: over another one a stream does not continue. One of before has none, and continues
+over the log that is there; from then on it is known.
 
 What is finished is decided by the one reader of logs, in one task for each DataFrame. A table of which all is wanted,
 often or by many executors, is written once by the replay job.
@@ -26,10 +28,12 @@ from cdcv2.completeness import frontier_text, through_text
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import IncompleteError, RefusedError, UsageError
 from cdcv2.logs.contents import contents
+from cdcv2.logs.description import description_of, identity_of_copies
 from cdcv2.logs.log_names import log_address
 from cdcv2.logs.named_logs import NamedLog, some_covered
 from cdcv2.logs.read import LogReader, logs_of
 from cdcv2.logs.tables_at_time import one_of
+from cdcv2.protocol.log_identity import other_log_text
 from cdcv2.protocol.messages import Update
 from cdcv2.rows.columns import UpdateBatch
 from cdcv2.rows.row_type import RowType
@@ -93,11 +97,14 @@ class ContentPartition(InputPartition):
 
 @dataclass(frozen=True)
 class ChangesPartition(InputPartition):
-    """The changes of a table beyond one frontier and not beyond another; ``marks`` are those of the first."""
+    """The changes of a table beyond one frontier and not beyond another; ``marks`` are those of the first.
+
+    ``log``: the identity of the log in which the last one was found; None: not known."""
 
     start: tuple[int, ...]
     end: tuple[int, ...]
     marks: Mapping[str, Any]
+    log: str | None = None
 
 
 class LogDataSource(DataSource):
@@ -117,8 +124,11 @@ class LogDataSource(DataSource):
         return LogContentReader(LogOptions.of(self.options), schema)
 
     def streamReader(self, schema: StructType) -> LogChangesReader:
-        """The changes of a table."""
-        return LogChangesReader(LogOptions.of(self.options), schema)
+        """The changes of a table. Raises UsageError for a time, which only a batch is at."""
+        options = LogOptions.of(self.options)
+        if options.at is not None:
+            raise UsageError("the option at is for spark.read: a stream has the changes of all times; leave it out")
+        return LogChangesReader(options, schema)
 
     def _row_type(self) -> RowType:
         options = LogOptions.of(self.options)
@@ -159,38 +169,47 @@ class LogChangesReader(DataSourceStreamReader):
         self._options, self._schema = options, schema
         # Frontier -> the resume marks of all logs at it.
         self._marks = dict[Antichain, Mapping[str, Any]]()
+        # The identity of the log that they are of.
+        self._log: str | None = None
 
-    def initialOffset(self) -> dict[str, list[int]]:
+    def initialOffset(self) -> dict[str, Any]:
         """The beginning of the history."""
         return {"frontier": [0]}
 
-    def latestOffset(self, start: Mapping[str, Any] | None = None, limit: object = None) -> dict[str, list[int]]:
-        """The frontier that is finished in all the logs now. Cost: reads what came since the last call."""
-        known = max(self._marks, key=_progress, default=Antichain((start or self.initialOffset())["frontier"]))
+    def latestOffset(self, start: Mapping[str, Any] | None = None, limit: object = None) -> dict[str, Any]:
+        """The frontier that is finished in all the logs now. Cost: reads what came since the last call.
+
+        Raises RefusedError for another log than that of ``start``, or of the last call.
+        """
+        begin = start or self.initialOffset()
+        logs = self._options.logs()
+        self._log = self._demand_log(self._options.chosen(logs), begin.get("log") or self._log)
+        known = max(self._marks, key=_progress, default=Antichain(begin["frontier"]))
         reading = LogReader(
-            some_covered(self._options.logs()), start=known, begins=[0], marks=self._marks.get(known, {}), content=False
+            some_covered(logs), start=known, begins=[0], marks=self._marks.get(known, {}), content=False
         )
         with reading:
             frontier = frontier_of(reading)
             if reading.short():
                 raise _went_back(self._options, known, frontier)
             self._marks[frontier] = reading.marks()
-        return {"frontier": _ints(frontier)}
+        return {"frontier": _ints(frontier)} if self._log is None else {"frontier": _ints(frontier), "log": self._log}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """One, where there is something between. Raises RefusedError for a log that is behind the checkpoint."""
-        lower, upper = Antichain(start["frontier"]), Antichain(end["frontier"])
+        lower, upper, log = Antichain(start["frontier"]), Antichain(end["frontier"]), end.get("log")
         if not upper.dominates(lower):
             raise _went_back(self._options, lower, upper)
         if lower == upper:
             return []
-        return [ChangesPartition(tuple(_ints(lower)), tuple(_ints(upper)), self._marks.get(lower, {}))]
+        return [ChangesPartition(tuple(_ints(lower)), tuple(_ints(upper)), self._marks.get(lower, {}), log)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The changes. Raises IncompleteError where the logs do not reach the end any more."""
+        """The changes. Raises RefusedError for another log, IncompleteError where the end is not reached any more."""
         if not isinstance(partition, ChangesPartition):
             raise UsageError(f"{partition!r} is no part of a stream of changes")
         named = self._options.chosen(self._options.logs())
+        self._demand_log(named, partition.log)
         found, end = some_covered(named), Antichain(partition.end)
         with LogReader(found, start=partition.start, begins=[0], marks=partition.marks, whole=False) as reading:
             yield from arrow_batches(named[0].row_type, _changes(reading, end), self._schema)
@@ -207,6 +226,14 @@ class LogChangesReader(DataSourceStreamReader):
 
     def stop(self) -> None:
         """Nothing is held open."""
+
+    def _demand_log(self, named: Sequence[NamedLog], kept: str | None) -> str | None:
+        """The identity of the log that is there. Raises RefusedError where that of an offset is another one."""
+        there = identity_of_copies(description_of(one.log).identity for one in named)
+        if kept is not None and there != kept:
+            mend = "Begin again with a new checkpoint"
+            raise RefusedError(other_log_text(f"the stream of {named[0].table}", kept, there, mend))
+        return there
 
 
 def register(spark: SparkSession) -> None:

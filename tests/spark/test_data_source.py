@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
@@ -136,7 +137,8 @@ def run_stream(spark: SparkSession, folder: Path, table: str, checkpoint: Path, 
 def test_offsets_are_frontiers_and_parts_fit_together(tmp_path: Path) -> None:
     """Changes of adjoining offsets, each read on its own, are all changes, once; marks or none; and nothing is later.
     """
-    log = DirectoryLog(tmp_path / "r", ROW, create=True)
+    same = LogDescription(identity="r")
+    log = DirectoryLog(tmp_path / "r", ROW, create=True, description=same)
     stream, schema = reader(tmp_path / "r")
     updates = [(ROW.row((number,)), time, 1) for time in range(1, 8) for number in range(time)]
     offsets = [stream.initialOffset()]
@@ -148,7 +150,7 @@ def test_offsets_are_frontiers_and_parts_fit_together(tmp_path: Path) -> None:
         offsets.append(stream.latestOffset(offsets[-1], None))
     other, _ = reader(tmp_path / "r")
     # A copy that states all in one: its one cut is greater than every part.
-    copy = DirectoryLog(tmp_path / "copy" / "r", ROW, create=True)
+    copy = DirectoryLog(tmp_path / "copy" / "r", ROW, create=True, description=same)
     copy.send(Updates(updates))
     copy.send(Progress([0], [8], Counter(time for _, time, _ in updates)))
     copy.flush()
@@ -190,6 +192,42 @@ def test_what_does_not_reach_the_checkpoint_is_refused(tmp_path: Path) -> None:
             LogOptions.of(options)
     with pytest.raises(UsageError, match="the table has a column cdcv2_time"):
         changes_type(RowType.load({"type": "record", "name": "r", "fields": [{"name": TIME, "type": "long"}]}))
+
+
+def test_a_stream_does_not_continue_over_another_log(spark: SparkSession, tmp_path: Path) -> None:
+    """Which has come further: after a restart, in a query that runs, and in a task that was planned before."""
+    given = list[pa.Table]()
+    log_of(tmp_path / "r", "first", 4)
+    run_stream(spark, tmp_path / "r", "r", tmp_path / "kept", given)
+    stream, _ = reader(tmp_path / "r")
+    offset = stream.latestOffset()
+    [part] = stream.partitions(stream.initialOffset(), offset)
+    assert {"frontier": [4], "log": "first"} == offset == stream.latestOffset(offset)
+    log_of(tmp_path / "r", "second", 9)
+    other, _ = reader(tmp_path / "r")
+
+    for refused in (
+        lambda: run_stream(spark, tmp_path / "r", "r", tmp_path / "kept", given), lambda: other.latestOffset(offset),
+        lambda: stream.latestOffset(offset), lambda: stream.latestOffset({"frontier": [4]}),
+        lambda: list(other.read(part)),
+    ):
+        with pytest.raises(Exception, match="the stream of r is of the log first, and second is here now.* checkpoint"):
+            refused()
+    assert [[1]] == [changes["id"].to_pylist() for changes in given]
+    # An offset of before continues, and is of this log from then on.
+    assert {"frontier": [9], "log": "second"} == other.latestOffset({"frontier": [4]})
+    with pytest.raises(UsageError, match="the option at is for spark.read"):
+        LogDataSource({"path": str(tmp_path / "r"), "at": "3"}).streamReader(StructType())
+
+
+def log_of(folder: Path, identity: str, upper: int) -> None:
+    """The log, made again with this identity."""
+    shutil.rmtree(folder, ignore_errors=True)
+    log = DirectoryLog(folder, ROW, create=True, description=LogDescription(timeline="m", identity=identity))
+    writer = cdcv2.Writer(log)
+    writer.extend([(ROW.row((1,)), 1, 1)])
+    writer.advance([upper])
+    log.flush()
 
 
 def reader(path: Path) -> tuple[LogChangesReader, StructType]:

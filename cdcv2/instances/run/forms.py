@@ -10,7 +10,7 @@ from typing import Any
 from cdcv2.errors import MalformedError, RefusedError, UsageError
 from cdcv2.instances.arrangement import TableForm
 from cdcv2.instances.commands import IndexedTable
-from cdcv2.logs.description import description_of
+from cdcv2.logs.description import description_of, identity_of_copies
 from cdcv2.logs.named_logs import NamedLog
 from cdcv2.rows.plain import bytes_from_plain, from_plain
 from cdcv2.rows.row_type import RowType, record_check
@@ -98,4 +98,4 @@ def indexed_table(logs: Sequence[NamedLog], table: str, key: Sequence[str]) -> I
             "write it again with cdcv2 rewrite, which gives it one"
         )
     form_of(of_table[0].row_type, key)
-    return IndexedTable(table, tuple(key), ",".join(sorted(filter(None, identities))))
+    return IndexedTable(table, tuple(key), identity_of_copies(identities) or "")
