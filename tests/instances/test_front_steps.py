@@ -93,7 +93,7 @@ def test_a_peek_is_answered_with_its_rows_and_what_they_are() -> None:
     ask(front, 1, PEEK)
     rows = {"orders": ((RowCount([7], 1),),)}
     line = {"rows": {"orders": [[[[7], 1]]]}, "types": {"orders": {"o": 1}}, "time": 4, "upper": [5]}
-    line |= {"committed_at": 10.5}
+    line |= {"committed_at": 10.5, "logs": ["log-1", "log-2"]}
     assert ([CancelPeek("p.1")], [(1, line)], [1]) == shown(front.receive("a", PeekResponse("p.1", rows)))
     ask(front, 2, PEEK)
     assert ([CancelPeek("p.2")], [(2, {"fault": "no key"})], [2]) == shown(
@@ -101,7 +101,7 @@ def test_a_peek_is_answered_with_its_rows_and_what_they_are() -> None:
     )
     front.receive("a", Frontiers("main", END))
     assert [wanted(3, MAX_TIME)] == shown(ask(front, 3, PEEK))[0]
-    line = {"rows": {}, "types": {}, "time": None, "upper": [], "committed_at": None}
+    line = {"rows": {}, "types": {}, "time": None, "upper": [], "committed_at": None, "logs": line["logs"]}
     assert [(3, line)] == shown(front.receive("a", PeekResponse("p.3")))[1]
 
 

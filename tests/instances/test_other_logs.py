@@ -12,7 +12,7 @@ import pytest
 import cdcv2
 from cdcv2.cli.main import main
 from cdcv2.core.antichain import Antichain
-from cdcv2.errors import RefusedError, UsageError
+from cdcv2.errors import IncompleteError, RefusedError, UsageError
 from cdcv2.instances.run.alone import LoneInstance
 from cdcv2.instances.run.controller import ReplicaController
 from cdcv2.instances.run.index_catalogue import IndexCatalogue
@@ -87,6 +87,53 @@ def test_a_tail_does_not_continue_over_another_log(
             assert capsys.readouterr().out == "-- complete through 8, frontier [9] (--after 9@second)\n"
         again = next(client.tail("prices", since=8, timeout=PATIENCE))
     assert (again.upper, [row.price for row, _, _ in again.changes]) == (Antichain([9]), [2])
+
+
+@pytest.mark.parametrize("run", [alone, replicated])
+def test_where_nothing_is_to_come_the_log_and_the_table_are_looked_at(
+    run: Callable[[Path], AbstractContextManager[Path]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path, "second", price=1, upper=50)
+    with run(tmp_path) as place:
+        client = cdcv2.connect(place)
+        assert client.peek({}, after=49, timeout=PATIENCE).at == 49
+        words = ["--instance", str(place), "--timeout", "60"]
+        # Also a time that the logs here come to later, or never: nothing is waited for.
+        for after in ("50@first", "99@first", "[]@first"):
+            for until in ("now", "98"):
+                assert main(["tail", "prices", *words, "--after", after, "--until", until]) == 4
+                assert "is of the log first, and second is here now" in capsys.readouterr().err
+            with pytest.raises(RefusedError, match="is of the log first"):
+                list(client.tail("prices", after=after, timeout=PATIENCE))
+        for after in ("50", "[]"):
+            assert main(["tail", "fruit", *words, "--after", after, "--until", "now"]) == 2
+            assert "the table 'fruit' is not kept here: there are prices" in capsys.readouterr().err
+        for after in ("50", "50@second"):
+            assert main(["tail", "prices", *words, "--after", after, "--until", "now"]) == 0
+            assert capsys.readouterr().err.endswith("continue with --after 50@second\n")
+        ended = client.tail("prices", after="[]", timeout=PATIENCE)
+        assert ([*ended], ended.resume_token) == ([], "[]@second")
+        assert client.status()["tails"] == 0
+
+
+@pytest.mark.parametrize("run", [alone, replicated])
+def test_a_client_forgets_what_it_saw_of_other_logs(
+    run: Callable[[Path], AbstractContextManager[Path]], tmp_path: Path
+) -> None:
+    """Which have not come as far; and not that it may ask for later times."""
+    write(tmp_path, "first", price=1, upper=1000)
+    with run(tmp_path) as place:
+        client = cdcv2.connect(place)
+        assert client.peek({"prices": "pear"}, timeout=PATIENCE).at == 999
+    write(tmp_path, "second", price=2, upper=9)
+    with run(tmp_path) as place:
+        answer = client.peek({"prices": "pear"}, timeout=PATIENCE)
+        assert (answer.at, [row.price for row in answer["prices"]]) == (8, [2])
+        assert client.peek({}, after=7, timeout=PATIENCE).at == 8
+        tail = client.tail("prices", timeout=PATIENCE)
+        assert [batch.upper for batch in tail.until()] == [Antichain([9])]
+        with pytest.raises(IncompleteError, match="not everything up to 12 is finished"):
+            client.peek({}, after=12, timeout=0.01)
 
 
 def test_a_mark_that_is_none_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

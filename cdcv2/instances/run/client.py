@@ -40,14 +40,15 @@ class InstanceClient:
     ...     print(batch.upper, batch.changes)
     [101936017] [(Row(id=42, state='new'), 101936016, 1)]
 
-    An answer is never older than one that the same client has had before.
+    An answer is never older than one that the same client has had before, of the same logs.
     """
 
     def __init__(self, place: str | Path) -> None:
         #: where it answers
         self.place = Path(place)
-        # The last time that an answer was of.
+        # The last time that an answer was of, and the identities of the logs that it was of.
         self._seen = 0
+        self._logs: tuple[str, ...] = ()
         # Table -> its type as it was answered last, and that: making one takes as long as an answer.
         self._types: dict[str, tuple[Any, RowType]] = {}
 
@@ -73,12 +74,16 @@ class InstanceClient:
             raise UsageError("at= is one time, and after= is the last one that is finished: give one of them")
         demand_seconds("timeout=", timeout)
         (time_at, by_lsn), (least, least_by_lsn) = time_of("at", at), time_of("after", after)
-        least = max(least or 0, self._seen)
         request = PeekRequest(
-            uuid.uuid4().hex, keys_of(keys, self._column), time_at, least, by_lsn or least_by_lsn,
+            uuid.uuid4().hex, keys_of(keys, self._column), time_at, least or 0, by_lsn or least_by_lsn, self._seen,
+            self._logs,
         )
         answer = self._answer(request, timeout)
         upper = Antichain(answer["upper"])
+        if set(self._logs).isdisjoint(answer["logs"]):
+            # What was seen is of other logs.
+            self._seen = 0
+        self._logs = tuple(answer["logs"])
         self._seen = max(self._seen, answer["time"] or 0)
         held = {}
         for table, rows in answer["rows"].items():
@@ -149,7 +154,7 @@ class InstanceClient:
             pass
         end = time.monotonic() + _LAST
         status = self._status(_LAST, timeout)
-        upper, time_asked = Antichain(status["upper"]), request.least if request.at is None else request.at
+        upper, time_asked = Antichain(status["upper"]), _awaited_time(request)
         if not _answering(status) or not is_finished(time_asked, upper):
             raise self._late(_awaited(request), status, timeout)
         try:
@@ -241,8 +246,13 @@ def _answering(status: Mapping[str, Any]) -> bool:
     return bool(set(status["replicas"]) - set(status.get("silent", {})))
 
 
+def _awaited_time(request: PeekRequest) -> int:
+    return max(request.least, request.seen) if request.at is None else request.at
+
+
 def _awaited(request: PeekRequest) -> str:
     """What a peek waits for, in words."""
+    time = _awaited_time(request)
     if request.at is not None:
-        return f"the time {request.at} is not finished"
-    return f"not everything up to {request.least} is finished" if request.least else "no time is finished"
+        return f"the time {time} is not finished"
+    return f"not everything up to {time} is finished" if time else "no time is finished"

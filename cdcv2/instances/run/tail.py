@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import time
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -129,6 +130,8 @@ class InstanceTail:
         return self
 
     def __next__(self) -> TailBatch:
+        if not self.upper and self._row_type is None:
+            self._look()
         batch = self.batch() if self.upper else None
         if batch is None:
             raise StopIteration
@@ -146,6 +149,8 @@ class InstanceTail:
             raise UsageError(f"the tail begins at {since}, and is to end at {end}: let it begin earlier, or end later")
         if end is not None and has is not None and has > end:
             raise UsageError(f"the tail continues behind {has}, and is to end at {end}: let it end later")
+        # Before anything is waited for: it may be that nothing is to come.
+        self._look()
         if end is None or end == has:
             # So what is stated in the end is what the logs have reached, and not what the tail was given.
             now = self._client.peek({}, after=max(since or 0, has or 0), timeout=self._silence).at
@@ -219,12 +224,25 @@ class InstanceTail:
             self._conversation = None
             self._parts = []
 
+    def _look(self) -> None:
+        """Look whether the table is there, and whether its log is that of the resume token: nothing more is begun.
+
+        Raises as :meth:`batch`.
+        """
+        self._started(replace(self._request, uuid=uuid.uuid4().hex, after=Antichain([]), since=None), None).close()
+
     def _connected(self, deadline: float | None = None) -> InstanceConversation:
+        if self._conversation is None:
+            self._conversation = self._started(self._request, deadline)
+        return self._conversation
+
+    def _started(self, request: TailRequest, deadline: float | None) -> InstanceConversation:
+        """A connection on which this was begun: of which log is known then."""
         deadline = time.monotonic() + self._silence if deadline is None else deadline
-        while self._conversation is None:
+        while True:
             opened: InstanceConversation | None = None
             try:
-                opened = InstanceConversation(self._client.place, self._request.to_line())
+                opened = InstanceConversation(self._client.place, request.to_line())
                 begun = opened.answer(deadline)["begun"]
             except OSError as error:
                 if opened is not None:
@@ -240,10 +258,10 @@ class InstanceTail:
                     opened.close()
                 raise
             else:
-                self._conversation, self._row_type, self._log = opened, RowType(begun["type"]), begun["log"]
+                self._row_type, self._log = RowType(begun["type"]), begun["log"]
                 if self.upper != LEAST:
                     self._request = replace(self._request, log=self._log)
-        return self._conversation
+                return opened
 
     def _taken(self, answer: Any) -> TailBatch:
         batch, row_type = answer["batch"], self._row_type
