@@ -70,6 +70,8 @@ class World:
         self.past_makers: dict[str, set[str]] = {}
         #: nonces of what was ours and is of others now; what of it is empty may be taken over again
         self.given_away: set[str] = set()
+        #: what is whole and wanted, perhaps by another address: its server, kind and identity
+        self.stays: set[tuple[str, Kind, str]] = set()
         self._numbers = count(1)
 
     def makers(self, entry: CatalogueEntry) -> set[str]:
@@ -80,6 +82,10 @@ class World:
     def server(self, address: str) -> WorldServer:
         """That at an address."""
         return self.servers.setdefault(address, WorldServer(f"server-{address}"))
+
+    def name(self, address: str, other: str) -> None:
+        """From now on a server has another address, too."""
+        self.servers[other] = self.server(address)
 
     def identity(self) -> str:
         """A new one."""
@@ -164,7 +170,10 @@ class WorldKind:
         """What is ours; a connector's slot may come a moment later."""
 
         def destroy() -> None:
-            if self._ours(entry) is not None:
+            there = self._ours(entry)
+            if there is not None:
+                server = self._world.server(entry.address)
+                assert (server.identity, self._kind, there.identity) not in self._world.stays, f"{entry} is wanted"
                 del self._world.server(entry.address).objects[self._kind, entry.name]
 
         return self._requested(entry, destroy)

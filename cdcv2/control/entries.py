@@ -141,6 +141,8 @@ class CatalogueEntry:
         applied: the settings that we gave it last; None: none.
         debt: what hinders the next step; None: nothing.
         slot: of a slot, what it was known by when it was seen last and was ours; None: it was not seen.
+        before: of one that is unwanted, the state in which it was; None: not known, as an older release let it go.
+        removal: whether its removal was begun: what was requested may come to pass at any time.
     """
 
     nonce: str
@@ -160,6 +162,8 @@ class CatalogueEntry:
     applied: Mapping[str, Any] | None = None
     debt: Debt | None = None
     slot: SlotMark | None = None
+    before: EntryState | None = None
+    removal: bool = False
 
     @property
     def rules(self) -> KindRules:
@@ -186,6 +190,12 @@ class CatalogueEntry:
         return self.state in (EntryState.MADE, EntryState.IN_USE)
 
     @property
+    def may_return(self) -> bool:
+        """Whether it is unwanted, and as it was before: nothing of it was removed, or is about to be."""
+        whole = self.before not in (None, EntryState.LOST)
+        return self.state is EntryState.UNWANTED and whole and not self.removal
+
+    @property
     def is_live(self) -> bool:
         """Whether some job still needs it."""
         return self.state in (EntryState.WANTED, EntryState.MADE, EntryState.IN_USE, EntryState.LOST)
@@ -201,14 +211,16 @@ class CatalogueEntry:
             "needs": list(self.needs), "maker": self.maker, "state": self.state, "since": self.since,
             "attempted": self.attempted, "server": self.server, "identity": self.identity,
             "applied": None if self.applied is None else dict(self.applied), "debt": debt,
-            "slot": None if self.slot is None else self.slot.to_plain(),
+            "slot": None if self.slot is None else self.slot.to_plain(), "before": self.before,
+            "removal": self.removal,
         }
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> CatalogueEntry:
         """What :meth:`to_plain` gave. Raises TypeError, KeyError, ValueError for anything else."""
-        # An older release wrote none about slots.
+        # An older release wrote none about slots, and none of these two.
         debt, slot, none = plain["debt"], checked(plain.get("slot"), dict, type(None)), type(None)
+        before, removal = plain.get("before"), checked(plain.get("removal", False), bool)
         return cls(
             nonce=checked(plain["nonce"], str), kind=Kind(plain["kind"]), name=checked(plain["name"], str),
             address=checked(plain["address"], str), settings=checked(plain["settings"], dict),
@@ -222,6 +234,7 @@ class CatalogueEntry:
                 checked(debt["tries"], int),
             ),
             slot=None if slot is None else SlotMark.from_plain(slot),
+            before=None if before is None else EntryState(before), removal=removal,
         )  # fmt: skip
 
 

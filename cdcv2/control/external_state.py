@@ -183,7 +183,7 @@ def _making(entry: CatalogueEntry, look: Look, found: Condition, now: float) -> 
             text = f"{entry.shown} is missing, and it is not ours to make: its owner must make it"
             return _owed(entry, Reason.MISSING, text, found, now)
         attempted = replace(entry, attempted=now, identity=None)
-        if entry.maker is None and _in_doubt(entry, now):
+        if entry.maker is None and is_in_doubt(entry, now):
             return _owed(entry, Reason.AWAITED, texts.late_request(entry), found, now)
         if entry.maker is None:
             return Step(replace(attempted, applied=entry.settings), Act.MAKE, found)
@@ -274,17 +274,17 @@ def _removal(entry: CatalogueEntry, look: Look, found: Condition, now: float, cl
     if hindrance is not None:
         return _owed(entry, *hindrance, found, now)
     if found in (Condition.ABSENT, Condition.FOREIGN):
-        if _in_doubt(entry, now):
+        if is_in_doubt(entry, now):
             return _owed(entry, Reason.AWAITED, texts.late_request(entry), found, now)
         if found is Condition.ABSENT and isinstance(look, Answer) and look.remains:
-            return Step(entry, Act.DESTROY, found)
+            return Step(replace(entry, removal=True), Act.DESTROY, found)
         return _ended(entry, found, now)
     thing = look.thing if isinstance(look, Answer) else None
     if not claimed and is_doubtful(entry, thing):
         return _owed(entry, Reason.DOUBTFUL, texts.either_owner(entry), found, now)
     identity = entry.identity if thing is None or thing.identity is None else thing.identity
     mark = entry.slot if thing is None or thing.slot is None else thing.slot
-    return Step(replace(entry, identity=identity, slot=mark), Act.DESTROY, found)
+    return Step(replace(entry, identity=identity, slot=mark, removal=True), Act.DESTROY, found)
 
 
 def stopping(step: Step, slots: list[CatalogueEntry], now: float) -> Step:
@@ -299,6 +299,23 @@ def stopping(step: Step, slots: list[CatalogueEntry], now: float) -> Step:
 def too_early(entry: CatalogueEntry, slots: list[CatalogueEntry], now: float) -> Step:
     """The step, for a connector that is not made, as slots have the names of those that it would make or read."""
     return _owed(entry, Reason.REFUSED, texts.slots_of_others(entry, slots), Condition.ABSENT, now)
+
+
+def delayed(entry: CatalogueEntry, found: Condition, now: float) -> Step:
+    """The step for what is not made yet, as it was requested a moment ago by another name of its server."""
+    return _owed(entry, Reason.AWAITED, texts.late_request(entry), found, now)
+
+
+def spared(entry: CatalogueEntry, look: NoAnswer, now: float) -> CatalogueEntry:
+    """The entry that is not removed yet, as what is wanted at another address may be the same thing."""
+    text = texts.maybe_elsewhere(entry, look.text)
+    return _owed(entry, look.reason, text, Condition(look.reason.value), now).entry
+
+
+def twofold(step: Step, other: CatalogueEntry, now: float) -> Step:
+    """The step for what is refused, as the file has the same under another address, too."""
+    text = texts.two_addresses(step.entry, other)
+    return _owed(step.entry, Reason.REFUSED, text, step.condition, now)
 
 
 def left_alone(entries: Iterable[CatalogueEntry], now: float) -> list[CatalogueEntry]:
@@ -323,7 +340,7 @@ def may_be_of_others(slot: CatalogueEntry, thing: ExternalObject | None) -> bool
     return (slot.identity is None or slot.slot is not None) and is_doubtful(slot, thing)
 
 
-def _in_doubt(entry: CatalogueEntry, now: float) -> bool:
+def is_in_doubt(entry: CatalogueEntry, now: float) -> bool:
     """Whether a request for it may still be carried out, or its maker, removed a moment ago, may still make it."""
     if entry.attempted is None:
         return False

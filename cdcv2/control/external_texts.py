@@ -53,6 +53,11 @@ def invalidation(entry: CatalogueEntry, thing: ExternalObject) -> str:
     return f"{entry.shown} was invalidated by its server ({thing.invalid}). {_what_is_lost(entry)}"
 
 
+def lost_before(entry: CatalogueEntry) -> str:
+    """It was lost under another address of its server."""
+    return f"{entry.shown} was lost when the file had another address of its server. {_what_is_lost(entry)}"
+
+
 def _what_is_lost(entry: CatalogueEntry) -> str:
     return (
         f"Lost with it: {entry.rules.holds}. It is not made again by itself: "
@@ -94,4 +99,20 @@ def slots_of_others(entry: CatalogueEntry, slots: list[CatalogueEntry]) -> str:
     return (
         f"{names} is there, and {entry.shown} is not: it would read what others may have made. Drop the slot, if no "
         "other consumer reads it; or name another"
+    )
+
+
+def maybe_elsewhere(entry: CatalogueEntry, why: str) -> str:
+    """It is not removed, as it may be what is wanted at another address."""
+    return (
+        f"{entry.shown} may be what the file has at another address now, and that cannot be looked at yet: {why}. It "
+        "is removed only when that is seen to be another one"
+    )
+
+
+def two_addresses(entry: CatalogueEntry, other: CatalogueEntry) -> str:
+    """The file has one thing under two addresses."""
+    return (
+        f"{entry.shown} is {other.shown}, which the file has, too: one server, by two addresses. Write one of them in "
+        "both places"
     )

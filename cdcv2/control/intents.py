@@ -1,8 +1,8 @@
 """What is desired, compared with the catalogue: which entries are new, changed, or needed by no job any more.
 
-A drop is committed when its entry is written as ``unwanted``. It is never taken back: what is desired again afterwards
-is a new entry with a nonce of its own, which waits until the old one is `gone`. So a removal that is half done cannot
-meet a job that has just started to write.
+A drop is committed when its entry is written as ``unwanted``. It is taken back if the same is desired again before its
+removal was begun. Afterwards what is desired again is a new entry with a nonce of its own, which waits until the old
+one is `gone`. So a removal that is half done cannot meet a job that has just started to write.
 """
 
 from __future__ import annotations
@@ -52,19 +52,49 @@ def planned(
 
     Raises UsageError where two jobs want one thing with other settings, or a need that is not desired itself.
     """
-    live = [entry for entry in entries if entry.is_live]
-    merged = _merged(desired)
+    known = list(entries)
+    live, merged = [entry for entry in known if entry.is_live], _merged(desired)
+    live += _returned(known, [wishes[0] for wishes in merged.values() if matching(live, wishes[0]) is None], now)
     matched = {key: matching(live, wishes[0]) or _drawn(wishes[0], now, nonce()) for key, wishes in merged.items()}
     after = [_updated(matched[key], wishes, matched, now) for key, wishes in merged.items()]
     kept = {entry.nonce for entry in after}
-    before = {entry.nonce: entry for entry in live}
+    before = {entry.nonce: entry for entry in known}
     changed = [entry for entry in after if before.get(entry.nonce) != entry]
     return [*(released(entry, now) for entry in live if entry.nonce not in kept), *changed]
 
 
 def released(entry: CatalogueEntry, now: float) -> CatalogueEntry:
     """The entry, when no job needs it any more; it keeps the names of those that did."""
-    return replace(entry, state=EntryState.UNWANTED, since=now, debt=None)
+    return replace(entry, state=EntryState.UNWANTED, since=now, debt=None, before=entry.state, removal=False)
+
+
+def returned(entry: CatalogueEntry, now: float) -> CatalogueEntry:
+    """The entry of which nothing was removed, when it is wanted again: as it was before."""
+    return replace(entry, state=entry.before or EntryState.WANTED, since=now, debt=None, before=None)
+
+
+def _returned(entries: list[CatalogueEntry], missing: Iterable[DesiredState], now: float) -> list[CatalogueEntry]:
+    """Those that are wanted again in time. A connector and its slots return together, or not at all.
+
+    A connector that has lost its slot, or a slot its connector, would go on elsewhere than the other half has ended.
+    """
+    free = [entry for entry in entries if entry.may_return]
+    found = [one for one in (matching(reversed(free), wish) for wish in missing) if one is not None]
+    while True:
+        there = {one.nonce for one in (*found, *(entry for entry in entries if entry.is_live))}
+        whole = [one for one in found if _halves(one, entries) <= there]
+        if len(whole) == len(found):
+            return [returned(one, now) for one in whole]
+        found = whole
+
+
+def _halves(one: CatalogueEntry, entries: list[CatalogueEntry]) -> set[str]:
+    """The nonces of the slots of a connector; of a slot, those of its connectors, and of the one that has made it."""
+    if one.kind is Kind.CONNECTOR:
+        return {slot.nonce for slot in slots_of(one, entries)}
+    if one.kind is not Kind.SLOT:
+        return set()
+    return {other.nonce for other in entries if other.nonce == one.maker or has_slot(other, one)}
 
 
 def missing_for(job: str, entries: Iterable[CatalogueEntry]) -> list[CatalogueEntry]:

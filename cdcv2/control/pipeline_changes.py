@@ -10,10 +10,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import count
 from typing import NamedTuple
 
-from cdcv2.control.entries import Answer, CatalogueEntry, EntryState, Kind, Look, Reason
+from cdcv2.control.entries import Answer, CatalogueEntry, EntryState, Kind, Look, NoAnswer, Reason
 from cdcv2.control.external_state import Act, Condition, Step, decide as decide_external, misfits
 from cdcv2.control.intents import DesiredState, blocked_by, has_slot
+from cdcv2.control.external_texts import maybe_elsewhere
 from cdcv2.control.folder_paths import planned_by_path
+from cdcv2.control.other_addresses import continued, withheld
 from cdcv2.control.supervision import JobAct, JobState, decide
 from cdcv2.control.supervisor import JobPlan, JobReport
 
@@ -94,17 +96,27 @@ def external_changes(
     before = {entry.nonce: entry for entry in entries}
     after = {entry.nonce: entry for entry in planned_ones}
     away: dict[tuple[str, Kind], Look] = {}
-    for entry in after.values():
-        if entry.state is EntryState.GONE:
-            continue
+
+    def seen(entry: CatalogueEntry) -> Look:
         found = away.get((entry.address, entry.kind)) or look(entry)
         if getattr(found, "reason", None) is Reason.UNREACHABLE:
             away[entry.address, entry.kind] = found
-        yield from _change(entry, before.get(entry.nonce), after, found, now)
+        return found
+
+    for entry in list(after.values()):
+        wanted = entry.state is EntryState.WANTED
+        changed = continued(entry, seen(entry), after.values(), seen, now) if wanted else []
+        if isinstance(changed, list):
+            after.update({one.nonce: one for one in changed})
+    for entry in after.values():
+        if entry.state is EntryState.GONE:
+            continue
+        yield from _change(entry, before.get(entry.nonce), after, seen(entry), now, seen)
 
 
 def _change(
-    entry: CatalogueEntry, before: CatalogueEntry | None, after: Mapping[str, CatalogueEntry], look: Look, now: float
+    entry: CatalogueEntry, before: CatalogueEntry | None, after: Mapping[str, CatalogueEntry], look: Look, now: float,
+    seen: Callable[[CatalogueEntry], Look],
 ) -> Iterator[PipelineChange]:
     what = f"{entry.kind} {entry.name.replace(entry.nonce, '{nonce}')} ({entry.address})"
     if before is not None and before.owned and not entry.owned:
@@ -116,6 +128,13 @@ def _change(
         return
     claimed = any(has_slot(one, entry) and one.identity is not None for one in after.values())
     step = decide_external(entry, look, now, claimed=claimed)
+    if before is not None and before.address != entry.address:
+        yield PipelineChange("keep", what, f"it is the one at {before.address}, and goes on here")
+    if entry.state is EntryState.UNWANTED and step.act is not Act.NOTHING:
+        instead = withheld(entry, after.values(), seen, now)
+        if isinstance(instead, NoAnswer):
+            yield PipelineChange(str(instead.reason), what, maybe_elsewhere(entry, instead.text))
+            return
     act, why = _words(entry, step, look)
     if act is not None:
         yield PipelineChange(act, what, why)

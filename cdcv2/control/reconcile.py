@@ -20,14 +20,18 @@ from cdcv2.control.external_state import (
     altered,
     condition_of,
     decide,
+    delayed,
     hindered,
     is_doubtful,
     may_be_of_others,
+    spared,
     stopping,
     too_early,
+    twofold,
 )
 from cdcv2.control.folder_paths import planned_by_path
 from cdcv2.control.intents import DesiredState, after_removal, blocked_by, has_slot, slots_of
+from cdcv2.control.other_addresses import awaited_elsewhere, continued, same_at_another, withheld
 from cdcv2.errors import Cdcv2Error, FencedError, OutputError, RefusedError, UnavailableError, UsageError
 
 T = TypeVar("T")
@@ -112,14 +116,23 @@ class Reconciliation:
 
     def _advance(self, entry: CatalogueEntry) -> bool:
         """Whether others may go on by what became of the entry."""
-        if entry.state in (EntryState.GONE, EntryState.LOST) or self._clock() < self._later.get(entry.nonce, 0.0):
+        if self._clock() < self._later.get(entry.nonce, 0.0):
             return False
-        if blocked_by(entry, self.catalogue.entries(), self._stopped):
+        entries = self.catalogue.entries()
+        # What was done for another one may have changed it.
+        entry = next(one for one in entries if one.nonce == entry.nonce)
+        if entry.state in (EntryState.GONE, EntryState.LOST) or blocked_by(entry, entries, self._stopped):
             return False
         before = entry
         for _ in range(_ACTS):
-            step = self._written(entry, self._look(entry))
+            look = self._look(entry)
+            if self._goes_on_elsewhere(entry, look):
+                return True
+            step = self._written(entry, look)
             entry = step.entry
+            if before.state is EntryState.UNWANTED and entry.is_live:
+                # It goes on at another address: it is looked at there.
+                return True
             if step.act in (Act.NOTHING, Act.AWAIT):
                 break
             failed = self._acted(step)
@@ -145,6 +158,19 @@ class Reconciliation:
             self._away[entry.address, entry.kind] = look, self._clock() + _AWAY
         return look
 
+    def _goes_on_elsewhere(self, entry: CatalogueEntry, look: Look) -> bool:
+        """Whether an unwanted entry went on at another address: what is wanted there is what it means."""
+        changed = continued(entry, look, self.catalogue.entries(), self._look, self._clock())
+        if not isinstance(changed, list) or not changed:
+            return False
+        self._write_moved(changed)
+        return True
+
+    def _write_moved(self, changed: list[CatalogueEntry]) -> None:
+        self.catalogue.write(changed)
+        for one in changed:
+            self._later.pop(one.nonce, None)
+
     def _has_stopped(self, connector: CatalogueEntry) -> bool:
         """Its slots are removed next; whether it was not stopped before."""
         self._later[connector.nonce] = self._clock() + _pause(connector)
@@ -162,12 +188,30 @@ class Reconciliation:
         step = decide(entry, look, now, claimed=self._is_claimed(entry, look))
         if entry.kind is Kind.CONNECTOR and step.act in (Act.MAKE, Act.DESTROY):
             step = self._with_slots(entry, step, now)
+        step = self._by_all_addresses(entry, step, look, now)
         changed = [step.entry] if step.entry != entry else []
         if step.entry.state is EntryState.GONE and entry.state is not EntryState.GONE:
             changed += after_removal(step.entry, self.catalogue.entries(), now)
         if changed:
             self.catalogue.write(changed)
         return step
+
+    def _by_all_addresses(self, entry: CatalogueEntry, step: Step, look: Look, now: float) -> Step:
+        """The step, with regard to what is known of the same thing by other addresses of its server."""
+        entries = self.catalogue.entries()
+        if entry.state is EntryState.UNWANTED and step.act is not Act.NOTHING:
+            instead = withheld(entry, entries, self._look, now)
+            if isinstance(instead, NoAnswer):
+                return replace(step, entry=spared(entry, instead, now), act=Act.NOTHING)
+            if instead is not None:
+                self._write_moved(instead)
+                after = next((one for one in instead if one.nonce == entry.nonce), entry)
+                return replace(step, entry=after, act=Act.NOTHING)
+        if entry.state is EntryState.WANTED and step.act in (Act.MAKE, Act.AWAIT):
+            if awaited_elsewhere(entry, look, entries, now):
+                return delayed(entry, step.condition, now)
+        other = same_at_another(entry, look, entries) if step.condition is Condition.FOREIGN else None
+        return twofold(step, other, now) if other is not None and step.entry.debt is not None else step
 
     def _with_slots(self, entry: CatalogueEntry, step: Step, now: float) -> Step:
         """The step of a connector, with regard to its slots: it reads none of others, and is removed after ours."""

@@ -24,7 +24,7 @@ from cdcv2.control.reconcile import ACT_DONE, INTENT_WRITTEN, Reconciliation
 from cdcv2.errors import FencedError
 from tests.external_world import MARKED, OTHERS, MemoryCatalogue, World, WorldObject
 
-ADDRESSES = ("a", "b")
+ADDRESSES = ("a", "b", "a by another name")
 #: every kind, with a nonce in its name, with a name that a user chose, and as what others own
 CHOICES = [(kind, f"{kind.replace(' ', '_')}-{form}") for kind in Kind for form in ("{nonce}", "x", "theirs")]
 
@@ -35,11 +35,13 @@ class Story:
     def __init__(self, chance: Random) -> None:
         self.chance, self.world, self.catalogue = chance, World(), MemoryCatalogue()
         self.world.slots_by_name = True
+        self.world.name("a", "a by another name")
         self._nonces = (f"n{number:03}n" for number in count(1))
         self.owner = self.catalogue.taken()
         self.control = self._controller()
         self.zombies: list[Reconciliation] = []
         self.desired: list[DesiredState] = []
+        self.before: list[DesiredState] = []
 
     def _controller(self) -> Reconciliation:
         return Reconciliation(self.owner, self.world.kinds(), lambda: self.world.now)  # type: ignore[arg-type]
@@ -52,7 +54,8 @@ class Story:
             self.world.read_slots(self.chance)
             action = self.chance.choice(
                 (self.wish, self.wish, self.work, self.work, self.work, self.crash, self.take_over, self.hinder,
-                 self.others_come, self.others_harm, self.start_jobs, self.lose_an_answer, self.resume_zombie)
+                 self.others_come, self.others_harm, self.start_jobs, self.lose_an_answer, self.resume_zombie,
+                 self.other_address, self.put_back)
             )
             action()
 
@@ -61,6 +64,7 @@ class Story:
     def wish(self) -> None:
         """Up, down or change: what is desired is something else."""
         pair = self.chance.random() < 0.7
+        self.before = self.desired
         self.desired = [
             self._wished(one) for one in self.desired if (pair if _is_of_pair(one) else self.chance.random() < 0.7)
         ]
@@ -71,7 +75,53 @@ class Story:
                 self.desired.append(DesiredState(kind, name, address, self._settings(), owned, "job"))
         if self.chance.random() < 0.3 and not any(_is_of_pair(one) for one in self.desired):
             self.desired += self._snapshot()
+        self._desire()
+
+    def other_address(self) -> None:
+        """The same server by another of its addresses, for some of what is desired, or for all of it."""
+        names = {"a": "a by another name", "a by another name": "a"}
+        often = self.chance.choice((0.5, 1.0))
+        self.before, now = self.desired, list[DesiredState]()
+        moved = self.chance.random() < often
+        for one in self.desired:
+            if moved if _is_of_pair(one) else self.chance.random() < often:
+                key = one.maker and (one.maker[0], names.get(one.maker[1], one.maker[1]), one.maker[2])
+                needs = tuple((kind, names.get(address, address), name) for kind, address, name in one.needs)
+                one = replace(one, address=names.get(one.address, one.address), maker=key, needs=needs)
+            now.append(one)
+        self.desired = now
+        self._desire()
+
+    def put_back(self) -> None:
+        """The file is as it was before the last change."""
+        self.before, self.desired = self.desired, self.before
+        self._desire()
+
+    def _desire(self) -> None:
+        """Written into the catalogue. What is whole then, and wanted by any address, is not removed from here on."""
+        self.world.stays = set()
+        wanted = {(self.world.server(one.address).identity, one.kind, one.name) for one in self.desired if one.owned}
+        whole = {one.nonce for one in self.owner.entries() if one.is_live or one.may_return}
+        for one in self.owner.entries():
+            server = self.world.server(one.address)
+            there = server.objects.get((one.kind, one.name))
+            if one.kind is Kind.SLOT and not self._has_connector(one):
+                # In another Kafka Connect its connector would be missing, too.
+                continue
+            halves = {half.nonce for half in self.owner.entries() if _are_halves(one, half)}
+            if one.nonce in whole and one.identity is not None and one.owned and halves <= whole and there is not None:
+                ours = there.identity == one.identity and there.maker in self.world.makers(one)
+                if ours and (server.identity, one.kind, one.name) in wanted and one.state is not EntryState.LOST:
+                    self.world.stays.add((server.identity, one.kind, there.identity))
         self.control.desire(self.desired, lambda: next(self._nonces))
+
+    def _has_connector(self, slot: CatalogueEntry) -> bool:
+        """Whether it needs none, or that is there and was not harmed."""
+        maker = next((one for one in self.owner.entries() if one.nonce == slot.maker), None)
+        if maker is None:
+            return slot.maker is None
+        there = self.world.server(maker.address).objects.get((maker.kind, maker.name))
+        return there is not None and there.identity == maker.identity
 
     def _wished(self, one: DesiredState) -> DesiredState:
         changed = self.chance.random() < 0.2 and not _is_of_pair(one)
@@ -220,8 +270,9 @@ class Story:
                 continue
             if entry.is_there:
                 assert there is not None and there.identity == entry.identity, entry
-                # A slot that others put in place of ours has its name, and nothing shows it while a job uses it.
-                remade = entry.kind is Kind.SLOT and entry.nonce in self.world.harmed
+                # A slot that others put in place of ours has its name, and nothing shows it while a job uses it; nor
+                # one that they put there when they had removed the connector that was to make it.
+                remade = entry.kind is Kind.SLOT and bool({entry.nonce, entry.maker} & self.world.harmed)
                 assert remade or there.maker in self.world.makers(entry), entry
                 drifted = entry.debt is not None and entry.debt.reason is Reason.DRIFT
                 assert drifted or entry.settings.items() <= there.settings.items(), entry
@@ -232,6 +283,9 @@ class Story:
                 refused = entry.debt is not None and entry.debt.reason is Reason.REFUSED
                 # What was let go before it was recorded is refused, too: no one knows that it was ours.
                 theirs = there is not None and (there.maker != entry.nonce or entry.nonce in self.world.given_away)
+                known = {one.nonce for one in self.owner.entries() if one.state is not EntryState.GONE}
+                known -= self.world.given_away | self.world.harmed | {entry.nonce}
+                assert there is None or there.maker not in known, f"{entry} is {there}, and of ours"
                 assert self._waits(entry) or (refused and theirs), entry
             else:
                 doubtful = entry.debt is not None and entry.debt.reason is Reason.DOUBTFUL
@@ -268,6 +322,11 @@ class Story:
                     assert made_by[there.maker].state is not EntryState.GONE, leak
 
 
+def _are_halves(one: CatalogueEntry, other: CatalogueEntry) -> bool:
+    """Whether one is a connector, and the other its slot."""
+    return any(a.maker == b.nonce or a.nonce in b.needs for a, b in ((one, other), (other, one)))
+
+
 def _is_of_pair(one: DesiredState) -> bool:
     """Whether it is a connector with a slot of its own, or that slot."""
     return "slot" in one.settings or one.maker is not None
@@ -286,6 +345,7 @@ def tell(chance: Random, steps: int) -> None:
     story.demand_as_stated()
     theirs = [one for server in story.world.servers.values() for one in server.objects.values() if one.maker == OTHERS]
     story.desired = []
+    story.world.stays = set()
     story.control.desire([], lambda: "never")
     story.settle()
     if story.look_at_doubts():
