@@ -23,6 +23,8 @@ from typing import Any
 from cdcv2.control.slot_marks import SlotMark
 from cdcv2.core.own_json import checked
 
+#: Seconds between two tries of what is owed, at most.
+LONGEST_PAUSE = 60.0
 #: The address of what is in the file system of this machine.
 THIS_MACHINE = "this machine"
 
@@ -110,7 +112,7 @@ class Debt:
     since: float
     tries: int
 
-    def wait(self, longest: float = 60.0) -> float:
+    def wait(self, longest: float = LONGEST_PAUSE) -> float:
         """Seconds to wait before the next try: more after each, up to ``longest``.
 
         >>> [Debt(Reason.BUSY, "", 0.0, tries).wait() for tries in (1, 2, 7, 2000)]

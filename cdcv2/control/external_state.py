@@ -145,6 +145,9 @@ def decide(entry: CatalogueEntry, look: Look, now: float, *, claimed: bool = Fal
     ``claimed``: whether a connector of ours is there whose slot it is: what has the name then is the connector's.
     """
     found = condition_of(entry, look)
+    if entry.attempted is not None and entry.attempted > now:
+        # The clock was set back. A request may have been sent a moment ago: it is waited for from now on.
+        entry = replace(entry, attempted=now)
     if entry.state is EntryState.GONE:
         return Step(entry, Act.NOTHING, found)
     if entry.state is EntryState.UNWANTED:

@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 
 from cdcv2 import failpoints
 from cdcv2.control.catalogue import Catalogue
-from cdcv2.control.entries import Answer, CatalogueEntry, EntryState, Kind, Look, NoAnswer, Reason
+from cdcv2.control.entries import LONGEST_PAUSE, Answer, CatalogueEntry, EntryState, Kind, Look, NoAnswer, Reason
 from cdcv2.control.external_state import (
     Act,
     Condition,
@@ -116,7 +116,7 @@ class Reconciliation:
 
     def _advance(self, entry: CatalogueEntry) -> bool:
         """Whether others may go on by what became of the entry."""
-        if self._clock() < self._later.get(entry.nonce, 0.0):
+        if self._is_before(self._later.get(entry.nonce, 0.0), LONGEST_PAUSE):
             return False
         entries = self.catalogue.entries()
         # What was done for another one may have changed it.
@@ -148,10 +148,14 @@ class Reconciliation:
         self._later[entry.nonce] = self._clock() + _pause(entry)
         return entry.state is not before.state or (entry.attempted is None) is not (before.attempted is None)
 
+    def _is_before(self, moment: float, longest: float) -> bool:
+        """Whether the clock is before a moment at most ``longest`` seconds ahead. More is so after it was set back."""
+        return self._clock() < moment <= self._clock() + longest
+
     def _look(self, entry: CatalogueEntry) -> Look:
         """What is there. A server that is away is waited for once, and not for each of its entries."""
         answer, until = self._away.get((entry.address, entry.kind), (None, 0.0))
-        if answer is not None and self._clock() < until:
+        if answer is not None and self._is_before(until, _AWAY):
             return answer
         look = _answered(lambda: self._kinds[entry.kind].look(entry))
         if isinstance(look, NoAnswer) and look.reason is Reason.UNREACHABLE:
@@ -270,7 +274,7 @@ def _answered(ask: Callable[[], T]) -> T | NoAnswer:
 def _pause(entry: CatalogueEntry) -> float:
     """Seconds until it is looked at again."""
     if entry.debt is not None:
-        return entry.debt.wait(_AWAITED if entry.debt.reason in (Reason.AWAITED, Reason.STOPPED) else 60.0)
+        return entry.debt.wait(_AWAITED if entry.debt.reason in (Reason.AWAITED, Reason.STOPPED) else LONGEST_PAUSE)
     return _SETTLED if entry.is_there else 1.0
 
 

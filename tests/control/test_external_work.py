@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from cdcv2.control.entries import CatalogueEntry, EntryState, Kind, Look, Reason
+from cdcv2.control.external_state import DOUBT
 from cdcv2.control.external_work import ExternalWork
 from cdcv2.control.intents import DesiredState
 from cdcv2.control.reconcile import Reconciliation
@@ -175,3 +176,30 @@ def test_in_a_thread_it_works_until_it_is_taken_over_from() -> None:
     with pytest.raises(FencedError):
         work.look()
     assert "external state" not in [one.name for one in threading.enumerate()]
+
+
+@pytest.mark.parametrize("back", [61.0, 3600.0, 10**9])
+def test_a_clock_that_is_set_back_delays_nothing_for_longer(back: float) -> None:
+    """What is owed is tried again at once, and a server that was away is asked."""
+    setting = Setting(TABLE)
+    setting.world.server("copy").hindered = Reason.UNREACHABLE
+    for _ in range(8):
+        setting.turn()
+    setting.world.server("copy").hindered = None
+    setting.turn(-back)
+
+    assert EntryState.IN_USE is setting.entry(Kind.TARGET_TABLE).state
+
+
+def test_a_clock_that_is_set_back_leaves_a_request_in_doubt_for_as_long_as_ever() -> None:
+    """It may have been sent a moment ago: that is counted from the new time on."""
+    setting = Setting(TABLE)
+    setting.world.losing = True
+    setting.turn()
+    setting.world.pending.clear()
+    assert EntryState.WANTED is setting.entry(Kind.TARGET_TABLE).state
+    setting.turn(-3600.0)
+    setting.turn(DOUBT - 5)
+    assert EntryState.WANTED is setting.entry(Kind.TARGET_TABLE).state
+    setting.turn(6)
+    assert EntryState.IN_USE is setting.entry(Kind.TARGET_TABLE).state
