@@ -71,8 +71,8 @@ class FrontTerms:
     ``committed_at``: frontier -> seconds since 1970, or None. ``on_remap``: times are milliseconds, and no LSNs.
     ``kept``: for how long times are kept; None: for ever. ``silent``: replica -> for how many seconds it has not
     answered, of those that are connected and answer nothing; ``asked``: the same, also where it is too short to state
-    that one is silent. ``marker``: None, where no marker may be committed for
-    who waits; why the last one could not be; or "".
+    that one is silent; ``faults``: replica -> why it ended its session. ``marker``: None, where no marker may be
+    committed for who waits; why the last one could not be; or "".
     """
 
     types: Mapping[str, Any]
@@ -81,6 +81,7 @@ class FrontTerms:
     kept: KeptTimes | None = None
     silent: Callable[[], Mapping[str, float]] = dict
     asked: Callable[[], Mapping[str, float]] = dict
+    faults: Callable[[], Mapping[str, str]] = dict
     marker: Callable[[], str | None] = lambda: None
 
 
@@ -398,7 +399,7 @@ class InstanceFront:
             "upper": self.upper.to_plain(), "since": self._replicas.allowed(self._index.id).to_plain(),
             "tables": self._keys, "replicas": self._replicas.connected, "committed_at": self.committed_at,
             "silent": dict(self._terms.silent()), "asked": dict(self._terms.asked()), "marker": self._terms.marker(),
-            **self.waiting,
+            "faults": dict(self._terms.faults()), **self.waiting,
         }  # fmt: skip
 
     def _forget(self, client: int) -> _Client:

@@ -278,5 +278,5 @@ def test_the_status_states_how_far_it_is() -> None:
     client = world.ask(StatusRequest())
     assert world.lines[client] == [{"status": {
         "upper": [9], "since": [0], "tables": {"orders": ["id"], "items": ["id"]}, "replicas": ["self"],
-        "committed_at": None, "silent": {}, "asked": {}, "marker": None, "peeks": 1, "tails": 0,
+        "committed_at": None, "silent": {}, "asked": {}, "marker": None, "faults": {}, "peeks": 1, "tails": 0,
     }}]  # fmt: skip

@@ -217,7 +217,8 @@ def test_the_status_is_one_line() -> None:
     front = made(at(5))
     ask(front, 1, PEEK)
     status = {"upper": [5], "since": [2], "tables": {"orders": ["id"], "items": ["order", "n"]}, "replicas": ["a"],
-              "committed_at": 10.5, "silent": {}, "asked": {}, "marker": None, "peeks": 1, "tails": 0}  # fmt: skip
+              "committed_at": 10.5, "silent": {}, "asked": {}, "marker": None, "faults": {}, "peeks": 1,
+              "tails": 0}  # fmt: skip
     assert ([], [(2, {"status": status})], [2]) == shown(ask(front, 2, StatusRequest()))
     front.disconnect("a")
     assert [] == shown(ask(front, 3, StatusRequest()))[1][0][1]["status"]["replicas"]

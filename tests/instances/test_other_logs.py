@@ -12,7 +12,7 @@ import pytest
 import cdcv2
 from cdcv2.cli.main import main
 from cdcv2.core.antichain import Antichain
-from cdcv2.errors import IncompleteError, RefusedError, UsageError
+from cdcv2.errors import IncompleteError, RefusedError, UnavailableError, UsageError
 from cdcv2.instances.run.alone import LoneInstance
 from cdcv2.instances.run.controller import ReplicaController
 from cdcv2.instances.run.index_catalogue import IndexCatalogue
@@ -134,6 +134,46 @@ def test_a_client_forgets_what_it_saw_of_other_logs(
         assert [batch.upper for batch in tail.until()] == [Antichain([9])]
         with pytest.raises(IncompleteError, match="not everything up to 12 is finished"):
             client.peek({}, after=12, timeout=0.01)
+
+
+def test_a_controller_of_before_is_named_with_its_replica(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Which was away, and is there over logs that were made again: each reason is reported once by each side."""
+    write(tmp_path, "first", price=1, upper=4)
+    reports: list[list[str]] = [[], []]
+    with ExitStack() as stack:
+        catalogue = stack.enter_context(IndexCatalogue(tmp_path / "state"))
+        one = tmp_path / "one.sock"
+        made = ReplicaController(opened(tmp_path), KEYS, [one], catalogue, reports[0].append, history=None)
+        place = stack.enter_context(serving(made, tmp_path / "shop.sock"))
+        client = cdcv2.connect(place)
+        with pytest.raises(UnavailableError, match="is connected for 0 seconds: start cdcv2 instance --replica"):
+            client.peek({}, timeout=0)
+        write(tmp_path, "second", price=2, upper=9)
+        replica = InstanceReplica(opened(tmp_path), reports[1].append)
+        stack.callback(replica.close)
+        stack.enter_context(serving(replica, one))
+        while not client.status()["faults"]:
+            pass
+        # Until it was tried again and again.
+        sessions = [connections(made)]
+        while len(sessions) < 4:
+            if (now := connections(made)) not in (None, *sessions):
+                sessions.append(now)
+        assert main(["peek", "prices=pear", "--instance", str(place), "--timeout", "0"]) == 4
+    text = (
+        "the controller was started over the log first of prices, and this replica over second: if the logs were made "
+        "again meanwhile, start the older of the two again; otherwise give both the same logs"
+    )
+    assert f"no replica of the instance at {place} works for it. {one}: this is a replica" in capsys.readouterr().err
+    assert [f"a session was ended: {text}"] == reports[1]
+    assert [text in line for line in reports[0]] == [False, True]
+
+
+def connections(controller: ReplicaController) -> object:
+    """The connection that a controller has to its replica; None between two."""
+    return next(iter(controller._connections.copy().values()), None)
 
 
 def test_a_mark_that_is_none_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -115,7 +115,7 @@ def test_a_replica_keeps_its_index_over_sessions_and_reports_how_far_it_is(marke
     ([Frontiers("1", Antichain([3]))], "Frontiers is no command"),
     ([b'{"peek": {}}'], "is no message"),
     ([CreateInstance("a"), INDEX, INDEX], "which exists"),
-    ([CreateInstance("a"), CreateIndex("1", (IndexedTable("prices", ("name",), "other"),))], "of the log other"),
+    ([CreateInstance("a"), CreateIndex("1", (IndexedTable("prices", ("name",), "other"),))], "over the log other"),
     ([CreateInstance("a"), CreateIndex("1", (IndexedTable("none", ("name",), "prices-1"),))], "no log of the table"),
     ([CreateInstance("a"), CreateIndex("1", (IndexedTable("prices", ("x",), "prices-1"),))], "no key column 'x'"),
 ])  # fmt: skip

@@ -186,6 +186,10 @@ class InstanceClient:
         return self._late(awaited, self._status(_LAST, timeout), timeout)
 
     def _late(self, awaited: str, status: Mapping[str, Any], timeout: float) -> Cdcv2Error:
+        faults = status.get("faults", {})
+        if faults and not set(status["replicas"]) - set(faults):
+            why = "; ".join(f"{name}: {fault}" for name, fault in sorted(faults.items()))
+            return UnavailableError(f"no replica of the instance at {self.place} works for it. {why}")
         if not status["replicas"]:
             return UnavailableError(
                 f"no replica of the instance at {self.place} is connected for {timeout:g} seconds: start cdcv2 "
@@ -243,7 +247,7 @@ def _time_of_answer(answer: Mapping[str, Any], upper: Antichain) -> str:
 
 def _answering(status: Mapping[str, Any]) -> bool:
     """Whether a replica is connected that does not hang."""
-    return bool(set(status["replicas"]) - set(status.get("silent", {})))
+    return bool(set(status["replicas"]) - set(status.get("silent", {})) - set(status.get("faults", {})))
 
 
 def _awaited_time(request: PeekRequest) -> int:

@@ -59,14 +59,18 @@ class ReplicaController:
         self._replicas = ReplicaSet(str(catalogue.epoch), [index])
         terms = terms_of(logs, history, CommitClock([named.log for named in logs]), marker)
         self._marker = marker
-        self._front = InstanceFront(self._replicas, index, replace(terms, silent=self._silent, asked=self._unanswered))
+        self._front = InstanceFront(self._replicas, index, replace(
+            terms, silent=self._silent, asked=self._unanswered, faults=lambda: self._faults
+        ))  # fmt: skip
         self._loop = LineLoop()
         self._clients = ClientServer(self._loop, self._front, self._send, self._keep)
         self._places = list(places)
         self._connections: dict[str, LineConnection] = {}
-        # Those that have responded, and those that were reported not to be there.
+        # Those that have responded; and for the others the reasons that were reported.
         self._responding: set[str] = set()
-        self._reported: set[str] = set()
+        self._reported: dict[str, set[str]] = {}
+        # Replica -> why it does not take its commands, as it stated it itself.
+        self._faults: dict[str, str] = {}
         self._tried = self._beaten = 0.0
         # Replica -> since when it has not answered a beat; and those that were reported for it.
         self._asked: dict[str, float] = {}
@@ -149,11 +153,11 @@ class ReplicaController:
         try:
             connection = self._loop.connect(path)
         except OSError as error:
-            self._lacks(name, error.strerror or str(error))
+            self._lacks(name, "away", error.strerror or str(error))
             return
         self._connections[name] = connection
         connection.on_line = lambda line: self._received(name, line)
-        connection.on_end = lambda: self._lost(name, "it has ended its connection")
+        connection.on_end = lambda: self._lost(name, "away", "it has ended its connection")
         self._clients.perform(self._front.connect(name))
 
     def _send(self, name: str, command: Command) -> None:
@@ -161,10 +165,11 @@ class ReplicaController:
         if connection is not None:
             connection.send(encode(command))
             if connection.pending > _MUCH:
-                self._lost(name, "it does not take its commands")
+                self._lost(name, "slow", "it does not take its commands")
 
     def _received(self, name: str, line: bytes) -> None:
         self._answered(name)
+        self._faults.pop(name, None)
         if line.rstrip() == _BEAT_LINE:
             return
         try:
@@ -173,15 +178,16 @@ class ReplicaController:
                 raise MalformedError(f"{type(answer).__name__} is no response")
             output = self._front.receive(name, answer)
         except (MalformedError, ConversationError) as error:
-            self._lost(name, _fault_in(line) or str(error))
+            fault = _fault_in(line) or str(error)
+            self._lost(name, fault, fault)
             return
         if name not in self._responding:
             self._responding.add(name)
-            self._reported.discard(name)
+            self._reported.pop(name, None)
             self._report(f"{name} responds")
         self._clients.perform(output)
 
-    def _lost(self, name: str, reason: str) -> None:
+    def _lost(self, name: str, kind: str, reason: str) -> None:
         """A replica is not there; what was requested stays with the others, or waits."""
         connection = self._connections.pop(name, None)
         if connection is not None:
@@ -190,12 +196,17 @@ class ReplicaController:
         self._responding.discard(name)
         self._asked.pop(name, None)
         self._hanging.discard(name)
-        self._lacks(name, reason)
+        self._lacks(name, kind, reason)
 
-    def _lacks(self, name: str, reason: str) -> None:
-        """Reported once; then it is tried again and again."""
-        if name not in self._reported:
-            self._reported.add(name)
+    def _lacks(self, name: str, kind: str, reason: str) -> None:
+        """Reported once of each kind, that it is not there or its fault; then it is tried again and again."""
+        if kind == reason:
+            self._faults[name] = reason
+        elif kind == "away":
+            self._faults.pop(name, None)
+        kinds = self._reported.setdefault(name, set())
+        if kind not in kinds:
+            kinds.add(kind)
             self._report(f"{name} does not respond ({reason}); it is tried until it does")
 
 

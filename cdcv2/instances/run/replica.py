@@ -36,6 +36,8 @@ class InstanceReplica:
         self._source = self._follower.source
         self._loop = LineLoop()
         self._session: LineConnection | None = None
+        # Why a session was ended, as it was reported last: its controller tries again and again.
+        self._reported = ""
 
     def progress(self) -> JobProgress:
         """How far all of its indexes are, for its events, and whether it waits for its controller."""
@@ -95,6 +97,7 @@ class InstanceReplica:
             self._end(connection, str(error))
             return
         if isinstance(command, InitializationComplete) and self._source.instance.reconciliation is not None:
+            self._reported = ""
             self._report(f"a controller has connected: {self._source.instance.reconciliation.text}")
         self._send(answers)
 
@@ -107,8 +110,9 @@ class InstanceReplica:
                 raise MalformedError(f"the index {command.id} cannot be made here: {cause}") from None
             if there != table:
                 raise MalformedError(
-                    f"the index {command.id} is of the log {table.log} of {table.name}, and {there.log} is here: give "
-                    "this replica the logs of its controller"
+                    f"the controller was started over the log {table.log} of {table.name}, and this replica over "
+                    f"{there.log}: if the logs were made again meanwhile, start the older of the two again; otherwise "
+                    "give both the same logs"
                 )
 
     def _end(self, connection: LineConnection, reason: str) -> None:
@@ -117,7 +121,9 @@ class InstanceReplica:
         self._session = None
         # What was sent of its history counts no more.
         self._source.instance.connect()
-        self._report(f"a session was ended: {reason}")
+        if reason != self._reported:
+            self._reported = reason
+            self._report(f"a session was ended: {reason}")
 
     def _send(self, answers: list[Answer]) -> None:
         if self._session is not None:
