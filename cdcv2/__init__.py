@@ -92,7 +92,7 @@ __all__ = [
 
 
 def open(
-    addresses: str | typing.Iterable[str], *,
+    addresses: str | pathlib.Path | typing.Iterable[str | pathlib.Path], *,
     rows: RowType | str | pathlib.Path | typing.Mapping[str, RowType | str | pathlib.Path] | None = None,
     bootstrap: str | None = None, config_file: str | pathlib.Path | None = None, times: str | int = "int",
     timeline: str | None = None, start: typing.Iterable[typing.Any] | None = None,

@@ -149,6 +149,6 @@ def _demand_no_less(
     """Raise MalformedError for a row that is there less than zero times."""
     when = time_text(at) if at is not None else f"the end, {frontier_text(frontier)}"
     types = {named.table: named.row_type for named in found.logs}
-    why = f"{'; '.join(found.of.texts())}. {SNAPSHOT_OF_IT}" if found.of.starts else NO_WHOLE_HISTORY
+    why = f"{'; '.join(found.of.texts())}. {SNAPSHOT_OF_IT}" if found.of.starts else f"{NO_WHOLE_HISTORY} (see --start)"
     for table, batch in rows.items():
         demand_no_less(table, types[table], batch, when, why)

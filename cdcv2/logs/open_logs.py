@@ -136,7 +136,7 @@ class OpenLogs:
 
 
 def open_logs_at(
-    addresses: str | LogAddress | Iterable[str | LogAddress], *,
+    addresses: str | Path | LogAddress | Iterable[str | Path | LogAddress], *,
     rows: RowType | str | Path | Mapping[str, RowType | str | Path] | None = None, bootstrap: str | None = None,
     config_file: str | Path | None = None, times: Times = "int", timeline: str | None = None,
     start: Iterable[Time] | None = None,

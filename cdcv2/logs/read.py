@@ -353,7 +353,7 @@ def in_turn(
 
 
 def read(
-    addresses: str | LogAddress | Iterable[str | LogAddress], *,
+    addresses: str | Path | LogAddress | Iterable[str | Path | LogAddress], *,
     rows: RowType | str | Path | Mapping[str, RowType | str | Path] | None = None, bootstrap: str | None = None,
     config_file: str | Path | None = None, times: Times = "int", timeline: str | None = None,
     start: Iterable[Time] | None = None, follow: bool = False, on_error: str = "raise",
@@ -392,12 +392,12 @@ def read(
 
 
 def logs_of(
-    addresses: str | LogAddress | Iterable[str | LogAddress], *,
+    addresses: str | Path | LogAddress | Iterable[str | Path | LogAddress], *,
     rows: RowType | str | Path | Mapping[str, RowType | str | Path] | None = None, bootstrap: str | None = None,
     config_file: str | Path | None = None, times: Times = "int", timeline: str | None = None,
 ) -> list[NamedLog]:
     """The logs at some addresses, of one timeline; arguments and errors as of :func:`read`."""
-    given = [addresses] if isinstance(addresses, (str, LogAddress)) else list(addresses)
+    given = [addresses] if isinstance(addresses, (str, Path, LogAddress)) else list(addresses)
     places = [_address(one) for one in given]
     logs = logs_at_each(places, _topics(rows, bootstrap, config_file, times))
     check_timeline(logs, timeline)
@@ -405,7 +405,9 @@ def logs_of(
     return logs
 
 
-def _address(address: str | LogAddress) -> LogAddress:
+def _address(address: str | Path | LogAddress) -> LogAddress:
+    if isinstance(address, Path):
+        return LogAddress("directory", str(address))
     parsed = log_address(address) if isinstance(address, str) else address
     parsed.demand_one()
     return parsed

@@ -16,7 +16,7 @@ from cdcv2.errors import MalformedError, MissingExtraError, MissingLogError, Usa
 from cdcv2.rows.row_type import Row, RowType
 
 #: Why a row goes that was never there, where a log states no more.
-NO_WHOLE_HISTORY = "the log does not hold the whole history (see --start), or its writer was wrong"
+NO_WHOLE_HISTORY = "the log does not hold the whole history, or its writer was wrong"
 #: Rows and letters of a value that a notebook shows.
 SHOWN_ROWS, _SHOWN_LETTERS = 10, 40
 

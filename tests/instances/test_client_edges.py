@@ -62,6 +62,18 @@ def test_until_now_waits_until_a_replica_has_reported(tmp_path: Path, capsys: py
     assert capsys.readouterr().out == ""
 
 
+def test_a_tail_names_the_time_that_it_waits_for(market: Market, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where it has nothing yet; with a batch, what is beyond that."""
+    words = ["tail", "prices", "--instance", str(market.place), "--timeout", "0"]
+    first = "the time 100, of which the first batch of prices is, is not finished after 0 seconds"
+    for more, text in (
+        (["--since", "100"], first), (["--until", "100"], first),
+        (["--after", "2", "--until", "100"], "nothing of prices beyond [2] is finished after 0 seconds"),
+    ):
+        assert main([*words, *more]) == 1
+        assert text in capsys.readouterr().err
+
+
 def test_nothing_is_called_complete_that_the_logs_have_not_reached(
     market: Market, capsys: pytest.CaptureFixture[str]
 ) -> None:

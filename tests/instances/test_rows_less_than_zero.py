@@ -16,7 +16,7 @@ PATIENCE = 60.0
 
 
 def test_they_are_no_answer_as_they_are_none_of_as_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """With the same message; what is at other keys is answered."""
+    """With the same message, without an option that an instance has not; what is at other keys is answered."""
     market = Market(tmp_path)
     market.writer.extend([(PRICES.row(["plum", price]), 2, diff) for price, diff in ((1, 2), (2, -2))])
     market.reprice(2)
@@ -30,7 +30,7 @@ def test_they_are_no_answer_as_they_are_none_of_as_of(tmp_path: Path, capsys: py
             client.peek({"prices": "plum"}, timeout=PATIENCE)
         with pytest.raises(MalformedError) as of_logs:
             cdcv2.open(str(tmp_path / "prices")).as_of(2)
-        assert str(of_logs.value) == str(raised.value)
+        assert str(of_logs.value) == f"{raised.value} (see --start)"
         for words in ([], ["--json"]):
             assert main(["peek", "prices=plum", "--at", "2", "--instance", str(market.place), *words]) == 3
             out, err = capsys.readouterr()

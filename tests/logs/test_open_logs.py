@@ -181,3 +181,11 @@ def test_the_front_door_is_as_cheap_as_before() -> None:
     shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
 
     assert "[]\n" == shown.stdout
+
+
+def test_a_path_is_an_address(folder: Path) -> None:
+    """Of a directory, also where its name looks like a table with its log."""
+    (folder / "orders").rename(folder / "a=b")
+    for one in (folder / "items", [folder / "items"]):
+        assert cdcv2.open(one).tables == ["items"]
+    assert cdcv2.open(folder / "a=b").tables == ["a=b"]

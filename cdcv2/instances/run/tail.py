@@ -204,14 +204,19 @@ class InstanceTail:
             return conversation.answer(deadline)
         except TimeoutError:
             seconds = self._silence
-            error = self._client.late(
-                f"nothing of {self._request.table} beyond {frontier_text(self.upper)} is finished", seconds
-            )
+            error = self._client.late(self._awaited(), seconds)
         try:
             # How far the instance is was asked meanwhile: it may have come.
             return conversation.answer(time.monotonic())
         except TimeoutError:
             raise error from None
+
+    def _awaited(self) -> str:
+        """What is not there yet, in words."""
+        table, since = self._request.table, self._request.since
+        if self.upper == LEAST and since is not None:
+            return f"the time {since}, of which the first batch of {table} is, is not finished"
+        return f"nothing of {table} beyond {frontier_text(self.upper)} is finished"
 
     @property
     def _silence(self) -> float:
