@@ -80,6 +80,8 @@ def remove_all(control: Reconciliation, external: PipelineExternal, deadline: fl
     """
     # What the file let go since the last cdcv2 up is not ours any more.
     control.desire(external.needs.desired(control.catalogue.entries()), new_nonce)
+    # Only the addresses of the file can be reached.
+    control.find_known()
     control.desire([], new_nonce)
     shown = dict[str, str]()
     while True:

@@ -46,7 +46,7 @@ from cdcv2.cli.options.words import TIMEOUT, declare
 from cdcv2.cli.stop_signals import stop_signals
 from cdcv2.cli.up_api import configure_api, served
 from cdcv2.control.catalogue import Catalogue, take_catalogue
-from cdcv2.control.entries import CatalogueEntry
+from cdcv2.control.entries import CatalogueEntry, EntryState
 from cdcv2.control.external_work import ExternalWork, waiting_text
 from cdcv2.control.instance_jobs import make_places
 from cdcv2.control.job_folder import JobFolder
@@ -146,6 +146,7 @@ def at_work(
     with catalogue.session() as session:
         control = Reconciliation(session, external.servers.kinds(), time.time)
         control.desire(external.needs.desired(session.entries()), new_nonce)
+        control.find_known()
         needing = with_needs(plans, session.entries())
         late = outdated(needing, supervisor.look())
         with ExternalWork(control, [plan.name for plan in needing], catalogue.entries, at_work=late) as work:
@@ -180,11 +181,16 @@ def owed(command: str, left: Iterable[CatalogueEntry], remedy: str, *, jobs: Ite
 
 def show_entries(command: str, entries: Iterable[CatalogueEntry], shown: dict[str, str]) -> None:
     """Print a line for each piece of external state about which there is something new."""
-    for entry in entries:
+    known = list(entries)
+    going_on = {entry.key: entry.nonce for entry in known if entry.is_live and entry.attempted is not None}
+    for entry in known:
         text = f"{entry.shown}: {entry.state}" + (f"; {entry.debt.reason}: {entry.debt.text}" if entry.debt else "")
         if not (entry.owned or entry.is_live):
             # Its last states are of the entry alone.
             text = f"{entry.shown}: not looked at any more; it is not ours, and stays"
+        if entry.state is EntryState.GONE and entry.attempted is None and entry.key in going_on:
+            # It was known by another address of its server. Nothing was removed.
+            text = f"{entry.shown}: it is there already, and goes on as entry {going_on[entry.key]}"
         before = shown.get(entry.nonce)
         shown[entry.nonce] = text
         if before != text and (before is not None or is_unsettled(entry)):

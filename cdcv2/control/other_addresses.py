@@ -54,6 +54,17 @@ def continued(
     return []
 
 
+def after_looks(entries: Iterable[CatalogueEntry], look: LookAt, now: float) -> list[CatalogueEntry]:
+    """All entries, when what is wanted was looked at, if an unwanted one may be the same."""
+    after = {one.nonce: one for one in entries}
+    for nonce in list(after):
+        wanted, known = after[nonce], list(after.values())
+        if wanted.state is EntryState.WANTED and any(one.before for one in _elsewhere(wanted, known)):
+            changed = continued(wanted, look(wanted), known, look, now)
+            after |= {one.nonce: one for one in changed} if isinstance(changed, list) else {}
+    return list(after.values())
+
+
 def withheld(
     unwanted: CatalogueEntry, entries: Iterable[CatalogueEntry], look: LookAt, now: float
 ) -> list[CatalogueEntry] | NoAnswer | None:

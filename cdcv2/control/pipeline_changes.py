@@ -15,7 +15,7 @@ from cdcv2.control.external_state import Act, Condition, Step, decide as decide_
 from cdcv2.control.intents import DesiredState, blocked_by, has_slot
 from cdcv2.control.external_texts import maybe_elsewhere
 from cdcv2.control.folder_paths import planned_by_path
-from cdcv2.control.other_addresses import continued, withheld
+from cdcv2.control.other_addresses import after_looks, withheld
 from cdcv2.control.supervision import JobAct, JobState, decide
 from cdcv2.control.supervisor import JobPlan, JobReport
 
@@ -103,11 +103,7 @@ def external_changes(
             away[entry.address, entry.kind] = found
         return found
 
-    for entry in list(after.values()):
-        wanted = entry.state is EntryState.WANTED
-        changed = continued(entry, seen(entry), after.values(), seen, now) if wanted else []
-        if isinstance(changed, list):
-            after.update({one.nonce: one for one in changed})
+    after = {entry.nonce: entry for entry in after_looks(after.values(), seen, now)}
     for entry in after.values():
         if entry.state is EntryState.GONE:
             continue

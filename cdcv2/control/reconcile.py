@@ -31,7 +31,7 @@ from cdcv2.control.external_state import (
 )
 from cdcv2.control.folder_paths import planned_by_path
 from cdcv2.control.intents import DesiredState, after_removal, blocked_by, has_slot, slots_of
-from cdcv2.control.other_addresses import awaited_elsewhere, continued, same_at_another, withheld
+from cdcv2.control.other_addresses import after_looks, awaited_elsewhere, continued, same_at_another, withheld
 from cdcv2.errors import Cdcv2Error, FencedError, OutputError, RefusedError, UnavailableError, UsageError
 
 T = TypeVar("T")
@@ -95,6 +95,13 @@ class Reconciliation:
         if changed:
             self.catalogue.write(changed)
         return changed
+
+    def find_known(self) -> None:
+        """Look whether what is wanted is what an unwanted entry means, before jobs are started on the new entry."""
+        before = self.catalogue.entries()
+        changed = [one for one in after_looks(before, self._look, self._clock()) if one not in before]
+        if changed:
+            self.catalogue.write(changed)
 
     def now(self) -> float:
         """The time of its clock."""

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import count
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from cdcv2.cli.down import remove_all
+from cdcv2.cli.up import show_entries
 from cdcv2.control.entries import CatalogueEntry, EntryState, Kind, Reason
 from cdcv2.control.external_state import DOUBT
 from cdcv2.control.intents import DesiredState, used
 from cdcv2.control.pipeline_changes import external_changes, planned_entries
 from cdcv2.control.reconcile import Reconciliation
 from cdcv2.errors import Cdcv2Error
-from tests.external_world import OTHERS, MemoryCatalogue, World, WorldObject
+from cdcv2.exits import Exit
+from tests.external_world import OTHERS, MemoryCatalogue, World, WorldObject, WorldServer
 
 #: Each kind that has an identity of its own, and is no half of a pair.
 ALONE = (Kind.TOPIC, Kind.REMAP, Kind.PUBLICATION, Kind.CONNECTOR, Kind.TARGET_TABLE, Kind.STAGING)
@@ -206,3 +211,31 @@ def test_no_error_stops_a_round() -> None:
     )
     after = case.up(wish(Kind.TOPIC, "other"))
     assert Reason.DENIED is (after[Kind.TOPIC, "h"].debt or pytest.fail("nothing is owed")).reason
+
+
+def test_all_is_removed_by_the_address_that_the_file_has_now() -> None:
+    """No ``cdcv2 up`` ran since the address was changed, and the old one is not in the file."""
+    case = Renamed()
+    case.up(wish(Kind.TOPIC))
+    case.world.servers["h"] = WorldServer("server-h", hindered=Reason.UNREACHABLE)
+    external: Any = SimpleNamespace(needs=SimpleNamespace(desired=lambda entries: [wish(Kind.TOPIC, "localhost")]))
+
+    assert Exit.DONE == remove_all(case.control, external, 0.0)
+    assert {} == case.world.server("localhost").objects
+
+
+def test_a_job_is_started_on_what_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
+    """Before the first round: so it is not restarted later as one that needs another thing. No line reads as a loss."""
+    case = Renamed()
+    nonce = case.up(wish(Kind.TOPIC))[Kind.TOPIC, "h"].nonce
+    case.control.desire([wish(Kind.TOPIC, "localhost")], lambda: "new")
+    shown = dict[str, str]()
+    show_entries("up", case.catalogue.kept.values(), shown)
+    case.control.find_known()
+    capsys.readouterr()
+    show_entries("up", case.catalogue.kept.values(), shown)
+    assert [
+        "cdcv2 up: the topic 'shop' (localhost): in use",
+        f"cdcv2 up: the topic 'shop' (localhost): it is there already, and goes on as entry {nonce}",
+    ] == capsys.readouterr().err.splitlines()
+    assert [(nonce, "localhost")] == [(one.nonce, one.address) for one in case.catalogue.kept.values() if one.is_live]
