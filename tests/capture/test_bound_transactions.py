@@ -227,6 +227,9 @@ def test_which_contradiction_of_a_step_is_found_first_does_not_depend_on_order(t
     both = [EndRecord.of(tx, 20, {}) for tx in (2, 12)]
     stop = stop_of(opened(), *(both[::-1] if turned else both))
     assert "END 20 states both that transaction 12 has {} rows, and 2 has {}" == stop.reason
+    snapshots = [EndRecord.of(SNAPSHOT, 5, {"a": number}) for number in (1, 2)]
+    second = stop_of(opened(snapshot=True), *(snapshots[::-1] if turned else snapshots))
+    assert f"the Ends {snapshots[0]} and {snapshots[1]} contradict each other" == second.reason
     whole = opened()
     whole.advance([end(1)])
     wrong = [row(1, 1, 0), EndRecord.of(1, 10, {"a": 3})]

@@ -13,7 +13,7 @@ from cdcv2.capture.facts import End, Fact, RowFact
 from cdcv2.capture.release_answers import WaitReason
 from cdcv2.capture.released_ends import ReleasedEnds
 from cdcv2.capture.released_transactions import KNOWN
-from cdcv2.capture.source_words import ANY_SOURCE
+from cdcv2.capture.source_words import ANY_SOURCE, SLOT, SourceWords
 from cdcv2.capture.transaction_contradictions import NEW_SOURCE, Commit
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ForeignStateError, MalformedError, UsageError
@@ -624,6 +624,19 @@ def test_restored_it_decides_as_before() -> None:
     again.notification("STARTED", None, None, 7)
     stop = again.stopped()
     assert stop is not None and "second snapshot" in stop.reason
+
+
+@pytest.mark.parametrize("restored", [False, True])
+def test_what_stops_it_has_the_words_of_its_database(restored: bool) -> None:
+    """After a restart, too."""
+    words = SourceWords(slot="bookmark")
+    commits = streaming(words=words)
+    if restored:
+        commits = CommitTransactions.restore(commits.export(), [TABLE], snapshot="none", words=words)
+    commits.stop("a row is lacking", f"make another {SLOT}")
+    stop = commits.stopped()
+
+    assert stop is not None and "make another bookmark" == stop.remedy
 
 
 def test_logs_ahead_of_the_memory_are_believed() -> None:

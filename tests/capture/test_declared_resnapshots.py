@@ -284,6 +284,7 @@ def test_the_end_of_a_transaction_at_a_declared_lsn_stops_before_it() -> None:
     assert commits.end(2, 90, {}) is False
     stop = commits.stopped()
     assert stop is not None and ANY_SOURCE.fill(WRONG_LSN) == stop.remedy
+    assert stop.reason.startswith("transaction 2 was committed at 90, declared as the LSN of a snapshot")
     assert 89 == settled(commits).through and commits.ready() is None
 
 

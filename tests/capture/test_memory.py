@@ -116,8 +116,19 @@ def test_tails_of_logs_come_back() -> None:
     """One of another type is refused, with what to do."""
     tail = LogTail(5, {0: 3}, {"topic": "7f"}, 2)
     assert {"t": tail} == tails_of({"t": tail.to_plain()})
-    with pytest.raises(ForeignStateError, match="'known' is missing.*: remove the memory"):
+    with pytest.raises(ForeignStateError, match="^the memory of the capture is damaged .*'known' is missing.*: remove"):
         tails_of({"t": LOG})
+
+
+def test_a_tail_of_before_has_neither_marks_nor_rows() -> None:
+    """Nothing identifies its log, and the rows are not known."""
+    assert LogTail(5, {0: 3}) == LogTail.from_plain({"known": 5, "positions": {"0": 3}})
+
+
+@pytest.mark.parametrize("batch", [None, {"query": "4c", "number": 3}])
+def test_the_last_batch_of_spark_is_kept(batch: BatchMemory | None) -> None:
+    """Without Spark there is none."""
+    assert batch == read_memory(StreamMemory, plain_memory(of_stream(batch), ME), ME).batch
 
 
 def test_whether_anything_was_released() -> None:
@@ -202,7 +213,10 @@ def test_one_that_is_ahead_of_its_logs_is_refused(
     if not ahead:
         check_memory(plain, (T,), snapshot, known)
         return
-    reason = f"is complete before {(through or 0) + 1}, and it is complete before {known} only"
+    reason = (
+        f"the log that is furthest behind is complete before {(through or 0) + 1}, and it is complete before {known} "
+        "only"
+    )
     with pytest.raises(ForeignStateError, match=reason):
         check_memory(plain, (T,), snapshot, known)
 

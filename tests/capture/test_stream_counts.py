@@ -29,6 +29,16 @@ def restored(stream: StreamCounts) -> StreamCounts:
     return StreamCounts(json.loads(json.dumps(stream.plain())), 0)
 
 
+def test_what_earlier_releases_kept_has_one_sum_or_none() -> None:
+    """Of the updates that are stated; this release keeps that sum as well, so that they can go on from it."""
+    plain = stated(6).plain()
+    del plain["past"]
+    assert 1 == plain["below"] == StreamCounts(plain, 0).plain()["below"]
+    del plain["below"]
+
+    assert 0 == StreamCounts(plain, 0).plain()["below"]
+
+
 def test_digests_are_those_of_earlier_releases() -> None:
     """They stand in the states of captures, and are compared after a restart."""
     assert [14976968285639670515, 6939551576139762202, 10916193751591708304] == [

@@ -12,7 +12,7 @@ from cdcv2.capture.open_records import (
 )
 from cdcv2.capture.released_ends import ReleasedEnds
 from cdcv2.capture.row_counts import RowCounts
-from cdcv2.capture.source_words import ANY_SOURCE
+from cdcv2.capture.source_words import ANY_SOURCE, SourceWords
 from cdcv2.capture.table_content import UNRESOLVED
 from cdcv2.capture.transaction_contradictions import NEW_SOURCE
 from cdcv2.capture.transactions_on_timeline import TransactionSummary, Transactions, resume
@@ -109,6 +109,15 @@ def test_a_row_may_show_that_its_table_had_others() -> None:
     summary = step(one, 3, row(7, 1), *FIRST)
 
     assert [] == summary.output["a"] and {"a"} == one.partial and {7: 3} == summary.given
+
+
+def test_what_stops_it_has_the_words_of_its_database() -> None:
+    """In TEMP, too: what reads it there knows no other words."""
+    one = Transactions(["a"], counted=RowCounts({"a": (0, 0)}), words=SourceWords(slot="bookmark"))
+    step(one, 1, EndRecord.of(1, 10, {"a": 1}), row(1, 1, diff=-1))
+
+    assert one.stop is not None and "a new bookmark, new topics" in one.stop.remedy
+    assert [one.stop.remedy] == [held.remedy for held in one.temp() if isinstance(held, HaltRecord)]
 
 
 def test_a_table_has_no_more_rows_than_were_counted() -> None:

@@ -8,6 +8,7 @@ from cdcv2 import failpoints
 from cdcv2.capture import updates_then_statements as release_order
 from cdcv2.capture.updates_then_statements import Advance, WriterLogs
 from cdcv2.core.antichain import Antichain
+from cdcv2.core.order import Product
 from cdcv2.failpoints import PlacedCrash
 from cdcv2.logs.memory import MemoryLog
 from cdcv2.protocol.messages import Progress
@@ -114,6 +115,32 @@ def test_a_table_that_is_stated_already_gets_no_statement() -> None:
         release_order.write_release(WriterLogs({"ahead": Writer(ahead), "behind": Writer(behind)}), ADVANCE)
 
     assert ["statement of behind"] == journal
+
+
+class Later(WriterLogs):
+    """Logs that begin at 5."""
+
+    def begin(self, table: str) -> int:
+        """All of them."""
+        return 5
+
+
+@pytest.mark.parametrize("frontier, upper", [(3, 5), (5, 5), (8, 8)])
+def test_a_log_that_begins_later_is_stated_up_to_there_at_least(frontier: int, upper: int) -> None:
+    """Before its beginning it has nothing, so that it holds back no reader."""
+    log = MemoryLog("a")
+    release_order.write_release(Later({"a": Writer(log)}), Advance(Antichain([frontier])))
+
+    assert [Progress([0], [upper], {})] == [entry.message for entry in log.read()]
+
+
+def test_times_that_are_no_numbers_begin_at_their_own_start() -> None:
+    """Nothing is joined to them."""
+    start, upper = [Product(0, 0)], Antichain([Product(0, 3)])
+    log = MemoryLog("a")
+    release_order.write_release(WriterLogs({"a": Writer(log, start=start)}), Advance(upper))
+
+    assert [Progress(start, upper, {})] == [entry.message for entry in log.read()]
 
 
 def test_a_log_whose_beginning_is_not_stated_begins_at_the_start() -> None:

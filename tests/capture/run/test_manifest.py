@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import re
 import threading
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -135,6 +135,28 @@ def test_another_capture_is_named_by_its_options(tmp_path: Path, other: Recipe, 
     written(tmp_path)
     with pytest.raises(ForeignStateError, match=re.escape(text)):
         begin(tmp_path, other)
+
+
+@dataclass(frozen=True)
+class OtherRecipe(Recipe):
+    """That of a connector of another kind, which differs from the first one in nothing else."""
+
+    kind: ClassVar[str] = "another"
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_the_kind_of_the_connector_is_stated_unless_it_is_the_first(tmp_path: Path, turned: bool) -> None:
+    """A folder of one kind is not continued by the other, whichever was there before."""
+    kinds = [recipe("public.t"), OtherRecipe("src", {"public.t": ROWS})]
+    before, after = kinds[::-1] if turned else kinds
+    begin(tmp_path, before)
+    written(tmp_path)
+
+    assert ("another" if turned else None) == note(tmp_path).get("connector")
+    assert begin(tmp_path, before)
+    text = "with --connector another, and not without --conn" if turned else "without --connector, and not with --conn"
+    with pytest.raises(ForeignStateError, match=f"holds another capture, {text}"):
+        begin(tmp_path, after)
 
 
 STREAM = StreamTopic("changes", StreamRecords(ROWS))

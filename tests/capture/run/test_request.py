@@ -41,6 +41,14 @@ def test_topics_by_what_they_are_for() -> None:
     assert {"bank.public.u"} == ASKED.empty
 
 
+def test_what_makes_a_topic_that_must_be_there() -> None:
+    """The connector the one of its transactions, and what writes a stream the stream's."""
+    by_connector = "The connector makes it with the first transaction after its start, if it has"
+
+    assert ASKED.made_by("ends").startswith(by_connector) and ASKED.made_by("bank.transaction").startswith(by_connector)
+    assert "What writes it makes it" == ASKED.made_by("clicks")
+
+
 def test_the_logs_have_types() -> None:
     """TEMP of each database among them, by its name at the address."""
     assert {

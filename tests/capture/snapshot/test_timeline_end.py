@@ -7,6 +7,7 @@ import pytest
 from cdcv2.capture.open_records import SNAPSHOT, EndRecord, HaltRecord
 from cdcv2.capture.snapshot.timeline_end import snapshot_end, snapshot_halt
 from cdcv2.capture.snapshot.tracker import SnapshotTracker
+from cdcv2.capture.source_words import SourceWords
 
 STARTED, COMPLETED, SKIPPED = ("STARTED", None, None), ("COMPLETED", None, None), ("SKIPPED", None, None)
 Said = tuple[str, str | None, int | None]
@@ -67,6 +68,15 @@ def test_what_can_never_be_whole_says_so(notifications: tuple[Said, ...], reason
         said = end(after(*notifications), lsn)
 
         assert isinstance(said, HaltRecord) and said.tx == SNAPSHOT and reason in said.reason
+
+
+def test_the_reason_has_the_words_of_its_database() -> None:
+    """Where it takes the place of the End, and after that."""
+    scanned, words = after(STARTED, counted("a", 9), B, STARTED), SourceWords(slot="bookmark")
+    halts = snapshot_end(scanned, words), snapshot_halt(scanned, words)
+
+    for halt in halts:
+        assert isinstance(halt, HaltRecord) and "its bookmark was there when it began again" in halt.reason
 
 
 @pytest.mark.parametrize("said, assumed", [((), {"b"}), ((counted("b", 0),), set())])

@@ -77,6 +77,13 @@ def test_a_second_snapshot_stops_what_comes_after_it(lsn: int, through: int, cap
     assert [] == released().row_read("t", 70, PLACE, 4, through=80)
 
 
+def test_unreleased_rows_of_a_second_snapshot_stop_nothing_before_them() -> None:
+    """Nothing that is released has a cap: what was committed before them is released."""
+    found = Contradiction("there are rows of snapshots at [70, 90]", rules.TWO)
+
+    assert [SnapshotStop(found, None, another=True)] == released().rows_seen("t", 90, 1)
+
+
 def test_one_more_row_of_the_released_snapshot_lacks_in_the_logs() -> None:
     """A user cannot declare it."""
     (stop,) = released().row_read("t", 70, PLACE, 9, through=80)
@@ -113,6 +120,20 @@ def test_a_resnapshot_that_is_broken_off_stops_nothing_of_the_first_snapshot() -
     first = SnapshotTracker(["t"], declared=[90])
     first.notification("STARTED", None, None, 0)
     assert [-1] == [stop.cap for stop in first.notification("ABORTED", None, None, 1)]
+
+
+def test_a_resnapshot_is_not_counted_behind_runs_that_cannot_be_right() -> None:
+    """Though its own run is whole, and all of its rows are there."""
+    tracker = released(declared=[90])
+    notified(tracker, {"t": 1})
+    tracker.rows_seen("t", 90, 1)
+    tracker.ends_read({PLACE: 6}, ["t"])
+    tracker.consumed({PLACE: 6})
+    assert tracker.resnapshot_is_whole()
+    tracker.notification("STARTED", None, None, 300)
+
+    assert tracker.resnapshot_is_whole() is False
+    assert [rules.TWO] == [stop.found.remedy for stop in tracker.stops()]
 
 
 @pytest.mark.parametrize("first", ["end", "row"])
