@@ -42,7 +42,8 @@ NEAR = {
     "cdcv2.protocol.writer.": ("tests/protocol/test_writer",),
     "cdcv2.protocol.timeline.": ("tests/protocol/test_timeline", "tests/protocol/test_histories"),
     "cdcv2.protocol.": tuple(f"tests/protocol/test_{name}" for name in (
-        "histories", "integer", "iter", "ledger", "log", "mar", "me", "mi", "open", "quarantine", "rules", "state")),
+        "histories", "integer", "iter", "ledger", "log", "mar", "me", "mi", "open", "ordered", "quarantine",
+        "rules", "state")),
     **{f"cdcv2.instances.{name}.": (f"tests/instances/test_{name}",) for name in (
         "arrangement", "commands", "history", "instance", "kept_times", "reconcile", "replicas", "stages", "wire")},
     "cdcv2.instances.front.": ("tests/instances/test_front_steps",),

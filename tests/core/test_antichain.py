@@ -136,6 +136,34 @@ def test_join_meet_and_dominates_are_those_of_the_sets(kind: str, data: st.DataO
     assert one.meet(other) == other.meet(one)
 
 
+@each_kind
+@given(st.data())
+def test_the_meet_of_any_number_is_what_is_beyond_one_of_them(kind: str, data: st.DataObject) -> None:
+    """Of integers, which it compares at once, as of others."""
+    frontiers = [Antichain(times) for times in data.draw(st.lists(some(kind), max_size=4))]
+    found = Antichain.meet_of(iter(frontiers))
+    found.check()
+
+    assert set().union(*(beyond(kind, frontier) for frontier in frontiers)) == beyond(kind, found)
+    assert found == Antichain(found.elements)
+
+
+def test_the_meet_of_times_of_different_kinds_is_refused() -> None:
+    """As their antichain is."""
+    with pytest.raises(MalformedError, match="different kinds"):
+        Antichain.meet_of([Antichain([3]), Antichain([Product(1, 2)])])
+
+
+def test_the_antichain_of_an_integer_that_is_not_checked_is_like_any_other() -> None:
+    """For each question that there is."""
+    frontier = Antichain.of_integer(3)
+
+    assert (Antichain([3]), 3, (3,)) == (frontier, frontier.integer, frontier.elements)
+    assert [False, True] == [frontier.less_equal(time) for time in (2, 3)]
+    with pytest.raises(MalformedError, match="different kinds"):
+        frontier.less_equal(Product(1, 2))
+
+
 @pytest.mark.parametrize("kind", ["int", "two", "three"])
 @given(st.data())
 def test_plain_and_back(kind: str, data: st.DataObject) -> None:

@@ -14,7 +14,7 @@ from cdcv2.capture.commit_transactions import CommitTransactions
 from cdcv2.capture.memory import CaptureMemory, plain_memory, read_memory
 from cdcv2.capture.run.memory_file import MemoryFile
 from cdcv2.core.antichain import Antichain
-from cdcv2.core.own_json import with_digest
+from cdcv2.core.own_json import check_shape, with_digest
 from cdcv2.errors import Cdcv2Error, ForeignStateError, RefusedError
 from cdcv2.logs import log_json
 from cdcv2.logs.capture_manifest import CAPTURE_FILE, add_to_manifest, manifest_of, put_manifest
@@ -239,6 +239,14 @@ def test_each_value_of_a_memory_is_checked_by_its_shape() -> None:
         taken += [] if type(was) is str else [place]
 
     assert [("commits", "version")] == taken
+
+
+@pytest.mark.parametrize("value, shape", [([1, "x"], list), ({"a": [1]}, dict), ([], list), ([[1]], list[list])])
+def test_a_shape_without_the_types_of_its_items_takes_any(value: Any, shape: Any) -> None:
+    """A list is a list then, and an object an object."""
+    check_shape(value, shape)
+    with pytest.raises(TypeError, match="is no"):
+        check_shape("x", shape)
 
 
 def test_a_damaged_recovery_log_in_sqlite_is_refused_with_its_path(tmp_path: Path) -> None:

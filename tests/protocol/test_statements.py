@@ -79,3 +79,25 @@ def test_of_several_times_that_differ_the_first_is_told() -> None:
     stated = Progress([P(0, 0)], [P(3, 3)], {P(2, 0): 1, P(0, 1): 1, P(1, 1): 1})
     with pytest.raises(ResumeError, match=re.escape("states 1 updates at time Product(0, 1)")):
         check_stated(Progress([P(0, 0)], [P(3, 3)]), [stated], "moves")
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "differs"),
+    [
+        ({12: 3}, {12: 3}, None), ({12: 3}, {12: 4}, (4, 12, 3)), ({12: 1}, {}, (0, 12, 1)), ({}, {12: 1}, (1, 12, 0)),
+        # What only one of the two covers is no matter of both.
+        ({5: 2, 12: 3}, {12: 3, 17: 9}, None), ({5: 2}, {17: 9}, None), ({12: 3, 13: 2}, {12: 3, 13: 1}, (1, 13, 2)),
+    ],
+)  # fmt: skip
+def test_two_statements_count_the_same_at_each_time_of_both(
+    mine: dict[int, int], theirs: dict[int, int], differs: tuple[int, int, int] | None
+) -> None:
+    """A time that a statement covers and does not name has no updates."""
+    statement, others = Progress([0], [15], mine), [Progress([10], [20], theirs)]
+    if differs is None:
+        check_stated(statement, others, "moves")
+        return
+    stated, time, fed = differs
+    text = f"^log moves states {stated} updates at time {time}, and the writer was fed {fed}: it is fed another history"
+    with pytest.raises(ResumeError, match=text):
+        check_stated(statement, others, "moves")

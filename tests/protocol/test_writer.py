@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -14,9 +14,10 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Product
 from cdcv2.errors import LogFinishedError, MalformedError, ResumeError, UsageError
 from cdcv2.protocol.iter import Iter
-from cdcv2.protocol.log import Entry, Position
+from cdcv2.protocol.log import Entry, Position, Positions
 from cdcv2.protocol.messages import Message, Progress, Updates
-from cdcv2.protocol.writer import Writer
+from cdcv2.protocol.resolver import Resolver
+from cdcv2.protocol.writer import Writer, read_content
 from tests.doubles import Crash, RecordingLog
 from tests.strategies import Chooser, choosers
 
@@ -212,7 +213,8 @@ def test_it_refuses_to_state_orphans_that_it_was_not_fed(fed: list[Any]) -> None
     writer = Writer(log)
     writer.extend(fed)
 
-    with pytest.raises(ResumeError, match="'a' at time 6"):
+    text = "^log recording holds 'a' at time 6, which no statement counts, and 1 of 1 such updates are not among"
+    with pytest.raises(ResumeError, match=text):
         writer.advance([8])
 
     assert [] == log.calls
@@ -272,6 +274,22 @@ def test_the_first_update_and_the_span_are_of_what_the_log_has() -> None:
     assert (None, None) == (again.first, again.span)
     empty = Writer(RecordingLog([Progress([0], [5])]))
     assert (None, None) == (empty.first, empty.span)
+
+
+class Waiting(RecordingLog):
+    """A log that has nothing new at times, between its messages too."""
+
+    def read(self, after: Positions | None = None, *, follow: bool = False) -> Iterator[Entry | None]:
+        """Each message behind a moment without one."""
+        for entry in super().read(after, follow=follow):
+            yield from (None, entry)
+
+
+def test_a_log_without_anything_new_for_a_moment_is_read_on() -> None:
+    """That is no end of it."""
+    found = read_content(Waiting([Updates([("a", 3, 1)]), Progress([0], [5], {3: 1})]), Resolver())
+
+    assert (Antichain([5]), {0: 2}, 1) == (found.reader.known, found.positions, found.rows)
 
 
 def test_orphans_that_it_was_fed_are_stated_and_not_written_again() -> None:

@@ -113,4 +113,5 @@ def test_a_writer_knows_between_which_times_its_log_has_updates() -> None:
     writer.advance([20])
 
     assert (3, 12) == Writer(log.again()).span
-    assert Writer(log.again(), state=state).span is None
+    resumed = Writer(log.again(), state=state)
+    assert (None, None) == (resumed.span, resumed.first), "what it has read of the log is not its first"

@@ -256,6 +256,8 @@ def test_a_part_is_a_few_runs_whatever_order_its_updates_come_in() -> None:
         assert all(longer >= 2 * shorter for longer, shorter in zip(lengths, lengths[1:]))
 
     assert 198 == len(part)
+    wanted = Counter([*pairs, *range(100, 200), 50, 199, 198, 150, 150])
+    assert wanted == {number: diff for run in part._runs for _, number, diff in run.updates[run.first:]}
 
 
 def test_updates_that_cancel_leave_a_part_as_if_they_had_not_come() -> None:
