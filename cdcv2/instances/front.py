@@ -370,7 +370,7 @@ class InstanceFront:
         """
         changes, end = _changes_text(answer.changes, there.given)
         if end < len(answer.changes):
-            out = FrontOutput() if there.paused else self.pause(client)
+            out = self.pause(client)
             there.rest, there.given = answer, end
             return out.add(FrontOutput(lines=[(client, f'{{"part": {changes}}}')], more=[client]))
         there.rest, there.given = None, 0
@@ -382,8 +382,8 @@ class InstanceFront:
         if not answer.upper:
             self._forget(client)
             out.over.append(client)
-        # It was paused for the parts: it goes on as one does that was too slow.
-        return out.add(self.resume(client)) if there.paused else out
+        # If it was paused for the parts, it goes on as one does that was too slow.
+        return out.add(self.resume(client))
 
     def _dropped(self, answer: DroppedAt) -> FrontOutput:
         client = self._numbers.get(answer.uuid)

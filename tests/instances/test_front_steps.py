@@ -105,6 +105,42 @@ def test_a_peek_is_answered_with_its_rows_and_what_they_are() -> None:
     assert [(3, line)] == shown(front.receive("a", PeekResponse("p.3")))[1]
 
 
+def test_what_was_committed_is_of_the_time_that_is_answered() -> None:
+    """Of an older time it is not that of what is finished by now, which a replica states where its logs do not."""
+    front = made(terms=replace(TERMS, committed_at=lambda upper: {4: 40.0, 5: 50.0}.get(upper.integer or 0)))
+    front.receive("a", Frontiers("main", at(6), 60.5))
+    for number, (time, committed) in enumerate([(5, 60.5), (4, 50.0), (3, 40.0), (2, None)], 1):
+        ask(front, number, replace(PEEK, at=time))
+        [(_, line)] = shown(front.receive("a", PeekResponse(f"p.{number}", {"orders": ((),)})))[1]
+        assert (time, committed) == (line["time"], line["committed_at"])
+    ask(front, 9, TAIL)
+    lines = [
+        line for lower, upper in ((0, 4), (4, 6))
+        for _, line in shown(front.receive("a", TailResponse("t.5", at(lower), at(upper))))[1]
+    ]  # fmt: skip
+    assert [40.0, 60.5] == [line["committed_at"] for line in lines]
+
+
+def test_a_tail_of_another_log_is_refused() -> None:
+    """With both logs, and what to do."""
+    front = made(at(5))
+    why = (
+        "the tail of orders is of the log log-0, and log-1 is here now: its changes are others. Begin again without "
+        "--after (after=), and replace what you have by the first batch"
+    )
+    assert ([], [(1, {"refused": why})], [1]) == shown(ask(front, 1, replace(TAIL, after=at(3), log="log-0")))
+    assert [Tail("t.1", "main", "orders", at(3), 4)] == shown(ask(front, 2, replace(TAIL, after=at(3), log="log-1")))[0]
+
+
+def test_outputs_add_up_in_order() -> None:
+    """All that is to be sent, and who is to be resumed."""
+    one, two = (FrontOutput([("a", CancelPeek(str(n)))], [(n, "")], [n], [n]) for n in (1, 2))
+
+    added = one.add(two)
+    assert [("a", CancelPeek("1")), ("a", CancelPeek("2"))] == added.commands
+    assert ([(1, ""), (2, "")], [1, 2], [1, 2]) == (added.lines, added.over, added.more)
+
+
 def test_batches_of_a_tail_are_lines_up_to_its_end() -> None:
     front = made(at(5))
     assert [Tail("t.1", "main", "orders", since=4)] == shown(ask(front, 1, TAIL))[0]
@@ -243,10 +279,16 @@ def test_a_large_batch_is_given_in_parts(monkeypatch: pytest.MonkeyPatch) -> Non
     line = {"batch": {"lower": [0], "upper": [5], "changes": [[[6], 4, 1]]}, "committed_at": 10.5}
     last = front.resume(1)
     assert ([Tail("t.2", "main", "orders", at(5), 4)], [(1, line)], []) == shown(last) and last.more == []
-    # One that takes it in parts, and leaves: nothing is left of it.
-    front.receive("a", TailResponse("t.2", at(5), at(6), tuple(RowChange([number], 5, 1) for number in range(7))))
+    # The next batch is given from its first change on. Who leaves between two parts of it leaves nothing behind.
+    batch = TailResponse("t.2", at(5), at(6), tuple(RowChange([number], 5, 1) for number in range(7)))
+    assert [(1, {"part": [[[0], 5, 1], [[1], 5, 1]]})] == shown(front.receive("a", batch))[1]
     front.leave(1)
     assert front.waiting == {"peeks": 0, "tails": 0} and ([], [], []) == shown(front.resume(1))
+    # A change is 11 letters long: a part is over once it has so many as one is.
+    for letters, number in ((22, 2), (23, 3)):
+        monkeypatch.setattr(front_module, "_PART", letters)
+        assert number == front_module._changes_text(changes, 0)[1]
+    monkeypatch.setattr(front_module, "_PART", 20)
     # The end of the logs comes in parts, too; nothing follows it.
     ask(front, 2, TailRequest("u", "orders", at(5)))
     front.receive("a", TailResponse("u.3", at(5), END, tuple(RowChange([number], 6, 1) for number in range(3))))

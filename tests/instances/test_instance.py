@@ -93,6 +93,27 @@ def test_a_cut_is_reported_and_answers_what_waits_each_once() -> None:
     assert [Frontiers("main", END), TailResponse("t", at(5), END)] == instance.apply("main", {}, END)
 
 
+def test_nothing_is_responded_of_an_index_whose_logs_are_not_read() -> None:
+    """What they held is one cut then; another index, whose logs are read, answers meanwhile."""
+    read = {"more"}
+    instance = IndexInstance(form_of, lambda name: name in read)
+    begin(instance, MAIN, MORE)
+    for name in ("main", "more"):
+        instance.receive(replace(PEEK, uuid=name, id=name))
+        instance.receive(replace(TAIL, uuid=f"{name}.t", id=name))
+
+    def responses(name: str) -> list[Answer]:
+        return [
+            Frontiers(name, at(4)), PeekResponse(name, {"orders": (rows("a"), ())}),
+            TailResponse(f"{name}.t", at(0), at(4), (RowChange([1, "a"], 2, 1),)),
+        ]  # fmt: skip
+
+    assert [] == instance.apply("main", orders("a", time=1), at(4))
+    assert responses("more") == instance.apply("more", orders("a", time=1), at(4))
+    read.add("main")
+    assert responses("main") == instance.report("main")
+
+
 def test_what_is_finished_is_answered_at_once() -> None:
     """And again, if it is requested again; each table by its own form, a key that is none with the reason."""
     instance = made()

@@ -78,6 +78,21 @@ def test_copies_are_as_far_as_the_furthest() -> None:
     assert [] == answers(replicas.receive("a", Frontiers("main", at(9))))
 
 
+def test_when_what_is_finished_was_committed_is_what_the_furthest_replica_states() -> None:
+    """Of each index; of one that was dropped, and is made again, nothing is known."""
+    replicas = made("a", "b")
+    replicas.create(MORE)
+    replicas.receive("a", Frontiers("main", at(6), 60.5))
+    replicas.receive("b", Frontiers("main", at(5), 50.5))
+    assert (60.5, None) == (replicas.committed_at("main"), replicas.committed_at("more"))
+    replicas.receive("b", Frontiers("main", at(7)))
+    assert replicas.committed_at("main") is None
+    replicas.receive("b", Frontiers("main", at(8), 80.5))
+    assert 80.5 == replicas.committed_at("main")
+    replicas.allow("main", END)
+    assert replicas.committed_at("main") is None
+
+
 def test_the_first_answer_is_given_and_the_others_are_not() -> None:
     """The replicas need not hold its time any longer."""
     replicas = made("a", "b")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,25 @@ def test_messages_are_written_as_they_were() -> None:
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
 def test_what_is_written_is_read_again(message: object) -> None:
     assert decode(encode(message)) == message  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("moment", [None, 10, 10.5, 0, -1.5])
+def test_a_moment_is_left_out_where_it_is_not_known(moment: float | None) -> None:
+    """As releases left it out that did not know it; stated as null it is not known, either."""
+    line = encode(Frontiers("main", Antichain([12]), moment))
+    plain = {"id": "main", "upper": [12]} | ({} if moment is None else {"committed_at": moment})
+    assert {"Frontiers": plain} == json.loads(line)
+    for one in (line, json.dumps({"Frontiers": {"id": "main", "upper": [12], "committed_at": moment}})):
+        found = decode(one).committed_at
+        assert (moment, True) == (found, found is None or type(found) is float)
+
+
+@pytest.mark.parametrize(("moment", "shown"), [
+    ("true", "True"), ('"10"', "'10'"), ("[10]", "[10]"), ("{}", "{}"), ("1e999", "inf"), ("-1e999", "-inf"),
+])  # fmt: skip
+def test_what_is_no_moment_is_refused(moment: str, shown: str) -> None:
+    with pytest.raises(MalformedError, match=f"{re.escape(shown)} is no moment"):
+        decode(f'{{"Frontiers": {{"id": "main", "upper": [12], "committed_at": {moment}}}}}')
 
 
 def test_any_text_of_json_can_be_sent() -> None:

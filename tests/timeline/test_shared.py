@@ -223,6 +223,7 @@ def test_who_has_another_recipe_stops_and_says_from_when() -> None:
     run(shelf, mint(new, Antichain([6]), lambda: 21))
     with pytest.raises(SourceStop, match="from the time 11 on") as stopped:
         run(shelf, mint(old, Antichain([7]), lambda: 22))
+    assert "Run the capture with that recipe, or propose this one again" == stopped.value.remedy
     old.check_recipe(10)
 
     assert Antichain([11]) == stopped.value.frontier and new.propose_recipe(30) is None
