@@ -288,6 +288,15 @@ def test_a_log_of_another_version_is_refused(tmp_path: Path, text: str) -> None:
         FileRecoveryLog("m", tmp_path).open(Range(), START)
 
 
+def test_a_damaged_file_is_named_by_its_folder(tmp_path: Path) -> None:
+    """One from before there were digests, that lacks something."""
+    text = '{"format": "cdcv2 recovery log", "version": 1, "materialization": "m"}'
+    (tmp_path / f"{3:020d}.json").write_text(text, "utf-8")
+
+    with pytest.raises(ForeignStateError, match=f"^{tmp_path} is damaged .*'holdings' is missing"):
+        FileRecoveryLog("m", tmp_path).holdings()
+
+
 @pytest.mark.parametrize(("kept", "what"), [('{"version": 1, "digest": "0"}', "digest"), ("3", "pop|items|object")])
 def test_a_damaged_database_is_named_by_its_path(tmp_path: Path, kept: str, what: str) -> None:
     """Whether it is JSON of something else, or was changed."""
@@ -312,6 +321,7 @@ def test_a_database_may_be_used_from_another_thread_than_its_makers(tmp_path: Pa
 def test_a_database_that_is_locked_is_named_with_the_cause(tmp_path: Path) -> None:
     """When the patience is over."""
     log = SqliteRecoveryLog("m", tmp_path / "log", patience=0.01)
+    assert [(10,)] == log._file.rows("PRAGMA busy_timeout", []), "in milliseconds"
     with closing(sqlite3.connect(tmp_path / "log", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(OutputError, match=f"of 'm' in {tmp_path / 'log'} cannot be written: database is locked; "):
@@ -387,6 +397,20 @@ def test_one_that_begins_the_same_database_is_waited_for(tmp_path: Path, monkeyp
     assert [] == log.holdings()
     log.close()
     other.close()
+
+
+def test_one_that_was_faster_is_asked_about(tmp_path: Path) -> None:
+    """Of two that write a number one has it; the other decides again, on what that one has left."""
+    log, seen = FileRecoveryLog("m", tmp_path), list[list[Any]]()
+
+    def decide(holdings: list[Any]) -> tuple[list[Any], str]:
+        seen.append(holdings)
+        if len(seen) == 1:
+            FileRecoveryLog("m", tmp_path).open(Range(), START)
+        return holdings, "decided"
+
+    assert "decided" == log.change(decide)
+    assert [0, 1] == [len(holdings) for holdings in seen] and seen[1] == log.holdings()
 
 
 @pytest.mark.parametrize("kind", ["files", "sqlite"])

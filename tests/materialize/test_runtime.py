@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cdcv2.core import Antichain
-from cdcv2.errors import RefusedError
+from cdcv2.errors import RefusedError, UsageError
 from cdcv2.materialize import Checkpoint, Count, MemoryRecoveryLog, Runtime, Sum, ViewBinding
 from cdcv2.materialize.intake import Fed
 from cdcv2.materialize.protocol.messages import Flush, Flushed, Load, Loaded, Open, Opened, Store
@@ -168,3 +168,11 @@ def test_an_idle_timeline_moves_its_checkpoint() -> None:
     assert Checkpoint(Antichain()) == checkpoint
     assert {} == database.rows
     assert Checkpoint(Antichain()) == Runtime("m", [TOTALS], toys.Authoritative(database), fed([])).run()
+
+
+def test_a_driver_that_leaves_the_checkpoint_to_a_log_needs_one() -> None:
+    """The error names the materialization, and what to do."""
+    runtime = Runtime("shop", [TOTALS], toys.Lake(toys.Shelf()), fed(THREE))
+    text = "^the driver of 'shop' leaves the checkpoint to the recovery log, and there is none: name one$"
+    with pytest.raises(UsageError, match=text):
+        runtime.run()

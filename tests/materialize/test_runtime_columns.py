@@ -168,3 +168,15 @@ def test_what_goes_and_is_not_there_is_named() -> None:
     gone = [(PAIR.row(["a", 1]), 0, -1)]
     with pytest.raises(ViewError, match="'a'"):
         carried([Cut({"pairs": gone}, Antichain([0]), Antichain([1]))], ByColumns, 1)
+
+
+@pytest.mark.parametrize("binding", BINDINGS[2:], ids=["rows", "bag"])
+def test_what_a_driver_of_columns_does_not_find_is_judged_by_the_log(binding: ViewBinding) -> None:
+    """Not the driver's conflict is the error, but the update behind it."""
+    gone = Cut({"pairs": [(PAIR.row(["a", 1]), 4, -1)]}, Antichain([0]), Antichain([9]))
+    runtime = Runtime("m", [binding], ByColumns(toys.Database()), lambda checkpoint: iter([gone]))
+    text = rf"^{binding.target}, key .*: the row Row\(id='a', value=1\) would be there -1 times"
+    with pytest.raises(ViewError, match=text) as caught:
+        runtime.run()
+
+    assert not isinstance(caught.value, ConflictError)

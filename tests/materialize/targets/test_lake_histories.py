@@ -21,10 +21,11 @@ from cdcv2.materialize.protocol.fence import Range
 from cdcv2.materialize.protocol.messages import Field, Open, Table
 from cdcv2.materialize.targets.lake.driver import LakeDriver, open_lake, read_lake
 from cdcv2.materialize.targets.lake.files import rows_in
-from cdcv2.materialize.targets.lake.history import TableHistory
+from cdcv2.materialize.targets.lake.history import TableHistory, written_columns
 from cdcv2.materialize.targets.lake.manifest import LakeFolder
 from cdcv2.materialize.targets.manifests import TableFile
 from cdcv2.rows.columns import UpdateBatch
+from cdcv2.rows.row_type import RowType
 from tests.golden.output import BATCHES, GOLDEN, WIDE, wide
 
 #: Written before manifests had a digest, and before they stated what is covered.
@@ -65,6 +66,35 @@ def test_rows_have_the_columns_of_the_row_type() -> None:
     assert summed.rows.schema.types == read.schema.types[:-1]
     assert repr(summed.rows.to_pylist()) == repr(read.drop_columns(["cdcv2_count"]).to_pylist())
     assert math.isnan(read["size"][2].as_py()) and [2, 2, 1] == read["cdcv2_count"].to_pylist()
+
+
+def test_a_file_is_written_as_spark_writes_it() -> None:
+    """With columns of every type, under the names of Avro, inside rows, too: a lake may have files of both."""
+    theirs = pq.read_table(LakeFolder(GOLDEN).file("wide", open_lake(GOLDEN).manifest.parts["wide"][0]))
+    made = UpdateBatch.of(WIDE, [(WIDE.row(row), time, diff) for row, time, diff in BATCHES[1]["wide"]])
+    assert made is not None
+    ours = written_columns(made)
+
+    assert ours.schema.equals(theirs.schema) and ["data", "time", "diff"] == ours.schema.names
+    assert theirs.to_pylist() == ours.to_pylist()
+
+
+def test_rows_within_a_map_or_a_list_have_the_names_of_avro_in_a_file() -> None:
+    """However deep."""
+    point = {"type": "record", "name": "p", "fields": [{"name": "x at", "type": "int"}]}
+    fields = [{"name": "by name", "type": {"type": "map", "values": ["null", point]}},
+              {"name": "ways", "type": {"type": "array", "items": {"type": "map", "values": "p"}}}]  # fmt: skip
+    rows = RowType({"type": "record", "name": "t", "fields": fields})
+    made = UpdateBatch.of(rows, [(rows.row(({"a": (1,), "b": None}, ({"c": (2,)},))), 3, 1)])
+    assert made is not None
+    written = written_columns(made)
+
+    inner = pa.map_(pa.string(), pa.struct([("x_x0020_at", pa.int32())]))
+    assert pa.struct([("by_x0020_name", inner), ("ways", pa.list_(inner))]) == written.schema.field("data").type
+    (row,) = written["data"].to_pylist()
+    assert {
+        "by_x0020_name": [("a", {"x_x0020_at": 1}), ("b", None)], "ways": [[("c", {"x_x0020_at": 2})]],
+    } == row  # fmt: skip
 
 
 def test_the_oldest_output_is_read() -> None:

@@ -50,6 +50,7 @@ MANIFESTS = [
     lake(), lake(applied={LOW: Antichain([5]), HIGH: Antichain()}), lake(removing=(A, B)),
     lake(counts={"t": True, "u": False}),
     lake(histories={"h": ROWS}, coverage=COVERED, parts={"h": (TableFile(A, 3, 7), TableFile(B, 0))}),
+    lake(histories={"h": ROWS}, reader={"positions": [["h", 7]]}),
     delta(), delta(applying=PENDING, applied={Range(): Antichain([2])}),
 ]  # fmt: skip
 
@@ -78,6 +79,10 @@ def test_a_manifest_to_the_letter() -> None:
     } == lake(applied={LOW: Antichain([5])}).to_plain()  # fmt: skip
     assert (2, {"t": True}) == _some(lake(counts={"t": True}), "version", "counts")
     assert (1, [A]) == _some(lake(removing=(A,)), "version", "removing")
+    assert "reader" not in lake(histories={"h": ROWS}).to_plain()
+    assert ({"positions": [["h", 7]]},) == _some(
+        lake(histories={"h": ROWS}, reader={"positions": [["h", 7]]}), "reader"
+    )
     assert (3, {"h": ROWS.schema}, COVERED.to_plain(), {"h": [[A, 3, 7]]}) == _some(
         lake(histories={"h": ROWS}, coverage=COVERED, parts={"h": (TableFile(A, 3, 7),)}),
         "version", "histories", "coverage", "files",
