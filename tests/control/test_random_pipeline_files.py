@@ -126,7 +126,8 @@ class FileStory(Story):
     """A story whose wishes are files, with jobs that use what is made for them."""
 
     def __init__(self, chance: Random) -> None:
-        self.draft, self.jobs = Draft(), dict[str, RunningJob]()
+        self.draft = self.former = Draft()
+        self.jobs = dict[str, RunningJob]()
         super().__init__(chance)
         self.world.slot_of, self.world.slots_by_name = _slot_of, True
         self.work_of: ExternalWork | None = None
@@ -137,6 +138,7 @@ class FileStory(Story):
     def wish(self) -> None:
         """The file is changed, and the command started again; the old one may still believe that it is the owner."""
         draw = self.chance.choice
+        self.former = self.draft
         self.draft = draw((
             self.draft, Draft(), Draft(
                 draw(("yes", "yes", "no")), draw(("shop", "store")), draw(("initial", "initial", "no_data")),
@@ -144,6 +146,15 @@ class FileStory(Story):
                 draw(("orders", "others")), draw((None, "yes", "left")),
             ),
         ))  # fmt: skip
+        self._up()
+
+    def other_address(self) -> None:
+        """These files have one address for each server: see the sequences without files."""
+        self.wish()
+
+    def put_back(self) -> None:
+        """The file is as it was before the last change."""
+        self.draft, self.former = self.former, self.draft
         self._up()
 
     def down(self) -> None:

@@ -102,7 +102,6 @@ def test_a_stream_adds_up_to_what_as_of_gives(
     spark: SparkSession, recorded: dict[str, Path], tmp_path: Path
 ) -> None:
     """Of a table of every recorded set; of one it ends before the last part of the log is there, and is restarted."""
-    register(spark)
     for name, folder in recorded.items():
         table = greatest(folder)[0]
         last = sorted((folder / table).glob("*.avro"))[-2:]
@@ -127,6 +126,7 @@ def test_a_stream_adds_up_to_what_as_of_gives(
 
 
 def run_stream(spark: SparkSession, folder: Path, table: str, checkpoint: Path, given: list[pa.Table]) -> None:
+    register(spark)
     changes = spark.readStream.format("cdcv2").option("table", table).load(str(folder))
     query = changes.writeStream.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).foreachBatch(
         lambda frame, _: given.append(frame.toArrow())

@@ -178,6 +178,11 @@ class InstanceClient:
                     raise no_answer(self.place, error, timeout) from None
                 time.sleep(PAUSE)
 
+    @property
+    def moment(self) -> float:
+        """Seconds within which the instance answers what it knows, if it is not busy."""
+        return _LAST
+
     def late(self, awaited: str, timeout: float) -> Cdcv2Error:
         """Why a request that the instance has is not answered after so many seconds: ``awaited`` is not there yet.
 

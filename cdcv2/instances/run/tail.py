@@ -85,6 +85,10 @@ class TailedInstance(Protocol):
     def place(self) -> Path:
         """Where it answers."""
 
+    @property
+    def moment(self) -> float:
+        """Seconds within which it answers what it knows, if it is not busy."""
+
     def peek(self, keys: Mapping[str, Any], *, after: int, timeout: float) -> TablesAtTime:
         """The last finished time, once it is not before ``after``."""
 
@@ -232,23 +236,24 @@ class InstanceTail:
     def _look(self) -> None:
         """Look whether the table is there, and whether its log is that of the resume token: nothing more is begun.
 
-        Raises as :meth:`batch`.
+        As a status, it is given a moment also where there is no time to wait. Raises as :meth:`batch`.
         """
-        self._started(replace(self._request, uuid=uuid.uuid4().hex, after=Antichain([]), since=None), None).close()
+        request = replace(self._request, uuid=uuid.uuid4().hex, after=Antichain([]), since=None)
+        self._started(request, None, self._client.moment).close()
 
     def _connected(self, deadline: float | None = None) -> InstanceConversation:
         if self._conversation is None:
             self._conversation = self._started(self._request, deadline)
         return self._conversation
 
-    def _started(self, request: TailRequest, deadline: float | None) -> InstanceConversation:
-        """A connection on which this was begun: of which log is known then."""
+    def _started(self, request: TailRequest, deadline: float | None, least: float = 0.0) -> InstanceConversation:
+        """A connection on which this was begun: of which log is known then. An answer is given ``least`` seconds."""
         deadline = time.monotonic() + self._silence if deadline is None else deadline
         while True:
             opened: InstanceConversation | None = None
             try:
                 opened = InstanceConversation(self._client.place, request.to_line())
-                begun = opened.answer(deadline)["begun"]
+                begun = opened.answer(max(deadline, time.monotonic() + least))["begun"]
             except OSError as error:
                 if opened is not None:
                     opened.close()
