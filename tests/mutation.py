@@ -26,7 +26,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -124,11 +124,6 @@ def explained(text: str) -> dict[Change, str]:
     return entries
 
 
-def statuses(listing: str) -> dict[str, str]:
-    """The status of each mutant, from what ``mutmut results`` prints."""
-    return dict(line.strip().rsplit(": ", 1) for line in listing.splitlines() if "__mutmut_" in line)
-
-
 def mutmut(*arguments: str) -> str:
     """What a mutmut command prints; its own failure ends the run, with its last words."""
     command = [sys.executable, "-m", "mutmut", *arguments]
@@ -169,35 +164,39 @@ def content() -> str:
     return digest.hexdigest()[:16]
 
 
-def tried(asked: tuple[str, ...], tests: dict[str, list[str]], took: dict[str, float]) -> dict[str, str]:
-    """What became of each mutant of these modules, tried with these tests of its function: see mutants_in_forks."""
-    work, results = Path("mutants", "work.json"), Path("mutants", f"results-{content()}.txt")
+def tried(
+    wanted: Collection[str], tests: Mapping[str, Collection[str]], took: Mapping[str, float], name: str
+) -> dict[str, str]:
+    """What became of each of these mutants, tried with these tests of its function: see mutants_in_forks.
+
+    Not by a run of mutmut: that collects the tests twice in a process, and then pytest escapes names of cases twice,
+    so that the second time it does not find them. ``name`` is that of the results, which stay.
+    """
+    work, results = Path("mutants", "work.json"), Path("mutants", f"{name}-{content()}.txt")
     work.write_text(json.dumps({"took": took, "tests": {
         mutant: sorted(tests.get(mutant.rpartition("__mutmut_")[0], ()), key=lambda test: took.get(test, 0))
-        for mutant in mutants() if mutant.startswith(asked)
+        for mutant in wanted
     }}), "utf-8")  # fmt: skip
     command = [sys.executable, "-m", "tests.mutants_in_forks", work.name, results.name]
     subprocess.run(command, cwd="mutants", check=True)
     found = dict(line.split() for line in results.read_text("utf-8").splitlines())
-    return {mutant: status for mutant, status in found.items() if mutant.startswith(asked)}
+    return {mutant: found[mutant] for mutant in wanted}
 
 
 def main(asked: tuple[str, ...]) -> int:
     """Change, test, compare; see the module."""
     os.environ.setdefault("HYPOTHESIS_PROFILE", "mutate")
-    children = ("--max-children", str(os.cpu_count() or 1))
     # The changed files are made, and which tests call which function is found out, by a run of a few changes.
-    mutmut("run", *children, "cdcv2.core.json_text.*")
+    mutmut("run", "--max-children", str(os.cpu_count() or 1), "cdcv2.core.json_text.*")
     stats = json.loads(STATS.read_text("utf-8"))
-    called = stats["tests_by_mangled_function_name"]
-    found = tried(asked, {name: near(name, tests) for name, tests in called.items()}, stats["duration_by_test"])
+    called, took = stats["tests_by_mangled_function_name"], stats["duration_by_test"]
+    wanted = [mutant for mutant in mutants() if mutant.startswith(asked)]
+    found = tried(wanted, {name: near(name, tests) for name, tests in called.items()}, took, "results")
     left = [name for name, status in found.items() if status not in NOTICED]
     known = explained(EXPLAINED.read_text("utf-8"))
     changes = {name: change(name) for name in left}
     if unknown := [name for name in left if changes[name] not in known]:
-        mutmut("run", *children, *unknown)
-        again = statuses(mutmut("results", "--all", "true"))
-        found |= {name: again[name] for name in unknown}
+        found |= tried(unknown, called, took, "again")
     unnoticed = {name: status for name, status in found.items() if status not in NOTICED}
     survivors = {changes[name]: status for name, status in unnoticed.items()}
     holes = survivors.keys() - known.keys()

@@ -12,7 +12,7 @@ from textwrap import dedent
 
 import pytest
 
-from tests.mutation import EXPLAINED, Change, changed_lines, explained, near, readable, statuses
+from tests.mutation import EXPLAINED, Change, changed_lines, explained, near, readable, tried
 
 
 def test_a_mutant_is_known_by_what_it_changes() -> None:
@@ -39,13 +39,6 @@ def test_an_entry_without_a_reason_is_refused() -> None:
     """Copying the list of survivors is not explaining it."""
     with pytest.raises(ValueError, match="cdcv2.f: the entry has no reason"):
         explained("cdcv2.f\n-  a\n+  b\n")
-
-
-def test_results_are_read_by_mutant() -> None:
-    """Whatever else the tool prints is no result."""
-    listing = "some words\n    cdcv2.core.order.x_join__mutmut_8: survived\n    cdcv2.x_f__mutmut_1: no tests\n"
-
-    assert {"cdcv2.core.order.x_join__mutmut_8": "survived", "cdcv2.x_f__mutmut_1": "no tests"} == statuses(listing)
 
 
 def test_the_committed_list_has_a_reason_for_every_entry() -> None:
@@ -78,6 +71,36 @@ def test_the_tests_of_its_own_box_are_tried_first() -> None:
 
     assert [own] == near("cdcv2.timeline.remap.x_f", [own, other])
     assert [other] == near("cdcv2.timeline.remap.x_f", [other]) == near("cdcv2.logs.x_f", [other])
+
+
+def test_changes_are_tried_again_beside_the_results_that_are_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the tests of their functions, short ones first; pytest escapes the name of a case once, as for the stats."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mutants").mkdir()
+    (tmp_path / "mutants" / "test_sample.py").write_text(dedent(r"""
+        import pytest
+        from mutmut.mutation.trampoline import get_mutant_under_test
+
+        @pytest.mark.parametrize("text", ["é\n"], ids=repr)
+        def test_text(text):
+            assert not get_mutant_under_test().endswith("_1")
+
+        def test_long():
+            assert not get_mutant_under_test().endswith("_2")
+    """), "utf-8")  # fmt: skip
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(EXPLAINED.parents[2]), str(tmp_path / "mutants")]))
+    name = "test_sample.py::test_text['\\xe9\\\\n']"
+    found = {}
+    for results, tests in (("results", [name]), ("again", ["test_sample.py::test_long", name])):
+        wanted = [f"sample.x_f__mutmut_{number}" for number in (1, 2, 3)]
+        found[results] = tried(wanted, {"sample.x_f": tests}, {"test_sample.py::test_long": 1.0}, results).values()
+        plain = json.loads((tmp_path / "mutants" / "work.json").read_text("utf-8"))
+        assert dict.fromkeys(wanted, [name, *tests[:-1]]) == plain["tests"]
+
+    assert ["killed", "survived", "survived"] == [*found["results"]]
+    assert ["killed", "killed", "survived"] == [*found["again"]]
 
 
 def test_changes_are_tried_in_forks(tmp_path: Path) -> None:
