@@ -1,4 +1,4 @@
-"""A command that takes a view over has it alone: the job that keeps it is paused, and goes on behind the command."""
+"""A command that takes a view over has it alone: the job that keeps it is paused, and goes on after the command."""
 
 from __future__ import annotations
 

@@ -89,6 +89,17 @@ def test_what_is_wanted_by_another_address_is_the_same(kind: Kind) -> None:
         assert [] == case.plan(wish(kind, address))
 
 
+@pytest.mark.parametrize("kind", ALONE)
+def test_what_an_older_release_let_go_does_not_go_on(kind: Kind) -> None:
+    """It did not record what was there before, nor whether a removal was begun."""
+    case = Renamed()
+    before = case.up(wish(kind))[kind, "h"]
+    old = replace(before, state=EntryState.UNWANTED, before=None, removal=False)
+    case.catalogue.kept[before.nonce] = old
+    after = case.up(wish(kind, "localhost"))
+    assert before.nonce not in {one.nonce for one in after.values() if one.is_live}
+
+
 def test_a_slot_goes_on_with_its_connector() -> None:
     """Both by the other address; what needs them names those that went on."""
     case = Renamed()
