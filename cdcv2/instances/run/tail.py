@@ -236,24 +236,26 @@ class InstanceTail:
     def _look(self) -> None:
         """Look whether the table is there, and whether its log is that of the resume token: nothing more is begun.
 
-        As a status, it is given a moment also where there is no time to wait. Raises as :meth:`batch`.
+        Raises as :meth:`batch`.
         """
-        request = replace(self._request, uuid=uuid.uuid4().hex, after=Antichain([]), since=None)
-        self._started(request, None, self._client.moment).close()
+        self._started(replace(self._request, uuid=uuid.uuid4().hex, after=Antichain([]), since=None), None).close()
 
     def _connected(self, deadline: float | None = None) -> InstanceConversation:
         if self._conversation is None:
             self._conversation = self._started(self._request, deadline)
         return self._conversation
 
-    def _started(self, request: TailRequest, deadline: float | None, least: float = 0.0) -> InstanceConversation:
-        """A connection on which this was begun: of which log is known then. An answer is given ``least`` seconds."""
+    def _started(self, request: TailRequest, deadline: float | None) -> InstanceConversation:
+        """A connection on which this was begun: of which log is known then.
+
+        As a status, this answer is given a moment also where there is no time to wait.
+        """
         deadline = time.monotonic() + self._silence if deadline is None else deadline
         while True:
             opened: InstanceConversation | None = None
             try:
                 opened = InstanceConversation(self._client.place, request.to_line())
-                begun = opened.answer(max(deadline, time.monotonic() + least))["begun"]
+                begun = opened.answer(max(deadline, time.monotonic() + self._client.moment))["begun"]
             except OSError as error:
                 if opened is not None:
                     opened.close()
