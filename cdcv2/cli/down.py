@@ -25,14 +25,17 @@ from __future__ import annotations
 import argparse
 import time
 
+from cdcv2.cli.console import remark
 from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.words import declare
-from cdcv2.cli.up import PAUSE, end_jobs, owed, owned, patience_of, show_entries
+from cdcv2.cli.up import PAUSE, end_jobs, owed, patience_of, show_entries
+from cdcv2.control.catalogue import demand_pipeline_at_rest, take_catalogue
 from cdcv2.control.external_state import left_alone
 from cdcv2.control.pipeline_external import PipelineExternal, external_needs, new_nonce
-from cdcv2.control.pipeline_file import read_pipeline
+from cdcv2.control.owner import OwnedFolder
+from cdcv2.control.pipeline_file import Pipeline, read_pipeline
 from cdcv2.control.reconcile import Reconciliation
-from cdcv2.errors import UsageError
+from cdcv2.errors import ForeignStateError, OutputError, UsageError
 from cdcv2.exits import Exit
 
 EXAMPLES = (
@@ -65,12 +68,29 @@ def run(args: argparse.Namespace) -> Exit:
     patience, pipeline = patience_of(args.timeout), read_pipeline(args.pipeline)
     deadline = time.monotonic() + patience
     external = external_needs(pipeline) if args.remove_external else None
-    with owned(pipeline, "down") as catalogue:
-        ended = end_jobs(pipeline, "down", {}, patience=patience)
-        if external is None or ended is not Exit.DONE:
-            return ended
-        control = Reconciliation(catalogue, external.servers.kinds(), time.time)
-        return remove_all(control, external, deadline, leave=args.leave_doubtful)
+    now = time.time()
+    with OwnedFolder(pipeline.state, now) as folder:
+        try:
+            catalogue = take_catalogue(folder, "cdcv2 down", now, pipeline.name)
+        except (OutputError, ForeignStateError):
+            end_unwritten(pipeline, patience)
+            raise
+        with catalogue:
+            ended = end_jobs(pipeline, "down", {}, patience=patience)
+            if external is None or ended is not Exit.DONE:
+                return ended
+            control = Reconciliation(catalogue, external.servers.kinds(), time.time)
+            return remove_all(control, external, deadline, leave=args.leave_doubtful)
+
+
+def end_unwritten(pipeline: Pipeline, patience: float) -> None:
+    """End all jobs where the catalogue cannot be read or written: that needs none.
+
+    Raises RefusedError for the state folder of another pipeline.
+    """
+    demand_pipeline_at_rest(pipeline.state, pipeline.name)
+    if end_jobs(pipeline, "down", {}, patience=patience) is Exit.DONE:
+        remark("cdcv2 down: no job runs. But the catalogue cannot be used:")
 
 
 def remove_all(control: Reconciliation, external: PipelineExternal, deadline: float, *, leave: bool = False) -> Exit:

@@ -18,8 +18,10 @@ from cdcv2.cli.console import ResultOutput, remark
 from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.words import declare
 from cdcv2.cli.up import patience_of
-from cdcv2.control.pausing import STRANGE, is_strange, job_of, pause
+from cdcv2.control.owner import is_owned
+from cdcv2.control.pausing import STRANGE, end, is_strange, job_of, pause
 from cdcv2.control.pipeline_file import read_pipeline
+from cdcv2.errors import OutputError
 from cdcv2.exits import Exit
 
 EXAMPLES = (
@@ -44,7 +46,14 @@ def run(args: argparse.Namespace) -> Exit:
     """Pause it."""
     patience, pipeline = patience_of(args.timeout), read_pipeline(args.pipeline)
     job = job_of(pipeline, args.name)
-    if pause(pipeline, job, "cdcv2 pause", patience):
+    try:
+        ended = pause(pipeline, job, "cdcv2 pause", patience)
+    except OutputError:
+        # A cdcv2 up would start it again.
+        if not is_owned(pipeline.state) and end(pipeline, job, patience):
+            remark(f"cdcv2 pause: {args.name} has ended. But the next cdcv2 up starts it again:")
+        raise
+    if ended:
         what = f"does not run: the {STRANGE}" if is_strange(pipeline, job) else "has ended"
         with ResultOutput(None) as output:
             output.line(f"{args.name} {what}; cdcv2 resume {args.pipeline} {args.name} lets it go on")

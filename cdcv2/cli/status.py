@@ -97,7 +97,8 @@ def lines(status: PipelineStatus, now: float) -> Iterator[str]:
     yield from _tables(status)
     width = max((len(row.name) for row in status.jobs), default=0)
     for row in status.jobs:
-        yield f"  {row.name:<{width}}  {row.kind:<7}  {row.state:<8}  {_ago(now, row.since):>6}  {_far(row, now)}"
+        since = age(now - row.since) if row.since else ""  # It has never run.
+        yield f"  {row.name:<{width}}  {row.kind:<7}  {row.state:<8}  {since:>6}  {_far(row, now)}"
         for wait in row.awaited:
             yield f"  {'':<{width}}  waits for {wait}"
         if row.reason is not None:
@@ -121,14 +122,10 @@ def _tables(status: PipelineStatus) -> Iterator[str]:
 def _far(row: JobRow, now: float) -> str:
     parts = [row.through]
     if row.committed_at is not None:
-        parts.append(f"committed {_ago(now, row.committed_at)} ago")
+        parts.append(f"committed {age(now - row.committed_at)} ago")
     if row.event_at is not None:
-        parts.append(f"stated {_ago(now, row.event_at)} ago")
+        parts.append(f"stated {age(now - row.event_at)} ago")
     return ", ".join(parts)
-
-
-def _ago(now: float, then: float) -> str:
-    return age(now - then) if then else ""
 
 
 def _paused(seconds: float, stopping: Callable[[], bool]) -> bool:

@@ -71,7 +71,8 @@ EXAMPLES = (
 #: What exit codes mean here, beside those that mean the same everywhere.
 EXITS = {
     Exit.DONE: "done: SIGTERM ended it; with --once, all is started",
-    Exit.UNABLE: "another process keeps the pipeline; or with --once something is left after --timeout: it is named",
+    Exit.UNABLE: "another process keeps the pipeline; or with --once something is left after --timeout, or a job has "
+                 "failed and does not run: it is named",
 }
 #: Seconds between two looks at the jobs.
 PAUSE = 0.5
@@ -117,7 +118,9 @@ def run(args: argparse.Namespace) -> Exit:
                 show_entries("up", work.entries, shown)
                 late = unstarted(plans, reports)
                 if args.once and done and not late:
-                    return Exit.DONE
+                    failed = resting(plans, reports)
+                    if not any(is_due(one, deadline - time.monotonic()) for one in failed):
+                        return not_running(pipeline, failed) if failed else Exit.DONE
                 if args.once and time.monotonic() > deadline:
                     return owed("up", work.left(), "run cdcv2 up again", jobs=late)
                 requests.take(PAUSE)
@@ -167,6 +170,28 @@ def unstarted(plans: Iterable[JobPlan], reports: Iterable[JobReport]) -> list[st
         if (one.sight.alive and one.status.state is JobState.STOPPING)
         or (one.name in wanted and one.damage is None and one.status.command != wanted[one.name])
     ]
+
+
+def resting(plans: Iterable[JobPlan], reports: Iterable[JobReport]) -> list[JobReport]:
+    """The jobs that should run, and do not, since they failed: they are held, or wait for their next start."""
+    wanted = {plan.name for plan in plans}
+    return [
+        one for one in reports if one.name in wanted and not one.sight.alive and one.act is not JobAct.START
+        and (one.damage is not None or one.status.state is JobState.HELD
+             or (one.status.state is JobState.WAITING and one.status.attempts > 0))
+    ]
+
+
+def is_due(report: JobReport, seconds: float) -> bool:
+    """Whether a job is started again within so many seconds."""
+    return seconds > 0 and report.status.state is JobState.WAITING and report.status.due - time.time() < seconds
+
+
+def not_running(pipeline: Pipeline, reports: Iterable[JobReport]) -> Exit:
+    """Report the jobs that failed, and leave them."""
+    for report in reports:
+        remark(f"cdcv2 up: not done: {report.name} does not run: {_text(report, folder_of(pipeline))}")
+    return Exit.UNABLE
 
 
 def owed(command: str, left: Iterable[CatalogueEntry], remedy: str, *, jobs: Iterable[str] = ()) -> Exit:

@@ -98,8 +98,8 @@ class KafkaTopics:
         if transactions in there:
             return None
         return (
-            f"there is no topic {transactions!r} at {self._client.bootstrap}. {self._recipe.first_transaction}. "
-            f"{listed(self._recipe.prefix, there)}"
+            f"there is no topic {transactions!r} at {self._client.bootstrap}. {listed(self._recipe.prefix, there)}. "
+            f"{self._recipe.first_transaction}"
         )
 
     def topics(self) -> Collection[str]:

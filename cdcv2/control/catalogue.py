@@ -16,6 +16,7 @@ import os
 import secrets
 import sqlite3
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -25,9 +26,9 @@ from cdcv2.control.entries import CatalogueEntry
 from cdcv2.control.owner import OwnedFolder
 from cdcv2.core.json_text import parse_json
 from cdcv2.core.own_json import reading, with_digest, without_digest
-from cdcv2.errors import Cdcv2Error, FencedError, ForeignStateError, OutputError, RefusedError, UsageError
+from cdcv2.errors import Cdcv2Error, FencedError, ForeignStateError, RefusedError, UsageError
 from cdcv2.store.file_system import is_there
-from cdcv2.store.sqlite_file import SqliteFile
+from cdcv2.store.sqlite_file import SqliteFile, rows_at_rest
 
 #: The name of its file in the folder.
 DATABASE = "catalogue.sqlite"
@@ -51,7 +52,7 @@ class Catalogue:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.epoch: int | None = None
-        self._file = SqliteFile(folder / DATABASE, _TABLES, self._failed)
+        self._file = SqliteFile(folder / DATABASE, _TABLES, f"the catalogue in {folder}")
 
     def begin(self, owner: str, now: float, pipeline: str) -> None:
         """Become its owner, for a pipeline: what an owner before this one still writes is refused from here on.
@@ -78,12 +79,7 @@ class Catalogue:
         home = self._value(_HOME)
         if home is None:
             return
-        if home["pipeline"] != pipeline:
-            raise RefusedError(
-                f"{self.folder} is the state of the pipeline {home['pipeline']!r}, and the file has the pipeline "
-                f"{pipeline!r}: it would remove what the other one has made. Give each a folder of its own ('state'), "
-                f"or write pipeline: {home['pipeline']} again"
-            )
+        demand_pipeline(self.folder, home["pipeline"], pipeline)
         place = Path(home["place"])
         if place != self.folder.resolve() and self._is_kept_in(place, home["id"]):
             raise RefusedError(
@@ -183,20 +179,12 @@ class Catalogue:
         )
 
     def _read(self, text: str) -> dict[str, Any]:
-        place = self.folder / DATABASE
-        with reading(place):
-            return without_digest(parse_json(text), place)
+        return _plain(text, self.folder / DATABASE)
 
     def _entry(self, key: str, text: str) -> CatalogueEntry:
         plain = self._read(text)
         with reading(f"{self.folder / DATABASE}, {key}"):
             return CatalogueEntry.from_plain(plain)
-
-    def _failed(self, cause: sqlite3.Error) -> OutputError:
-        return OutputError(
-            f"the catalogue in {self.folder} cannot be used: {cause}; make room, grant the rights, or end what locks "
-            "it, and start again"
-        )
 
 
 def take_catalogue(folder: OwnedFolder, owner: str, now: float, pipeline: str) -> Catalogue:
@@ -214,6 +202,27 @@ def take_catalogue(folder: OwnedFolder, owner: str, now: float, pipeline: str) -
     return catalogue
 
 
+def demand_pipeline_at_rest(folder: Path, pipeline: str) -> None:
+    """Raise RefusedError where the catalogue in a folder that cannot be written names another pipeline.
+
+    One that cannot be read names none.
+    """
+    place = folder / DATABASE
+    with suppress(sqlite3.Error, ForeignStateError):
+        for (text,) in rows_at_rest(place, "SELECT value FROM cdcv2_catalogue WHERE key = ?", [_HOME]):
+            demand_pipeline(folder, _plain(text, place)["pipeline"], pipeline)
+
+
+def demand_pipeline(folder: Path, named: str, pipeline: str) -> None:
+    """Raise RefusedError unless the pipeline that the catalogue in a folder names is this one."""
+    if named != pipeline:
+        raise RefusedError(
+            f"{folder} is the state of the pipeline {named!r}, and the file has the pipeline {pipeline!r}: it would "
+            "remove what the other one has made. Give each a folder of its own ('state'), or write pipeline: "
+            f"{named} again"
+        )
+
+
 def read_catalogue(folder: Path) -> Catalogue:
     """The catalogue in a folder, to look at; its owner may be at work. Raises UsageError where there is none."""
     if not is_there(folder / DATABASE):
@@ -225,6 +234,11 @@ def read_catalogue(folder: Path) -> Catalogue:
         catalogue.close()
         raise
     return catalogue
+
+
+def _plain(text: str, place: Path) -> dict[str, Any]:
+    with reading(place):
+        return without_digest(parse_json(text), place)
 
 
 def _who(owner: dict[str, Any]) -> str:

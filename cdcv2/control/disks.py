@@ -1,13 +1,15 @@
-"""The disks that a pipeline fills: those of its state, of logs in directories, and of the histories of replays."""
+"""The disks that a pipeline fills: those of its state, of logs in directories, of lakes and histories of replays."""
 
 from __future__ import annotations
 
 import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from cdcv2.control.pipeline_file import Pipeline
+from cdcv2.control.written_folders import written_folders
 
 
 class DiskSpace(NamedTuple):
@@ -24,8 +26,29 @@ def disks_of(pipeline: Pipeline) -> Iterator[tuple[Path, str, DiskSpace]]:
         if not capture.arguments.into.is_topic:
             folders[pipeline.path.absolute().parent / capture.into.text()] = f"logs of {capture.name}"
     folders |= {one.output: f"history of {one.name}" for one in pipeline.replays.values()}
+    for view in pipeline.views.values():
+        folders |= {path: f"what {view.name} keeps" for path in written_folders(view.fields, view.folder)}
     for folder, content in folders.items():
-        # A folder that is not there yet will be on the disk of the one above.
-        there = next(one for one in (folder, *folder.absolute().parents) if one.exists())
-        usage = shutil.disk_usage(there)
+        usage = shutil.disk_usage(_there(folder))
         yield folder, content, DiskSpace(usage.free, usage.total)
+
+
+def refusal(folder: Path) -> str | None:
+    """Why nothing can be written in a folder, or where it will be made, in the system's words; None: it can.
+
+    A file with a few bytes is written there, and removed.
+    """
+    there = _there(folder)
+    try:
+        # A database is a file in its folder.
+        with tempfile.NamedTemporaryFile(dir=there if there.is_dir() else there.parent) as file:
+            file.write(bytes(4096))
+            file.flush()
+    except OSError as error:
+        return error.strerror or str(error)
+    return None
+
+
+def _there(folder: Path) -> Path:
+    """A folder that is not there yet will be on the disk of the one above."""
+    return next(one for one in (folder, *folder.absolute().parents) if one.exists())

@@ -8,7 +8,7 @@ from typing import Any
 
 from cdcv2.capture.connector import FROM_STATE, DatabaseConnector
 from cdcv2.control.connector_findings import connector_findings, state_findings, topics_findings, version_finding
-from cdcv2.control.disks import disks_of
+from cdcv2.control.disks import disks_of, refusal
 from cdcv2.control.findings import Finding, Health, guarded, judged
 from cdcv2.control.entries import Kind
 from cdcv2.control.owned_folders import demand_alone
@@ -90,10 +90,10 @@ def _replay(pipeline: Pipeline, replay: ReplayFields) -> Iterator[Finding]:
 
 def _view(pipeline: Pipeline, view: ViewFields) -> Iterator[Finding]:
     part = f"view {view.name}"
+    check_view_of(pipeline, view)
     if view.capture is None:
         yield Finding(part, "its bindings are judged when its logs are opened", Health.NOT_CHECKED)
     else:
-        check_view_of(pipeline, view)
         yield Finding(part, "its bindings fit the row types")
     target = dict(view.fields["target"].entries())
     if target["driver"].text() == "postgres":
@@ -180,6 +180,11 @@ def _topics(pipeline: Pipeline, capture: CaptureFields, recipes: list[DatabaseCo
 
 def _disks(pipeline: Pipeline) -> Iterator[Finding]:
     for folder, content, space in disks_of(pipeline):
+        refused = refusal(folder)
+        if refused is not None:
+            yield Finding(f"folder {folder}", f"{content}: nothing can be written there: {refused}", Health.WRONG,
+                          f"make room on its disk, or let the jobs' user write there: ls -ld {folder}")  # fmt: skip
+            continue
         yield judged(
             f"folder {folder}", space.free >= min(_BYTES, _SHARE * space.size),
             f"{content}: {space.free / 1e9:.0f} of {space.size / 1e9:.0f} GB are free",

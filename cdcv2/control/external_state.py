@@ -283,7 +283,8 @@ def _removal(entry: CatalogueEntry, look: Look, found: Condition, now: float, cl
             return Step(replace(entry, removal=True), Act.DESTROY, found)
         return _ended(entry, found, now)
     thing = look.thing if isinstance(look, Answer) else None
-    if not claimed and is_doubtful(entry, thing):
+    # When its removal was begun, its connector was stopped: what comes later is not the connector's.
+    if (entry.removal or not claimed) and is_doubtful(entry, thing):
         return _owed(entry, Reason.DOUBTFUL, texts.either_owner(entry), found, now)
     identity = entry.identity if thing is None or thing.identity is None else thing.identity
     mark = entry.slot if thing is None or thing.slot is None else thing.slot
@@ -325,8 +326,13 @@ def left_alone(entries: Iterable[CatalogueEntry], now: float) -> list[CatalogueE
     """Those in doubt, as they are when a person has stated that they are of others."""
     return [
         replace(_became(one, EntryState.GONE, now), debt=None)
-        for one in entries if one.debt is not None and one.debt.reason is Reason.DOUBTFUL
+        for one in entries if has_doubt(one)
     ]
+
+
+def has_doubt(entry: CatalogueEntry) -> bool:
+    """Whether a person has to state whose it is."""
+    return entry.debt is not None and entry.debt.reason is Reason.DOUBTFUL
 
 
 def is_doubtful(entry: CatalogueEntry, thing: ExternalObject | None) -> bool:

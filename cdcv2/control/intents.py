@@ -138,11 +138,17 @@ def after_removal(maker: CatalogueEntry, entries: Iterable[CatalogueEntry], now:
     """What its maker may have made up to the moment in which it was stopped, or removed: in doubt from here on.
 
     A connector makes the slot that it needs whenever it starts and finds none, even if the first was ours. One that was
-    never requested, as others had its name, has made none: a slot that is there is theirs.
+    never requested, as others had its name, has made none: a slot that is there is theirs, unless we requested it
+    ourselves before the connector was ours.
     """
     never = maker.attempted is None and maker.identity is None
+
+    def is_theirs(one: CatalogueEntry) -> bool:
+        # What we request ourselves has the settings of the request.
+        return never and one.identity is None and one.applied is None and one.maker == maker.nonce
+
     return [
-        replace(one, attempted=None if never and one.identity is None and one.maker == maker.nonce else now)
+        replace(one, attempted=None if is_theirs(one) else now)
         for one in entries
         if (one.maker == maker.nonce or (one.kind is Kind.SLOT and one.nonce in maker.needs))
         and one.attempted is not None and one.state is not EntryState.GONE

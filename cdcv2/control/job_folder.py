@@ -29,6 +29,7 @@ from types import MappingProxyType
 from typing import Any
 
 from cdcv2.control.kept_value import keep, kept
+from cdcv2.control.owner import is_held
 from cdcv2.control.supervision import JobEnd, JobSight
 from cdcv2.errors import MalformedError, MissingLogError, OutputError
 from cdcv2.event_stream import read_events
@@ -262,21 +263,20 @@ class JobFolder:
         return False
 
     def _is_held(self, path: Path) -> bool:
-        if not path.exists():
-            return False
-        # Shared: one that only asks holds nothing that another asks for, and is not taken for the job.
-        with self._alone(path, fcntl.LOCK_SH) as lock:
-            return lock is None
+        try:
+            return is_held(path)
+        except OSError as error:
+            raise OutputError(f"{path} cannot be opened: {error.strerror or error}") from error
 
     @contextmanager
-    def _alone(self, path: Path, how: int = fcntl.LOCK_EX) -> Iterator[int | None]:
+    def _alone(self, path: Path) -> Iterator[int | None]:
         """A lock, opened and held; None: another process holds it."""
         try:
             opened = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise OutputError(f"{path} cannot be opened: {error.strerror or error}") from error
         try:
-            fcntl.flock(opened, how | fcntl.LOCK_NB)
+            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(opened)
             yield None

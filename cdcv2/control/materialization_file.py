@@ -376,11 +376,20 @@ def _settings(part: YamlNode) -> dict[str, Any]:
 
 
 def _log_of(part: YamlNode) -> str:
-    return part.fields("log target", "key reduce deletes delta")["log"].text()
+    return _binding_fields(part)["log"].text()
+
+
+def target_of(binding: YamlNode) -> YamlNode:
+    """The part of a binding that names the table or topic. Raises UsageError."""
+    return _binding_fields(binding)["target"]
+
+
+def _binding_fields(part: YamlNode) -> dict[str, YamlNode]:
+    return part.fields("log target", "key reduce deletes delta")
 
 
 def _binding(part: YamlNode, types: Mapping[str, RowType]) -> ViewBinding:
-    fields = part.fields("log target", "key reduce deletes delta")
+    fields = _binding_fields(part)
     log, target = fields["log"].text(), fields["target"].text()
     if not target.strip():
         fields["target"].fail("the name of the target is empty: write one")

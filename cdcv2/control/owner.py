@@ -6,11 +6,12 @@ over from at once, and no clock decides who is dead.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
@@ -46,7 +47,7 @@ class OwnedFolder:
         self.path = path
         try:
             path.mkdir(parents=True, exist_ok=True)
-            self._opened = os.open(path / "owner.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._opened = _opened(path / "owner.lock", os.O_CREAT)
         except OSError as error:
             raise OutputError(
                 f"{path} cannot be written: {error.strerror or error}; name another folder as 'state'"
@@ -60,7 +61,12 @@ class OwnedFolder:
                 f"the jobs of {path} are kept by {'another process' if who is None else who.text()}: end that one "
                 "first, or let it be. A 'cdcv2 up' that ends leaves its jobs at work"
             ) from error
-        keep(path / "owner.json", OwnerRecord(os.getpid(), socket.gethostname(), now)._asdict())
+        try:
+            keep(path / "owner.json", OwnerRecord(os.getpid(), socket.gethostname(), now)._asdict())
+        except OutputError:
+            # Who has it is then not known to others. What has to be written in the folder meets the error, too.
+            with suppress(OSError):
+                (path / "owner.json").unlink()
 
     def close(self) -> None:
         """Let another process have it."""
@@ -73,6 +79,17 @@ class OwnedFolder:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _opened(path: Path, more: int = 0) -> int:
+    """The file of a lock. A lock can be held also where nothing can be written."""
+    try:
+        return os.open(path, os.O_RDWR | os.O_CLOEXEC | more, 0o600)
+    except OSError as error:
+        if error.errno in (errno.EROFS, errno.EACCES):
+            with suppress(OSError):  # The first error has the reason.
+                return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        raise
 
 
 def owner(path: Path) -> OwnerRecord | None:
@@ -101,19 +118,30 @@ def running(path: Path) -> Iterator[None]:
 
 def is_running(path: Path) -> bool:
     """Whether a process is in :func:`running` now."""
-    return _is_held(path / RUNNING, fcntl.LOCK_EX)
+    return _may_be_held(path / RUNNING, fcntl.LOCK_EX)
 
 
 def is_owned(path: Path) -> bool:
     """Whether a process keeps the jobs of the state folder now."""
-    return _is_held(path / "owner.lock", fcntl.LOCK_SH)
+    return _may_be_held(path / "owner.lock", fcntl.LOCK_SH)
 
 
-def _is_held(path: Path, how: int) -> bool:
-    """Whether another process has a lock that is against this one."""
+def _may_be_held(path: Path, how: int) -> bool:
     try:
-        opened = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        return is_held(path, how)
     except OSError:
+        return False
+
+
+def is_held(path: Path, how: int = fcntl.LOCK_SH) -> bool:
+    """Whether another process has a lock on a file that is against one of this kind. Nothing is written.
+
+    A shared one is against a lock that is held for one alone, and not against that of another who only asks. Raises
+    OSError where the file cannot be opened.
+    """
+    try:
+        opened = _opened(path)
+    except FileNotFoundError:
         return False
     try:
         fcntl.flock(opened, how | fcntl.LOCK_NB)

@@ -39,14 +39,24 @@ def job_of(pipeline: Pipeline, name: str) -> JobFolder:
 def pause(pipeline: Pipeline, job: JobFolder, by: str, patience: float) -> bool:
     """Pause it, and wait for its end, politely; whether it has ended within so many seconds. It stays paused.
 
-    Where no ``cdcv2 up`` runs, it is asked to end here. Raises RefusedError where it is a part of a ``cdcv2 run``.
+    Where no ``cdcv2 up`` runs, it is asked to end here. Raises RefusedError where it is a part of a ``cdcv2 run``,
+    OutputError where that it is paused cannot be written.
     """
+    _demand_alone(pipeline, job)
+    job.pause(by)
+    return end(pipeline, job, patience)
+
+
+def _demand_alone(pipeline: Pipeline, job: JobFolder) -> None:
     if is_running(pipeline.state) and not (job.alive() or is_owned(pipeline.state)):
         raise RefusedError(
             f"{job.path.name} is a part of the cdcv2 run that is at work, which has no job that ends alone: end that "
             f"one; or use cdcv2 up {pipeline.path}"
         )
-    job.pause(by)
+
+
+def end(pipeline: Pipeline, job: JobFolder, patience: float) -> bool:
+    """Wait for its end, politely, and ask it to end where no ``cdcv2 up`` does; whether it has ended in time."""
     begun, asked = time.monotonic(), False
     while not _is_down(pipeline, job, time.monotonic() - begun):
         if time.monotonic() > begun + patience:

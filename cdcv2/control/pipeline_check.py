@@ -12,6 +12,7 @@ from cdcv2.control.instance_fields import InstanceFields, place_mistake
 from cdcv2.control.materialization_file import check_view
 from cdcv2.control.pipeline_file import CaptureFields, Pipeline, ViewFields
 from cdcv2.control.replay_fields import known_tables
+from cdcv2.control.view_targets import demand_own_target
 from cdcv2.errors import UsageError
 from cdcv2.rows.row_type import RowType
 
@@ -24,6 +25,7 @@ def check_pipeline(pipeline: Pipeline) -> dict[str, Mapping[str, RowType]]:
     """
     types = {name: row_types(capture) for name, capture in pipeline.captures.items()}
     for view in pipeline.views.values():
+        demand_own_target(pipeline, view)
         if view.capture is not None:
             check_view(view, types[view.capture])
     return types
@@ -68,7 +70,11 @@ def check_instance(part: InstanceFields) -> None:
 
 
 def check_view_of(pipeline: Pipeline, view: ViewFields) -> None:
-    """Raise UsageError with the line of what is wrong in a view, of which a capture of the pipeline writes the logs."""
+    """Raise UsageError with the line of what is wrong in a view, as far as this shows before it starts.
+
+    The bindings of a view are judged where a capture of the pipeline writes its logs.
+    """
+    demand_own_target(pipeline, view)
     if view.capture is not None:
         check_view(view, row_types(pipeline.captures[view.capture]))
 

@@ -85,7 +85,7 @@ def servers_of(pipeline: Pipeline) -> PipelineServers:
     connectors = {
         one.name: _connector(one) for one in sources if one.connector is not None and one.connector.owned
     }
-    views = {view.name: _target(view) for view in pipeline.views.values()}
+    views = {view.name: target_server(view) for view in pipeline.views.values()}
     return PipelineServers(
         _kafka_of(pipeline) if any(pipeline.kafka) else None,
         {name: found for name, found in databases.items() if found is not None}, connectors,
@@ -111,7 +111,9 @@ def _source(source: SourceFields) -> DatabaseServer | None:
         return None
 
 
-def _target(view: ViewFields) -> DatabaseServer | KafkaCluster | None:
+def target_server(view: ViewFields) -> DatabaseServer | KafkaCluster | None:
+    """Where a view writes, if that is a server. None where the environment lacks a variable and nothing is ours there;
+    else that raises UsageError."""
     fields = dict(view.fields["target"].entries())
     driver = fields["driver"].text() if "driver" in fields else ""
     try:

@@ -21,6 +21,7 @@ from cdcv2.control.external_state import (
     condition_of,
     decide,
     delayed,
+    has_doubt,
     hindered,
     is_doubtful,
     may_be_of_others,
@@ -228,7 +229,8 @@ class Reconciliation:
         """The step of a connector, with regard to its slots: it reads none of others, and is removed after ours."""
         slots = slots_of(entry, self.catalogue.entries())
         if step.act is Act.DESTROY:
-            unwanted = [one for one in slots if one.state is EntryState.UNWANTED]
+            # One in doubt came when ours was removed: it is waited for by a person, and not by the connector.
+            unwanted = [one for one in slots if one.state is EntryState.UNWANTED and not has_doubt(one)]
             return stopping(step, unwanted, now) if unwanted else step
         looks = [(one, self._look(one)) for one in slots]
         unknown = next((look for _, look in looks if isinstance(look, NoAnswer)), None)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from cdcv2.control.job_folder import JobFolder
 from cdcv2.control.kept_value import keep, kept
-from cdcv2.control.supervision import JobAct, JobRequest, JobSight, JobStatus, JobState, decide, released
+from cdcv2.control.supervision import JobAct, JobRequest, JobSight, JobStatus, JobState, PATIENCE, decide, released
 from cdcv2.errors import Cdcv2Error, MalformedError, OutputError, UsageError
 from cdcv2.failpoints import declare, reach
 
@@ -92,6 +92,8 @@ class Supervisor:
 
     def __init__(self, folder: Path, *, clock: Callable[[], float] = time.time) -> None:
         self._folder, self._clock = folder, clock
+        # Since when a job was asked to end where that could not be written.
+        self._asked: dict[str, float] = {}
 
     def turn(
         self, plans: Iterable[JobPlan], environment: Mapping[str, str] | None = None,
@@ -139,11 +141,10 @@ class Supervisor:
     ) -> JobReport:
         folder = JobFolder(self._folder / name)
         seen = _seen(name, folder)
+        if plan is not None or not seen.sight.alive:
+            self._asked.pop(name, None)
         if seen.damage is not None:
-            if plan is None and seen.sight.alive:
-                folder.stop()
-                return seen._replace(act=JobAct.STOP)
-            return seen
+            return self._ended(seen, folder) if plan is None and seen.sight.alive else seen
         sight, before = seen.sight, seen.status
         if waits is None and ending and plan is not None and sight.command != plan.digest:
             waits = f"{ending[0]} to end: the file does not have it any more"
@@ -156,30 +157,41 @@ class Supervisor:
             if act is JobAct.START and plan is not None:
                 folder.start(plan.argv, status.run, plan.digest, environment, plan.parts)
         except OutputError as damage:
-            return _failed(JobReport(name, act, status, sight, damage), folder, plan)
-        try:
-            if act is JobAct.STOP:
-                folder.stop()
-            elif act is JobAct.KILL:
-                folder.kill()
-        except OutputError as refused:
-            shown = status._replace(state=JobState.HELD, reason=str(refused), remedy=None)
-            return JobReport(name, JobAct.NOTHING, shown, sight, refused)
-        return JobReport(name, act, status, sight)
+            return self._failed(JobReport(name, act, status, sight, damage), folder, plan)
+        return _signalled(JobReport(name, act, status, sight), folder)
+
+    def _failed(self, report: JobReport, folder: JobFolder, plan: JobPlan | None) -> JobReport:
+        """A job of which something could not be written or started: others go on, and it is tried again."""
+        status = report.status._replace(state=JobState.HELD, reason=str(report.damage), remedy=None)
+        if report.act is JobAct.START:
+            # The run that did not start is not counted, and the next turn starts it.
+            status = status._replace(state=JobState.WAITING, run=status.run - 1, due=0.0)
+            with suppress(OutputError):  # The report has the first error; an older status leads to the same start.
+                keep(folder.path / STATUS, status.to_plain())
+        elif plan is None and report.sight.alive:
+            return self._ended(report._replace(status=status), folder)
+        return report._replace(act=JobAct.NOTHING, status=status)
+
+    def _ended(self, report: JobReport, folder: JobFolder) -> JobReport:
+        """End a job of which nothing can be written: ask it once, and kill it when it has had its time."""
+        now = self._clock()
+        act = JobAct.NOTHING if report.name in self._asked else JobAct.STOP
+        if now - self._asked.setdefault(report.name, now) >= PATIENCE:
+            act = JobAct.KILL
+        return _signalled(report._replace(act=act), folder)
 
 
-def _failed(report: JobReport, folder: JobFolder, plan: JobPlan | None) -> JobReport:
-    """A job of which something could not be written or started: others go on, and it is tried again."""
-    status = report.status._replace(state=JobState.HELD, reason=str(report.damage), remedy=None)
-    if report.act is JobAct.START:
-        # The run that did not start is not counted, and the next turn starts it.
-        status = status._replace(state=JobState.WAITING, run=status.run - 1, due=0.0)
-        with suppress(OutputError):  # The report has the first error; an older status leads to the same start.
-            keep(folder.path / STATUS, status.to_plain())
-    elif plan is None and report.sight.alive:
-        folder.stop()
-        return report._replace(act=JobAct.STOP, status=status)
-    return report._replace(act=JobAct.NOTHING, status=status)
+def _signalled(report: JobReport, folder: JobFolder) -> JobReport:
+    """The job is asked to end or killed, if the report has that."""
+    try:
+        if report.act is JobAct.STOP:
+            folder.stop()
+        elif report.act is JobAct.KILL:
+            folder.kill()
+    except OutputError as refused:
+        held = report.status._replace(state=JobState.HELD, reason=str(refused), remedy=None)
+        return report._replace(act=JobAct.NOTHING, status=held, damage=refused)
+    return report
 
 
 def _seen(name: str, folder: JobFolder) -> JobReport:

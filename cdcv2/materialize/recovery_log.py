@@ -15,7 +15,6 @@ atomically: in a folder by putting the next number if absent, in SQLite by a tra
 from __future__ import annotations
 
 import json
-import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ from typing import Any, TypeVar
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.json_text import parse_json
 from cdcv2.core.own_json import checked, reading, with_digest, without_digest
-from cdcv2.errors import ForeignStateError, OutputError, RefusedError
+from cdcv2.errors import ForeignStateError, RefusedError
 from cdcv2.materialize.protocol.fence import Holding, Piece, Range, claim, fenced, meet_of, pieces
 from cdcv2.materialize.protocol.messages import Checkpoint, Patch
 from cdcv2.store.numbered import NumberedFiles, local_path
@@ -305,7 +304,7 @@ class SqliteRecoveryLog(RecoveryLog):
         self._path = path
         self._file = SqliteFile(
             path, "CREATE TABLE IF NOT EXISTS cdcv2_recovery_log (materialization TEXT PRIMARY KEY, log TEXT NOT NULL)",
-            self._failed, patience=patience,
+            f"the recovery log of {materialization!r} in {path}", patience=patience,
         )  # fmt: skip
 
     def change(self, decide: Callable[[list[Holding]], tuple[list[Holding], T]]) -> T:
@@ -337,9 +336,3 @@ class SqliteRecoveryLog(RecoveryLog):
             [self.materialization, json.dumps(with_digest(_to_plain(self.materialization, after)))],
         )
         return result
-
-    def _failed(self, cause: sqlite3.Error) -> OutputError:
-        return OutputError(
-            f"the recovery log of {self.materialization!r} in {self._path} cannot be written: {cause}; make room, "
-            "grant the rights, or end what locks it, and start again"
-        )

@@ -6,24 +6,27 @@ Readers and a writer do not wait for each other (write-ahead log), and what is c
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
+from cdcv2.errors import ForeignStateError, OutputError
+
 
 class SqliteFile:
     """The database at a path, made if it is not there.
 
-    ``tables``: the statement that makes its table. ``failed`` makes our error of one of SQLite's. ``patience``: how
-    many seconds to wait for others that write it. One thread at a time may use it, and not always the same one.
+    ``tables``: the statement that makes its table. ``what``: what it is and where, for errors. ``patience``: how many
+    seconds to wait for others that write it. One thread at a time may use it, and not always the same one. Everything
+    raises OutputError where it cannot be used, and ForeignStateError where it is damaged.
     """
 
     def __init__(
-        self, path: str | Path, tables: str, failed: Callable[[sqlite3.Error], Exception], *, patience: float = 30.0
+        self, path: str | Path, tables: str, what: str, *, patience: float = 30.0
     ) -> None:
-        self.path, self._failed = path, failed
+        self._what = what
         with self._errors():
             self._connection = sqlite3.connect(path, timeout=patience, isolation_level=None, check_same_thread=False)
             self._write_ahead(patience)
@@ -69,4 +72,30 @@ class SqliteFile:
         try:
             yield
         except sqlite3.Error as cause:
-            raise self._failed(cause) from cause
+            if is_damage(cause):
+                raise ForeignStateError(
+                    f"{self._what} cannot be used: {cause}: it is damaged, or another file. Restore it from a backup; "
+                    "what else can be done is in docs/operations/restarts.md"
+                ) from cause
+            raise OutputError(
+                f"{self._what} cannot be used: {cause}; make room, grant the rights, or end what locks it, and start "
+                "again"
+            ) from cause
+
+
+def is_damage(cause: sqlite3.Error) -> bool:
+    """Whether the bytes of the file are at fault, and no disk, right or lock."""
+    # An error that the module finds itself has no code.
+    return getattr(cause, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+def rows_at_rest(path: Path, statement: str, values: Sequence[Any] = ()) -> list[Any]:
+    """What a statement gives of a database in a place where nothing can be written, as on a full disk.
+
+    What is only in its write-ahead log is not seen. Raises sqlite3.Error.
+    """
+    connection = sqlite3.connect(f"{path.absolute().as_uri()}?immutable=1", uri=True)
+    try:
+        return connection.execute(statement, values).fetchall()
+    finally:
+        connection.close()

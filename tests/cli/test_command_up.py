@@ -181,6 +181,39 @@ def test_once_starts_a_job_that_changed_before_it_ends(
     assert (Exit.DONE, (2, False), (1, True)) == (renamed[0][0], *renamed[1:])
 
 
+def test_once_names_the_jobs_that_have_failed_and_do_not_run(
+    tmp_path: Path, file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One is held, one is tried again in minutes. A next try within the time-out is waited for."""
+    folder = tmp_path / "shop.state" / "jobs"
+    text = "import json, sys; open(sys.argv[1], 'a').write(json.dumps({"
+    text += "'version': 1, 'event': 'end', 'at': 1.0, 'exit': 4, 'retry': sys.argv[2], 'reason': 'so it is'}) + '\\n')"
+    plans = [
+        JobPlan(name, (sys.executable, "-c", text, str(folder / name / "events.jsonl"), name))
+        for name in ("mended", "never")
+    ]
+    monkeypatch.setattr(up_command, "jobs_of", lambda pipeline: plans)
+
+    def once(*words: str) -> tuple[int, str]:
+        capsys.readouterr()
+        return main(["up", str(file), "--once", *words]), capsys.readouterr().err
+
+    def ended() -> bool:
+        looks = [JobFolder(folder / plan.name).sight() for plan in plans]
+        return all(one.end is not None and not one.alive for one in looks)
+
+    first = once()
+    assert poll_until(ended, 30)
+    second = once("--timeout", "0")
+    # The first pause is 5 seconds: it is waited for, and then the job has started.
+    third = once("--timeout", "60")
+
+    assert (first[0], second[0], third[0]) == (Exit.DONE, Exit.UNABLE, Exit.UNABLE)
+    assert "not done: mended does not run: waits for its next start: so it is" in second[1]
+    assert "not done: never does not run: held: so it is" in second[1]
+    assert "mended: started (run 2)" in third[1] and "not done: mended" not in third[1]
+
+
 def test_one_that_was_taken_over_from_starts_nothing_more(
     tmp_path: Path, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -208,6 +241,50 @@ def test_stop_jobs_ends_them_with_the_command(tmp_path: Path, file: Path) -> Non
         assert process.wait(60) == Exit.DONE
 
     assert not JobFolder(tmp_path / "shop.state" / "jobs" / "copy").alive()
+
+
+def test_down_ends_the_jobs_of_a_damaged_catalogue(
+    tmp_path: Path, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ending needs no catalogue. That it is damaged is an error afterwards, with what to do."""
+    write(tmp_path, 1)
+    assert main(["up", str(file), "--once"]) == Exit.DONE
+    job = JobFolder(tmp_path / "shop.state" / "jobs" / "copy")
+    catalogue = tmp_path / "shop.state" / "catalogue.sqlite"
+    catalogue.write_bytes(b"no database" * 1000)
+    capsys.readouterr()
+    code = main(["down", str(file)])
+    errors = capsys.readouterr().err
+
+    assert (code, job.alive()) == (Exit.UNABLE, False)
+    assert "no job runs" in errors and f"the catalogue in {catalogue.parent} cannot be used" in errors
+    assert "it is damaged" in errors and "restarts.md" in errors
+
+
+def test_down_and_pause_end_jobs_where_nothing_can_be_written(tmp_path: Path, file: Path) -> None:
+    """As on a full disk: a process that may write no byte ends them, and then fails. Jobs of others stay."""
+    write(tmp_path, 1)
+    job = JobFolder(tmp_path / "shop.state" / "jobs" / "copy")
+    renamed = tmp_path / "other.yaml"
+    renamed.write_text(
+        file.read_text("utf-8").replace("pipeline: shop", f"pipeline: other\nstate: {tmp_path / 'shop.state'}"), "utf-8"
+    )
+
+    def unwritten(*words: str) -> tuple[int, str, bool]:
+        done = subprocess.run(
+            ["bash", "-c", 'ulimit -f 0; exec "$@"', "bash", *CDCV2, *words],
+            capture_output=True, text=True, timeout=120, check=False)  # fmt: skip
+        return done.returncode, done.stderr, job.alive()
+
+    assert main(["up", str(file), "--once"]) == Exit.DONE
+    of_another = unwritten("down", str(renamed))
+    paused = unwritten("pause", str(file), "copy")
+    assert main(["up", str(file), "--once"]) == Exit.DONE
+    down = unwritten("down", str(file))
+
+    assert (of_another[0], of_another[2]) == (Exit.UNABLE, True) and "the state of the pipeline 'shop'" in of_another[1]
+    assert (paused[0], paused[2]) == (Exit.UNABLE, False) and "the next cdcv2 up starts it again" in paused[1]
+    assert (down[0], down[2]) == (Exit.UNABLE, False) and "no job runs" in down[1] and "make room" in down[1]
 
 
 def test_no_secret_is_in_what_is_kept_of_a_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ from cdcv2 import failpoints
 from cdcv2.control.catalogue import BEFORE_CHANGE, DATABASE, Catalogue, read_catalogue, take_catalogue
 from cdcv2.control.entries import CatalogueEntry, Debt, EntryState, Kind, Reason
 from cdcv2.control.owner import OwnedFolder
-from cdcv2.errors import FencedError, ForeignStateError, OutputError, RefusedError, UsageError
+from cdcv2.errors import FencedError, ForeignStateError, RefusedError, UsageError
 from tests.test_architecture import ROOT
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "catalogue"
@@ -111,7 +111,7 @@ def test_what_is_no_catalogue_is_named(tmp_path: Path) -> None:
         read_catalogue(tmp_path)
     (tmp_path / "text").mkdir()
     (tmp_path / "text" / DATABASE).write_text("no database at all\n" * 99)
-    with pytest.raises(OutputError, match="file is not a database"), taken(tmp_path / "text", "one"):
+    with pytest.raises(ForeignStateError, match="not a database: it is damaged"), taken(tmp_path / "text", "one"):
         pass
     with taken(tmp_path, "one"):
         pass

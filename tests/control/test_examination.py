@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import re
+import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +17,10 @@ from cdcv2.connectors.debezium.recipe import Recipe
 from cdcv2.control.connector_findings import (
     connector_findings, state_findings, topic_findings, topics_findings, version_finding,
 )
+from cdcv2.control import disks
+from cdcv2.control.examination import examine
+from cdcv2.control.pipeline_check import mistakes
+from cdcv2.control.pipeline_file import read_pipeline
 from cdcv2.control.findings import Finding, Health, guarded
 from cdcv2.control.source_findings import server_findings
 from cdcv2.errors import UnavailableError
@@ -143,6 +150,79 @@ def test_a_part_that_cannot_be_looked_at_is_a_finding() -> None:
 
     assert [("ok", "there"), ("wrong", "no server at all")] == [
         (one.health.value, one.text) for one in guarded("a", looking())]
+
+
+TWO_VIEWS = """
+pipeline: shop
+views:
+  copy:
+    logs: {{items: items}}
+    bindings: [{{log: items, target: items, key: [id]}}]
+    target: {{driver: {first}}}
+    recovery_log: copy-recovery
+  other:
+    logs: {{items: items}}
+    bindings: [{{log: items, target: {target}, key: [id]}}]
+    target: {{driver: {second}}}
+    recovery_log: other-recovery
+"""
+
+
+@pytest.mark.parametrize(("first", "second", "target", "same"), [
+    ("lake, folder: lake", "lake, folder: here/../lake", "others", "folder {}/lake"),
+    ("lake, folder: lake", "lake, folder: link", "others", "folder {}/lake"),
+    ("lake, folder: lake", "lake, folder: lake2", "items", None),
+    ("lake, folder: lake", "lake, folder: copy-recovery", "items", "folder {}/copy-recovery"),
+    ("postgres, conninfo: host=db dbname=a", "postgres, conninfo: 'postgresql://db:5432/a'", "public.items",
+     "table public.items (PostgreSQL db/a)"),
+    ("postgres, conninfo: host=db dbname=a", "postgres, conninfo: host=db dbname=a", "b.items", None),
+    ("postgres, conninfo: host=db dbname=a", "postgres, conninfo: host=db dbname=b", "items", None),
+    ("kafka, bootstrap: 'k:9092'", "kafka, bootstrap: 'k:9092'", "items", "topic items (Kafka k:9092)"),
+    ("kafka, bootstrap: 'k:9092'", "kafka, bootstrap: 'k:9092', prefix: b-", "items", None),
+])  # fmt: skip
+def test_two_views_that_write_one_place_are_named(
+    tmp_path: Path, first: str, second: str, target: str, same: str | None, run: Run  # noqa: F811
+) -> None:
+    """By doctor and by plan, before either is started: with both lines, however each spells the place."""
+    (tmp_path / "here").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "lake")
+    file = tmp_path / "shop.yaml"
+    text = TWO_VIEWS.format(first=first, second=second, target=target)
+    if "postgres" in first:
+        text = re.sub(r" +recovery_log: .*\n", "", text)
+    file.write_text(text, "utf-8")
+    found = dict(mistakes(read_pipeline(str(file))))
+    assert set(found) == (set() if same is None else {"other"})
+    if same is not None:
+        assert "the views copy (line " in found["other"] and "shop.yaml, line " in found["other"]
+        assert f"and other write the same {same.format(tmp_path)}: give each its own" in found["other"]
+    if same is not None and "lake" in first:
+        looked = run("doctor", str(file)).out
+        planned = run("plan", str(file)).out
+        assert found["other"] in " ".join(looked.split()) and found["other"] in planned
+
+
+def test_a_folder_in_which_nothing_can_be_written_is_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is tried, also where it is not there yet: nothing is made, and nothing stays."""
+    file = tmp_path / "shop.yaml"
+    file.write_text(TWO_VIEWS.format(first="lake, folder: full/lake", second="lake, folder: lake", target="items"))
+    (tmp_path / "full").mkdir()
+    made = tempfile.NamedTemporaryFile
+
+    def refusing(dir: Path) -> Any:
+        if dir == tmp_path / "full":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return made(dir=dir)
+
+    monkeypatch.setattr(disks.tempfile, "NamedTemporaryFile", refusing)
+    found = [one for one in examine(read_pipeline(str(file))) if one.part.startswith("folder ")]
+
+    (wrong,) = [one for one in found if one.health is Health.WRONG]
+    assert f"folder {tmp_path}/full/lake" == wrong.part
+    assert "No space left on device" in wrong.text and str(tmp_path / "full" / "lake") in wrong.remedy
+    assert len(found) == 5 and sorted(path.name for path in tmp_path.rglob("*")) == ["full", "shop.yaml"]
 
 
 PIPELINE = """

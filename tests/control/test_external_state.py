@@ -268,6 +268,9 @@ def test_a_slot_is_removed_only_if_it_is_ours_for_certain(found: str, claimed: b
         assert "SELECT pg_drop_replication_slot('shop')" in step.shown and "--leave-doubtful" in step.shown
         (left,) = left_alone([step.entry, entry], NOW)
         assert (EntryState.GONE, None) == (left.state, left.debt)
+    # When its removal was begun, no connector of ours makes one any more.
+    begun = decide(replace(entry, removal=True), there, NOW, claimed=claimed)
+    assert ("destroy unwanted -" if found == "same" else "nothing unwanted doubtful") == outcome(begun)
 
 
 @pytest.mark.parametrize("state", [EntryState.MADE, EntryState.IN_USE])

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from cdcv2 import failpoints
 from cdcv2.control.entries import CatalogueEntry, EntryState, Kind, Reason
-from cdcv2.control.external_state import DOUBT, left_alone
+from cdcv2.control.external_state import DOUBT, has_doubt, left_alone
 from cdcv2.control.intents import DesiredState, used
 from cdcv2.control.reconcile import ACT_DONE, INTENT_WRITTEN, Reconciliation
 from cdcv2.errors import FencedError
@@ -304,7 +304,12 @@ class Story:
         return len(doubtful)
 
     def _waits(self, entry: CatalogueEntry) -> bool:
-        """Whether it is a slot or connector whose other half is not there, or one of which was harmed."""
+        """Whether it is a slot or connector whose other half is not there, or one of which was harmed.
+
+        Or one in whose place there is one of which a person has to state whose it is.
+        """
+        if any(one.key == entry.key and has_doubt(one) for one in self.owner.entries()):
+            return True
         halves = [one for one in self.owner.entries() if one.nonce in (entry.maker, *entry.needs)]
         if not halves:
             return False

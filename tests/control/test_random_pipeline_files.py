@@ -169,9 +169,10 @@ class FileStory(Story):
         needs, plans = read(self.draft.text())
         self.control.desire(needs.desired(self.owner.entries()), lambda: next(self._nonces))
         self.world.given_away |= {one.nonce for one in self.owner.entries() if not one.owned}
+        slots = {one.nonce for one in self.owner.entries() if one.kind is Kind.SLOT}
         for one in self.owner.entries():
             self.world.past_makers.setdefault(one.nonce, set()).update({one.maker} - {None})
-            for need in one.needs:
+            for need in slots.intersection(one.needs):
                 self.world.past_makers.setdefault(need, set()).add(one.nonce)
         self.plans = {plan.name: plan.digest for plan in with_needs(plans, self.owner.entries())}
         self.work_of = ExternalWork(self.control, list(self.plans), self.owner.entries, at_work=self._outdated())

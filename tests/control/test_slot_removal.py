@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import count
 
 import pytest
@@ -96,6 +97,49 @@ def test_killed_anywhere_on_the_way_down_it_takes_no_slot_of_others(step: str, n
 
     assert {EntryState.GONE} == {one.state for one in pair.catalogue.kept.values()}
     assert [one for one in (theirs,) if one] == list(pair.there.values())
+
+
+@pytest.mark.parametrize("killed", [True, False])
+def test_a_slot_that_others_make_in_the_middle_of_a_removal_stays(killed: bool) -> None:
+    """Ours was dropped a moment ago, and its connector is stopped, and still there: it can have made none."""
+    pair = PairOfOurs()
+    pair.up()
+    pair.desire(up=False)
+    while pair.there.get((Kind.SLOT, "shop")) is not None:
+        try:
+            # The first step on the way down stops the connector, the second drops the slot.
+            with failpoints.placed(ACT_DONE, 2):
+                pair.go_on(5)
+        except failpoints.PlacedCrash:
+            break
+    assert {(Kind.CONNECTOR, "shop")} == pair.there.keys()
+    theirs = pair.others_make()
+    if killed:
+        pair.start()
+    pair.go_on()
+    assert theirs in pair.there.values()
+    assert Reason.DOUBTFUL is (pair.entry(Kind.SLOT).debt or pytest.fail("no debt")).reason
+
+    del pair.there[Kind.SLOT, "shop"]
+    pair.go_on()
+    assert ({}, {EntryState.GONE}) == (pair.there, {one.state for one in pair.catalogue.kept.values()})
+
+
+def test_a_slot_that_we_requested_before_its_connector_was_ours_is_not_forgotten() -> None:
+    """It came after we were killed. Then the file got the connector, and lost it before that was requested."""
+    pair = PairOfOurs()
+    pair.control.desire([replace(PAIR[0], maker=None)], lambda: "own")
+    with pytest.raises(failpoints.PlacedCrash), failpoints.placed(INTENT_WRITTEN):
+        pair.control.round()
+    late = WorldObject("shop", "own", {"plugin": "pgoutput"}, empty=True)
+    pair.world.put("a", Kind.SLOT, "shop", late)
+    pair.start()
+    pair.desire(up=True)
+    assert pair.entry(Kind.SLOT).maker is not None
+    pair.desire(up=False)
+    pair.go_on()
+    assert [late] == list(pair.there.values())
+    assert Reason.DOUBTFUL is (pair.entry(Kind.SLOT).debt or pytest.fail("no debt")).reason
 
 
 def test_short_commands_come_to_an_end() -> None:

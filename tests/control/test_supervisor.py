@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -12,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from cdcv2.control import kept_value
 from cdcv2.control.job_folder import JobFolder
 from cdcv2.control.owner import OwnedFolder, is_owned, owner
-from cdcv2.control.supervision import DEATHS, JobAct, JobState
+from cdcv2.control.supervision import DEATHS, PATIENCE, JobAct, JobState
 from cdcv2.control.supervisor import JobPlan, Supervisor
 from cdcv2.errors import MalformedError, OutputError, RefusedError, UsageError
 from cdcv2.failpoints import PlacedCrash, placed
@@ -170,6 +172,30 @@ def test_a_lock_that_cannot_be_opened_leaves_the_others_at_work(jobs: Path) -> N
 
     assert (damaged.act, damaged.status.state, damaged.sight.alive) == (JobAct.NOTHING, JobState.HELD, True)
     assert isinstance(damaged.damage, OutputError) and other.act is JobAct.START
+
+
+def test_a_job_whose_end_cannot_be_written_is_asked_once_and_then_killed(
+    jobs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk is full: how the job stands cannot be kept, and that it was asked is known all the same."""
+    now = [1000.0]
+    supervisor = Supervisor(jobs, clock=lambda: now[0])
+    deaf = JobPlan("a", (sys.executable, "-c", "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+                         "print('deaf', flush=True); time.sleep(600)"))
+    supervisor.turn([deaf])
+    wait(jobs, "a", lambda job: "deaf" in job.output.read_text("utf-8"))
+
+    def full(path: Path, content: bytes) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(kept_value, "replace_file", full)
+    acts = [supervisor.turn([])[0].act for _ in range(2)]
+    now[0] += PATIENCE
+    killed = supervisor.turn([])[0]
+    wait(jobs, "a", lambda job: not job.alive())
+
+    assert (acts, killed.act) == ([JobAct.STOP, JobAct.NOTHING], JobAct.KILL)
+    assert "No space left" in str(killed.status.reason) and isinstance(killed.damage, OutputError)
 
 
 def test_a_held_job_starts_again_when_it_is_released(jobs: Path) -> None:

@@ -66,11 +66,15 @@ class Clock:
         return time.monotonic() + self._skipped
 
     def skip_until(self, condition: Callable[[], bool]) -> None:
-        """In steps that are short beside a silence; three looks in a row, as an answer may be on its way."""
-        held = 0
+        """In steps that are short beside a silence; three looks in a row, as an answer may be on its way.
+
+        At most ten silences: then it fails.
+        """
+        held, end = 0, self._skipped + 10 * controller_module._SILENCE
         while held < 3:
             held = held + 1 if condition() else 0
             self._skipped += 0.0 if held else 0.2
+            assert self._skipped < end
 
 
 @contextmanager

@@ -324,7 +324,7 @@ def test_a_database_that_is_locked_is_named_with_the_cause(tmp_path: Path) -> No
     assert [(10,)] == log._file.rows("PRAGMA busy_timeout", []), "in milliseconds"
     with closing(sqlite3.connect(tmp_path / "log", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(OutputError, match=f"of 'm' in {tmp_path / 'log'} cannot be written: database is locked; "):
+        with pytest.raises(OutputError, match=f"of 'm' in {tmp_path / 'log'} cannot be used: database is locked; "):
             log.open(Range(), START)
 
 
@@ -370,11 +370,12 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder", "utf-8")
     for make, why in (
         (lambda: FileRecoveryLog("m", tmp_path / "file").open(Range(), START), "'m'"),
-        (lambda: SqliteRecoveryLog("m", tmp_path / "file").open(Range(), START), "'m'.*: file is not a database; "),
         (lambda: SqliteRecoveryLog("m", tmp_path / "none" / "log"), "'m'.*: unable to open database file; "),
     ):
         with pytest.raises(OutputError, match=why):
             make()
+    with pytest.raises(ForeignStateError, match="'m'.*: file is not a database: it is damaged"):
+        SqliteRecoveryLog("m", tmp_path / "file")
 
 
 def test_old_numbers_are_removed(tmp_path: Path) -> None:

@@ -37,11 +37,15 @@ def token_in(path: Path) -> str:
     """The token in a file that is there. Raises what :func:`token_of` raises."""
     try:
         with open(path, "rb") as file:
-            _demand_private(path, os.fstat(file.fileno()))
+            found = os.fstat(file.fileno())
+            _demand_own(path, found)
             content = file.read(_LONGEST + 1)
     except OSError as error:
         raise _unusable(path, error) from None
-    return _parsed(path, content)
+    token = _parsed(path, content)
+    # Last, as its remedy is for a token alone: another file was named by mistake.
+    _demand_private(path, found)
+    return token
 
 
 def _unusable(path: Path, error: OSError) -> OutputError:
@@ -65,18 +69,21 @@ def _make(path: Path) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def _demand_private(path: Path, found: os.stat_result) -> None:
+def _demand_own(path: Path, found: os.stat_result) -> None:
     if not stat.S_ISREG(found.st_mode):
         raise UsageError(f"the token file {path} is no regular file: name one with --token-file")
-    if found.st_mode & 0o077:
-        raise UsageError(
-            f"the token file {path} has the mode {stat.S_IMODE(found.st_mode):04o}, so other users may use the token: "
-            f"chmod 600 {path}, and if others have read it, remove it for a new one"
-        )
     if found.st_uid not in (0, os.geteuid()):
         raise UsageError(
             f"the token file {path} belongs to the user {found.st_uid}, and this process is of {os.geteuid()}: name a "
             "file of its own with --token-file"
+        )
+
+
+def _demand_private(path: Path, found: os.stat_result) -> None:
+    if found.st_mode & 0o077:
+        raise UsageError(
+            f"the token file {path} has the mode {stat.S_IMODE(found.st_mode):04o}, so other users may use the token: "
+            f"chmod 600 {path}, and if others have read it, remove it for a new one"
         )
 
 
@@ -86,6 +93,6 @@ def _parsed(path: Path, content: bytes) -> str:
     if not plain or not SHORTEST <= len(text) <= _LONGEST:
         raise UsageError(
             f"the token file {path} holds no token, which is one line of {SHORTEST} to {_LONGEST} ASCII letters "
-            "without blanks: remove it, and it is made with a new one"
+            "without blanks: name another with --token-file; one that is not there is made"
         )
     return text
