@@ -25,8 +25,9 @@ from cdcv2.control.seconds_behind import (
 from cdcv2.control.sights import TopicEnds
 from cdcv2.core.antichain import Antichain
 
-#: Seconds without a move until a wait is a fault; and without an event until a job is silent.
-STILL, SILENT = 10.0, 60.0
+#: Seconds without a move until a wait is a fault; and without an event until a job is silent: a job has one at least
+#: every ten seconds, but it may be in one long step. Less where its input has moved meanwhile.
+STILL, SILENT, SILENT_WITH_INPUT = 10.0, 60.0, 20.0
 _RESNAPSHOTS = "docs/operations/resnapshots.md#the-slot-was-lost"
 _START_OVER = "docs/operations/start-over.md"
 _NEW_LOGS = "docs/operations/stops.md#permanent-stops"
@@ -125,7 +126,7 @@ def links(seen: ChainSight) -> list[Link]:
     if seen.topics != NOT_ASKED:
         found.append(_topic(seen))
     if seen.capture is not None:
-        found.append(_job(seen, "capture", seen.capture, _job_fault(seen, seen.capture)))
+        found.append(_job(seen, "capture", seen.capture, _job_fault(seen, seen.capture, _topic_moved_at(seen))))
     if seen.log is not None:
         found.append(_log(seen.log))
     if seen.view is not None:
@@ -289,13 +290,15 @@ def _job(seen: ChainSight, kind: str, job: StageSight, fault: _Fault | None) -> 
 def _reader_fault(seen: ChainSight, view: StageSight) -> _Fault | None:
     """One that its target hinders waits for that, or has ended for it, and is tried again."""
     hindered = seen.target.error is not None or seen.blocked is not None
-    return None if hindered and view.row.state not in ("held", "paused") else _job_fault(seen, view)
+    if hindered and view.row.state not in ("held", "paused"):
+        return None
+    return _job_fault(seen, view, _log_moved_at(seen))
 
 
 def _replica_fault(seen: ChainSight, replica: StageSight) -> _Fault | None:
     """One that waits for its controller has no fault: that is the link behind it."""
     waits = [wait for wait in _waits(replica.row) if wait.get("what") != "controller"]
-    return _job_fault(seen, replica._replace(row=replica.row._replace(waits=waits)))
+    return _job_fault(seen, replica._replace(row=replica.row._replace(waits=waits)), _log_moved_at(seen))
 
 
 def _instance(seen: ChainSight, instance: InstanceSight) -> Link:
@@ -306,8 +309,20 @@ def _instance(seen: ChainSight, instance: InstanceSight) -> Link:
     return link._replace(fault=instance.fault, remedy=f"mend its place in {seen.file}; then cdcv2 up {seen.file}")
 
 
-def _job_fault(seen: ChainSight, job: StageSight) -> _Fault | None:
-    """Why a job stands still, of its own making or for what it waits for."""
+def _topic_moved_at(seen: ChainSight) -> float | None:
+    ends = seen.topics.value
+    return ends.last.written_at if isinstance(ends, TopicEnds) and ends.last is not None else None
+
+
+def _log_moved_at(seen: ChainSight) -> float | None:
+    return None if seen.log is None else seen.log.moved_at
+
+
+def _job_fault(seen: ChainSight, job: StageSight, input_moved_at: float | None = None) -> _Fault | None:
+    """Why a job stands still, of its own making or for what it waits for.
+
+    ``input_moved_at``: when what it reads moved last, in seconds since 1970; None: not known.
+    """
     row = job.row
     if row.state == "held":
         return _Fault(f"it is held: {row.reason}", _after(row, f"cdcv2 up {seen.file} --start-held {row.name}"))
@@ -318,9 +333,12 @@ def _job_fault(seen: ChainSight, job: StageSight) -> _Fault | None:
     if not row.alive:
         why = f": {row.reason}" if row.reason else ""
         return _Fault(f"it does not run{why}", _after(row, f"cdcv2 up {seen.file}"))
-    if row.event_at is not None and seen.now - row.event_at > SILENT:
-        return _Fault(f"it has stated nothing for {seen.now - row.event_at:.0f} s: it hangs, or is in one long step",
-                      f"read {row.output}; if it hangs, kill it: cdcv2 up starts it again")  # fmt: skip
+    if row.event_at is not None:
+        silent, has_input = seen.now - row.event_at, (input_moved_at or 0.0) > row.event_at
+        if silent > (SILENT_WITH_INPUT if has_input else SILENT):
+            meanwhile = ", and its input has moved" if has_input else ""
+            return _Fault(f"it has stated nothing for {silent:.0f} s{meanwhile}: it hangs, or is in one long step",
+                          f"read {row.output}; if it hangs, kill it: cdcv2 up starts it again")  # fmt: skip
     if job.moved_at is not None and seen.now - job.moved_at < STILL:
         return None
     for wait in _waits(row):

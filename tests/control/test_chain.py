@@ -21,7 +21,8 @@ from tests.fake_connect import fake_connect
 NOW = 1000.0
 SLOT = SlotSight("shop", True, 500, 900, "reserved")
 RUNS = ConnectorSight("shop", "RUNNING", ("RUNNING",))
-ENDS = TopicEnds("shop.transaction", 9, EndSight(757, 500, 990.0, 8, 990.5), {501: None})
+LAST = EndSight(757, 500, 990.0, 8, 990.5)
+ENDS = TopicEnds("shop.transaction", 9, LAST, {501: None})
 CAPTURE = JobRow("shop", "capture", "running", 1.0, True, 1, [501], 990.0, 999.0, [], None, None, "capture.log")
 VIEW = CAPTURE._replace(name="copy", kind="view", output="copy.log")
 WELL = ChainSight(
@@ -36,6 +37,11 @@ TORN = {"what": "rows", "text": "transaction 758 lacks 2 rows of public.orders",
 
 def source(slot: SlotSight | None) -> Reply:
     return Reply(SourceSight(NOW, 900, slot))
+
+
+def ended(at: float) -> Reply:
+    """The transaction topic whose last END was written then."""
+    return Reply(ENDS._replace(last=LAST._replace(written_at=at)))
 
 
 def connector(**fields: Any) -> Reply:
@@ -115,6 +121,11 @@ FAULTS: dict[str, tuple[ChainSight, str, str, str]] = {
         WELL._replace(capture=capture(state="waiting", alive=False, reason="it was killed")), "capture",
         "does not run", "cdcv2 up shop.yaml"),
     "the capture hangs": (WELL._replace(capture=capture(event_at=900.0)), "capture", "nothing for 100 s", "kill"),
+    "the capture hangs, and its topic moves": (
+        WELL._replace(capture=capture(event_at=979.0), topics=ended(980.0)), "capture",
+        "nothing for 21 s, and its input has moved", "kill"),
+    "the view hangs, and its log moves": (
+        WELL._replace(view=view(event_at=979.0)), "reader", "nothing for 21 s, and its input has moved", "kill"),
     "a transaction is not whole": (
         WELL._replace(capture=capture(waits=[TORN])), "capture", "lacks 2 rows", "doctor"),
     "the logs have a stop": (
@@ -161,6 +172,10 @@ def test_a_planted_fault_is_named_at_its_link(name: str) -> None:
     ("a slot that the connector will make", WELL._replace(
         database=source(None), topics=Reply(TopicEnds("t", 0, None, {})), capture=capture(frontier=[0]))),
     ("a view that is finished", WELL._replace(view=view(state="finished", alive=False))),
+    ("a capture is silent, and so is its topic", WELL._replace(
+        capture=capture(event_at=979.0), topics=ended(978.0))),
+    ("a capture is in a step, and its topic moves", WELL._replace(
+        capture=capture(event_at=981.0), topics=ended(999.0))),
     ("a target and its log are closed", WELL._replace(log=LogSight("logs", [], 995.0), target=Reply([]))),
     ("a target that has just fallen behind", WELL._replace(
         target=Reply([301]), view=StageSight(VIEW, NOW - 20.0))),
