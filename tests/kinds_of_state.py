@@ -9,7 +9,7 @@ from typing import Any
 from cdcv2 import failpoints
 from cdcv2.control.entries import Answer, CatalogueEntry, EntryState, Kind, Reason
 from cdcv2.control.external_state import DOUBT
-from cdcv2.control.intents import DesiredState, used
+from cdcv2.control.intents import DesiredState, used, used_by
 from cdcv2.control.reconcile import ACT_DONE, INTENT_WRITTEN, ExternalKind, Reconciliation
 from tests.external_world import MemoryCatalogue
 
@@ -58,6 +58,11 @@ class KindCase:
         control = self.control()
         control.desire([], lambda: "never")
         return self.go_on(control)
+
+    def use(self) -> None:
+        """Its job starts."""
+        owner = self.catalogue.taken()
+        owner.write(used_by("capture shop", owner.entries(), self.now))
 
     def go_on(self, control: Reconciliation | None = None) -> CatalogueEntry:
         """Some rounds, with the time that doubts take between them."""

@@ -6,7 +6,7 @@ job that is killed is started again. One that ends reports whether a retry
 helps (docs/operations/keep-running.md):
 
   now      it is started again soon. After five such ends in a row without
-           progress it is held.
+           progress, each within ten minutes of its start, it is held.
   mended   it works once something is mended: a server, a disk, a topic. It is
            started again, after pauses of 5 seconds to 5 minutes.
   never    it is held, as a retry would end in the same way.

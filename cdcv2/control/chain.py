@@ -17,6 +17,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from cdcv2.completeness import through_text
+from cdcv2.control.entries import Kind
+from cdcv2.control.lost_state import LostThing
 from cdcv2.control.pipeline_status import JobRow
 from cdcv2.control.questions import NOT_ASKED, Reply
 from cdcv2.control.seconds_behind import (
@@ -90,7 +92,7 @@ class ChainSight(NamedTuple):
     ``file``: the pipeline file, for commands. ``blocked``: who holds a lock that the target's session waits for.
     ``captured``: the LSN through which the logs were complete before the database was looked at, if times are LSNs.
     ``beat_at``: when the connector wrote its last heartbeat; ``beat_every``: the seconds between two of them, as it is
-    configured, 0 without them. None: that is not known.
+    configured, 0 without them. None: that is not known. ``lost``: what the way passes in other systems, and is lost.
     """
 
     file: str
@@ -111,6 +113,7 @@ class ChainSight(NamedTuple):
     beat_at: float | None = None
     beat_every: float | None = None
     instance: InstanceSight | None = None
+    lost: tuple[LostThing, ...] = ()
 
     @property
     def without_kafka(self) -> bool:
@@ -169,6 +172,10 @@ def _slot(seen: ChainSight) -> Link:
     if not isinstance(database, SourceSight):
         return Link("slot", name, "not asked")
     slot = database.slot
+    gap = next((one for one in seen.lost if one.kind in (Kind.SLOT, Kind.PUBLICATION)), None)
+    if gap is not None:
+        # Whatever it sends now, something before is missing.
+        return Link("slot", name, "in doubt", None, gap.text, {gap.kind.value: gap.name}, f"start over: {_START_OVER}")
     if slot is None and _has_captured(seen):
         fault = f"there is no replication slot {name}: what was committed since it was dropped is lost"
         return Link("slot", name, "not there", None, fault, {"slot": name}, f"resnapshot: {_RESNAPSHOTS}")

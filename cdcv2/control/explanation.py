@@ -127,7 +127,8 @@ def _way(
 ) -> Explanation:
     names = {part.name for part in (capture, view) if part is not None}
     tables = [row for row in status.tables if row.job in names]
-    seen = ChainSight(str(pipeline.path), time.time())
+    lost = tuple(one for name in sorted(names) for one in status.lost.of.get(name, ()))
+    seen = ChainSight(str(pipeline.path), time.time(), lost=lost)
     source = capture.source if capture is not None else None
     if source is not None:
         connector, found = source.connector, status.sight.sources.get(source.name, SourceView())

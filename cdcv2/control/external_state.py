@@ -227,14 +227,30 @@ def _keeping(entry: CatalogueEntry, look: Look, found: Condition, now: float, cl
         return _lost(entry, texts.remaking(entry), found, now)
     if thing is None:
         return Step(entry, Act.NOTHING, found)
+    gap = _withdrawn(entry, thing) if entry.state is EntryState.IN_USE else []
+    if gap:
+        return _lost(entry, texts.withdrawal(entry, gap), found, now)
     return _compared(_recorded(entry, thing, claimed), thing, found, now)
+
+
+def _withdrawn(entry: CatalogueEntry, thing: ExternalObject) -> list[str]:
+    """The tables of a publication that it has ceased to publish since it was seen last, even if only for a moment."""
+    if entry.kind is not Kind.PUBLICATION or entry.applied is None or "members" not in thing.settings:
+        return []
+    before, now = entry.applied.get("members", {}), thing.settings["members"]
+    meant = {*entry.settings["tables"]}
+    gone = {*entry.applied["tables"]} - {*now} if thing.settings["tables"] != ["*"] else set[str]()
+    again = {name for name, member in before.items() if now.get(name, member) != member}
+    return sorted((gone | again) & meant)
 
 
 def _compared(entry: CatalogueEntry, thing: ExternalObject, found: Condition, now: float) -> Step:
     """The step for what is there: as it should be, or changed by us in the file, or by others in their system."""
     wrong = misfits(entry, thing)
     if not wrong:
-        fits = entry.settings if entry.owned else None
+        seen = {name: thing.settings[name] for name in ("members",) if name in thing.settings}
+        # Of what others made, only what it publishes is compared with later.
+        fits = {**entry.settings, **seen} if entry.owned or seen else None
         return Step(replace(entry, applied=fits, debt=None), Act.NOTHING, found)
     changed = _differences(entry.applied, thing.settings, entry.rules.exact) if entry.applied is not None else []
     by_hand = [name for name in wrong if name in changed]

@@ -53,6 +53,17 @@ def invalidation(entry: CatalogueEntry, thing: ExternalObject) -> str:
     return f"{entry.shown} was invalidated by its server ({thing.invalid}). {_what_is_lost(entry)}"
 
 
+def withdrawal(entry: CatalogueEntry, tables: list[str]) -> str:
+    """Tables left a publication that is read by."""
+    named = ", ".join(tables)
+    return (
+        f"{entry.shown} has not published {named} all the time since it was seen last: it left the publication, or was "
+        f"published in part, or another table has its name now. Changes of {named} may be missing in the logs, also "
+        "when it is published again. Compare with the source (cdcv2 compare --source); then decide whether to start "
+        "over (docs/operations/start-over.md)"
+    )
+
+
 def lost_before(entry: CatalogueEntry) -> str:
     """It was lost under another address of its server."""
     return f"{entry.shown} was lost when the file had another address of its server. {_what_is_lost(entry)}"

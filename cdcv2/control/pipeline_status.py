@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from cdcv2.completeness import through_text
 from cdcv2.control.job_folder import JobFolder
+from cdcv2.control.lost_state import LostState, lost_state
 from cdcv2.control.log_tail import stated_frontier
 from cdcv2.control.owner import is_owned, owner
 from cdcv2.control.pipeline_check import row_types
@@ -120,7 +121,7 @@ class TableRow(NamedTuple):
 class PipelineStatus(NamedTuple):
     """All tables and jobs of a pipeline, and the process that keeps the jobs running (None: no process does).
 
-    ``sight`` is what its servers have answered.
+    ``sight`` is what its servers have answered; ``lost`` what its jobs used in other systems, and is lost.
     """
 
     pipeline: str
@@ -128,6 +129,7 @@ class PipelineStatus(NamedTuple):
     tables: list[TableRow]
     jobs: list[JobRow]
     sight: PipelineSight
+    lost: LostState = LostState({})
 
     def to_plain(self) -> dict[str, Any]:
         """As JSON has it."""
@@ -136,6 +138,10 @@ class PipelineStatus(NamedTuple):
             "jobs": [row._asdict() for row in self.jobs],
             "sources": [_source(name, view) for name, view in self.sight.sources.items()],
             "topics": [_topic(name, answer) for name, answer in self.sight.topics.items()],
+            "lost": [
+                {"job": job, **one._asdict(), "kind": one.kind.value}
+                for job, things in self.lost.of.items() for one in things
+            ],
         }
 
     @property
@@ -146,12 +152,13 @@ class PipelineStatus(NamedTuple):
         """
         rests = {row.name for row in self.jobs if row.kind == "timer" and row.reason is None}
         states = {row.state for row in self.jobs if row.kind != "left" and row.name not in rests}
-        return self.owner is not None and states <= {JobState.RUNNING.value, JobState.FINISHED.value}
+        kept = self.owner is not None and not self.lost.of
+        return kept and states <= {JobState.RUNNING.value, JobState.FINISHED.value}
 
     @property
     def unanswered(self) -> list[str]:
         """Which servers have not answered, and why."""
-        asked: list[tuple[str, Reply]] = []
+        asked: list[tuple[str, Reply]] = [("the catalogue", Reply(error=self.lost.error))]
         for name, view in self.sight.sources.items():
             asked += [(f"the database of {name}", view.database), (f"the connector of {name}", view.connector)]
         for what, answers in (("the target of", self.sight.targets), ("the topics of", self.sight.topics)):
@@ -171,11 +178,12 @@ def status_of(pipeline: Pipeline, before: PipelineStatus | None = None) -> Pipel
     """
     now = time.time()
     jobs = job_rows(pipeline)
-    copies = _Copies(pipeline, jobs, before)
+    lost = lost_state(pipeline)
+    copies = _Copies(pipeline, jobs, before, lost)
     sight = look(pipeline, copies.of_interest)
     kept_by = owner(pipeline.state) if is_owned(pipeline.state) else None
     tables = list(copies.rows(sight, now))
-    return PipelineStatus(pipeline.name, None if kept_by is None else kept_by.text(), tables, jobs, sight)
+    return PipelineStatus(pipeline.name, None if kept_by is None else kept_by.text(), tables, jobs, sight, lost)
 
 
 class StatusWatch:
@@ -250,7 +258,10 @@ def _row(
 class _Copies:
     """The logs and targets of a pipeline, and up to where each is complete."""
 
-    def __init__(self, pipeline: Pipeline, jobs: list[JobRow], before: PipelineStatus | None) -> None:
+    def __init__(
+        self, pipeline: Pipeline, jobs: list[JobRow], before: PipelineStatus | None, lost: LostState
+    ) -> None:
+        self._lost = lost
         self._pipeline, self._jobs = pipeline, {row.name: row for row in jobs}
         self._before = {(row.job, row.table, row.target): row.all_there_at for row in before.tables} if before else {}
         self._tables = {name: _tables(capture) for name, capture in pipeline.captures.items()}
@@ -294,7 +305,8 @@ class _Copies:
         sight: PipelineSight, now: float,
     ) -> TableRow:
         seen = copy._replace(all_there_at=self._before.get((job, table, target)))
-        lag = self._lag(seen, capture, sight, now)
+        lost = self._lost.text(capture) or self._lost.text(job)
+        lag = self._lag(seen, capture, sight, now) if lost is None else Lag(None, Basis.NOT_KNOWN, lost)
         frontier = None if copy.frontier is None else list(copy.frontier)
         return TableRow(
             table, kind, job, target, frontier, copy.committed_at, lag.seconds, lag.basis.value, lag.text,

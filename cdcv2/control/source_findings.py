@@ -122,7 +122,11 @@ def _publication(
         return
     published = {table for (table,) in _rows_of(connection, _PUBLISHED, name)}
     lacking = [table for table in tables if table not in published]
+    # Behind a slot that is there already, what was committed to them is in no topic.
+    begun = _rows_of(connection, _SLOT, _slot(source))
     yield judged(part, not lacking, f"the publication {name} has {len(tables) - len(lacking)} of {len(tables)} tables",
+                 f"what is committed to {', '.join(lacking)} never arrives, as the slot {_slot(source)} passes it: "
+                 "start over with them (docs/operations/start-over.md)" if begun else
                  f"ALTER PUBLICATION {name} ADD TABLE {', '.join(lacking)};")  # fmt: skip
     yield judged(part, all(rows[0][1:]), f"the publication {name} has inserts, updates and deletes",
                  f"ALTER PUBLICATION {name} SET (publish = 'insert, update, delete, truncate');",

@@ -9,7 +9,8 @@ how it ended                   what follows
 ============================== ====================================================================================
 ``never``                      it is held: a retry can only fail again, or do damage
 ``mended``                     it is tried again, more and more seldom: somebody has to mend something first
-``now``, or without a report   it is tried again soon; after :data:`DEATHS` such ends without progress it is held
+``now``, or without a report   it is tried again soon; after :data:`DEATHS` such ends without progress it is held,
+                               each within :data:`SETTLED` seconds from its start
 it had nothing left to do      it is finished
 it is due from time to time    with a result, whatever that is, it runs again when it is due; else as above
 a person paused it             it is ended, and starts again when it is resumed
@@ -33,6 +34,8 @@ from cdcv2.retries import Retry
 
 #: So many ends in a row without progress, each of which may be tried again at once, and a job is held.
 DEATHS = 5
+#: A run that lives for so many seconds is as good as progress: a job of an idle source makes none, and dies some day.
+SETTLED = 600.0
 #: Seconds until the first retry, and the most: of what may be tried again now, and of what has to be mended first.
 SOON, SOON_AT_MOST = 1.0, 60.0
 MENDED, MENDED_AT_MOST = 5.0, 300.0
@@ -235,6 +238,8 @@ def _ended(request: JobRequest, status: JobStatus, sight: JobSight, now: float) 
     if status.state is JobState.STOPPING:
         return JobStatus(since=now, run=status.run, command=status.command, progress=_furthest(sight, status))
     quiet = _measured(status, sight)._replace(since=now, reason=None, remedy=None)
+    if now - status.since >= SETTLED:
+        quiet = quiet._replace(deaths=0, attempts=0)
     if request.period is not None and end is not None and end.exit in RESULTS:
         found = (None, None) if end.exit == Exit.DONE else (_reason(end), end.remedy)
         return quiet._replace(

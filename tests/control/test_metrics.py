@@ -54,7 +54,8 @@ def status(**changed: Any) -> dict[str, Any]:
         "connector": None if errors["connector_error"] else connector, **errors,
     }  # fmt: skip
     owner = changed.get("owner", "process 7 on host")
-    return {"pipeline": "shop", "owner": owner, "tables": [table], "jobs": [job], "sources": [source], "topics": []}
+    return {"pipeline": "shop", "owner": owner, "tables": [table], "jobs": [job], "sources": [source], "topics": [],
+            "lost": []}
 
 
 def measured(**changed: Any) -> Measurements:

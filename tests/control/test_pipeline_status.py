@@ -13,8 +13,11 @@ import pytest
 from cdcv2.cli.main import main
 from cdcv2.cli.status import lines
 from cdcv2.control import pipeline_status, sights, view_checkpoint
+from cdcv2.control.catalogue import take_catalogue
+from cdcv2.control.entries import CatalogueEntry, Debt, EntryState, Kind, Reason
 from cdcv2.control.log_tail import stated_frontier
 from cdcv2.control.metrics.model import samples_of
+from cdcv2.control.owner import OwnedFolder
 from cdcv2.control.pipeline_file import Pipeline, read_pipeline
 from cdcv2.control.pipeline_status import PipelineStatus, TableRow, status_of
 from cdcv2.control.questions import Reply, ask_all
@@ -89,6 +92,32 @@ WELL = SourceView(
     Reply(SourceSight(103.0, 700, SlotSight("shop", True, confirmed=700, sent=700))),
     Reply(ConnectorSight("shop", "RUNNING", ("RUNNING",))),
 )
+
+
+def test_where_something_is_lost_nothing_is_called_complete(
+    shop: Pipeline, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its job goes on, and its frontier moves: what is missing before it shows in the catalogue alone."""
+    log(shop, 401, 701)
+    answering(monkeypatch, WELL, Reply([701]), topic)
+    before = status_of(shop)
+    entry = CatalogueEntry(
+        "7f", Kind.PUBLICATION, "shop", "PostgreSQL db/shop", {"tables": ["public.orders"]}, True, ("shop",),
+        state=EntryState.LOST, debt=Debt(Reason.LOST, "it has not published public.orders all the time", 1.0, 1),
+    )
+    with OwnedFolder(shop.state, 5.0) as folder, take_catalogue(folder, "cdcv2 up", 5.0, "shop") as catalogue:
+        catalogue.write([entry])
+    status = status_of(shop)
+    main(["explain", str(shop.path), "copy", "--json"])
+    (way,) = json.loads(capsys.readouterr().out)
+
+    assert {None} != {row.seconds_behind for row in before.tables}
+    assert {(None, "not known")} == {(row.seconds_behind, row.basis) for row in status.tables}
+    assert all("has not published public.orders" in row.text for row in status.tables) and not status.well
+    assert "shop" == status.to_plain()["lost"][0]["name"]
+    assert "slot" == way["fault"]["kind"] and "has not published" in way["fault"]["fault"]
+    (shop.state / "catalogue.sqlite").write_bytes(b"no database" * 999)
+    assert any("the catalogue: " in text and "damaged" in text for text in status_of(shop).unanswered)
 
 
 def behind(status: PipelineStatus) -> list[tuple[str, float | None, str]]:

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcv2.control.supervision import (
-    DEATHS, MENDED_AT_MOST, PATIENCE, SOON_AT_MOST, JobAct, JobEnd, JobRequest, JobSight, JobStatus, JobState, decide,
-    released,
+    DEATHS, MENDED_AT_MOST, PATIENCE, SETTLED, SOON_AT_MOST, JobAct, JobEnd, JobRequest, JobSight, JobState,
+    JobStatus, decide, released,
 )
 from cdcv2.errors import MalformedError
 from cdcv2.retries import Retry
@@ -51,6 +51,25 @@ def test_five_ends_without_progress_hold_a_job() -> None:
     assert states[:-1] == [(JobState.WAITING, JobState.WAITING)] * (DEATHS - 1)
     assert states[-1] == (JobState.HELD, JobState.WAITING)
     assert status.reason is not None and "5 times without progress" in status.reason
+
+
+def test_ends_of_runs_that_lived_for_long_hold_no_job() -> None:
+    """The source is idle, and the machine is started again now and then: each end is the first without progress."""
+    status, now = JobStatus(), 0.0
+    for _ in range(3 * DEATHS):
+        act, status = decide(ONE, status, JobSight(False, status.run, "one", None, "[7]"), now)
+        assert act is JobAct.START
+        now += SETTLED
+        status = decide(ONE, status, JobSight(False, status.run, "one", None, "[7]"), now)[1]
+        assert (JobState.WAITING, 1, 1) == (status.state, status.deaths, status.attempts)
+        now += 60.0
+
+    for _ in range(DEATHS - 1):
+        started = decide(ONE, status, JobSight(False, status.run, "one", None, "[7]"), now)[1]
+        now += SETTLED - 1
+        status = decide(ONE, started, JobSight(False, started.run, "one", None, "[7]"), now)[1]
+        now += 60.0
+    assert JobState.HELD is status.state
 
 
 def test_a_job_that_states_less_while_it_starts_has_not_come_further() -> None:
@@ -323,9 +342,9 @@ turns = st.lists(st.builds(Turn, st.sampled_from([0.1, 1.0, 7.0, 70.0, 400.0]), 
 def test_no_history_starts_a_job_twice_or_one_that_must_not_run(history: list[Turn]) -> None:
     """The list of ends since the last release or change shows whether a start is right; pauses are in their limits."""
     now, status, alive, run, command, end, progress = 0.0, JobStatus(), False, 0, None, None, 0
-    ends: list[tuple[str, int]] = []
+    ends: list[tuple[str, int, bool]] = []
     request: JobRequest | None = JobRequest("0")
-    ended_at = 0.0
+    ended_at = started_at = 0.0
     for turn in history:
         now += turn.passes
         # What it states while it starts, until it knows where it was.
@@ -340,21 +359,21 @@ def test_no_history_starts_a_job_twice_or_one_that_must_not_run(history: list[Tu
             }  # fmt: skip
             end = how[turn.does]
             if status.state is not JobState.STOPPING:
-                ends.append((turn.does, progress))
+                ends.append((turn.does, progress, now - started_at >= SETTLED))
         elif turn.does == "changed" and request is not None:
-            request, ends = JobRequest(f"{int(request.command) + 1}"), [("changed", progress)]
+            request, ends = JobRequest(f"{int(request.command) + 1}"), [("changed", progress, False)]
         elif turn.does == "left":
-            request, ends = (None if request else JobRequest("0")), [("changed", progress)]
+            request, ends = (None if request else JobRequest("0")), [("changed", progress, False)]
         elif turn.does == "released" and status.state is JobState.HELD:
-            status, ends = released(status), [("changed", progress)]
+            status, ends = released(status), [("changed", progress, False)]
         if turn.restarts:
             status = JobStatus.from_plain(status.to_plain())
         act, status = decide(request, status, JobSight(alive, run, command, None if alive else end, f"[{shown}]"), now)
         if act is JobAct.START:
             assert request is not None and not alive
-            assert not any(kind in ("never", "finished") for kind, _ in ends[-1:])
+            assert not any(kind in ("never", "finished") for kind, *_ in ends[-1:])
             assert not given_up(ends)
-            alive, run, command, end = True, status.run, request.command, None
+            alive, run, command, end, started_at = True, status.run, request.command, None, now
         elif act in (JobAct.STOP, JobAct.KILL):
             assert alive and (request is None or request.command != command or status.state is JobState.STOPPING)
             alive, ended_at = (False, now) if act is JobAct.KILL else (alive, ended_at)
@@ -365,11 +384,14 @@ def test_no_history_starts_a_job_twice_or_one_that_must_not_run(history: list[Tu
             assert ends[-1][0] in ("finished", "never") or given_up(ends)
 
 
-def given_up(ends: list[tuple[str, int]]) -> bool:
-    """Whether the last of these ends is one too many without progress. The first run began where it was."""
+def given_up(ends: list[tuple[str, int, bool]]) -> bool:
+    """Whether the last of these ends is one too many without progress, and of a run that did not live for long.
+
+    The first run began where it was.
+    """
     deaths, before = 0, 0
-    for kind, progress in ends:
-        deaths = (0 if progress != before else deaths) + (kind in ("dies", "now"))
+    for kind, progress, settled in ends:
+        deaths = (0 if progress != before or settled else deaths) + (kind in ("dies", "now"))
         before = progress
     return deaths >= DEATHS and ends[-1][0] in ("dies", "now")
 

@@ -150,29 +150,49 @@ def _quoted(name: str) -> Identifier:
     return sql.Identifier(*name.split("."))
 
 
+#: The tables of a publication, with what is another for a table that came in later or took the place of one; and
+#: whether all rows and columns of it are sent.
+_MEMBERS = """
+SELECT n.nspname || '.' || c.relname, r.oid || ' of ' || c.oid,
+       coalesce(to_jsonb(r) -> 'prqual', 'null') = 'null' AND coalesce(to_jsonb(r) -> 'prattrs', 'null') = 'null'
+FROM pg_publication_rel r JOIN pg_class c ON c.oid = r.prrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE r.prpubid = %s::oid ORDER BY 1
+"""
+#: The same of one of others, which may also publish schemas, or all tables.
+_SENT = """
+SELECT p.schemaname || '.' || p.tablename, coalesce(r.oid || ' of ', '') || c.oid,
+       coalesce(to_jsonb(p) -> 'rowfilter', 'null') = 'null' AND coalesce(to_jsonb(r) -> 'prattrs', 'null') = 'null'
+FROM pg_publication_tables p JOIN pg_namespace n ON n.nspname = p.schemaname
+JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = p.tablename
+JOIN pg_publication o ON o.pubname = p.pubname
+LEFT JOIN pg_publication_rel r ON r.prpubid = o.oid AND r.prrelid = c.oid WHERE p.pubname = %s
+"""
+
+
 class PublicationKind(PostgresKind):
-    """Publications. Settings: ``tables``, a sorted list of ``schema.table``."""
+    """Publications. Settings: ``tables``, a sorted list of ``schema.table``, of which all changes are sent.
+
+    What a look finds also has ``members``: of each table what is another when it left the publication and came back, or
+    when another table has taken its name.
+    """
 
     def _found(self, session: Connection[Any], entry: CatalogueEntry) -> ExternalObject | None:
         row = session.execute(
-            "SELECT oid::text, puballtables, obj_description(oid, 'pg_publication') FROM pg_publication "
-            "WHERE pubname = %s", [entry.name],
+            "SELECT oid::text, puballtables, obj_description(oid, 'pg_publication'), "
+            "pubinsert AND pubupdate AND pubdelete FROM pg_publication WHERE pubname = %s", [entry.name],
         ).fetchone()  # fmt: skip
         if row is None:
             return None
-        tables = session.execute(
-            "SELECT n.nspname || '.' || c.relname FROM pg_publication_rel r JOIN pg_class c ON c.oid = r.prrelid "
-            "JOIN pg_namespace n ON n.oid = c.relnamespace WHERE r.prpubid = %s::oid ORDER BY 1", [row[0]],
-        ).fetchall()  # fmt: skip
-        mark, owner = read_mark(row[2])
-        named = ["*"] if row[1] else sorted(name for (name,) in tables)
+        statement, named = (_MEMBERS, row[0]) if entry.owned else (_SENT, entry.name)
+        found = session.execute(statement, [named]).fetchall()
+        members = {name: member for name, member, whole in found if whole and row[3]}
         if not entry.owned:
-            sent = session.execute(
-                "SELECT schemaname || '.' || tablename FROM pg_publication_tables WHERE pubname = %s", [entry.name]
-            ).fetchall()
             # Others may publish more than we need.
-            named = sorted({name for (name,) in sent} & set(entry.settings.get("tables", ())))
-        return ExternalObject(row[0], mark, owner, settings={"tables": named}, place=f"{len(named)} tables")
+            members = {name: members[name] for name in sorted(members.keys() & {*entry.settings.get("tables", ())})}
+        mark, owner = read_mark(row[2])
+        tables = ["*"] if entry.owned and row[1] else [*members]
+        settings = {"tables": tables, "members": members}
+        return ExternalObject(row[0], mark, owner, settings=settings, place=f"{len(tables)} tables")
 
     def _make(self, session: Connection[Any], entry: CatalogueEntry) -> None:
         session.execute(_named("CREATE PUBLICATION {name} FOR TABLE {tables}", entry, tables=_tables(entry)))

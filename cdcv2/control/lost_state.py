@@ -1,0 +1,45 @@
+"""What the catalogue of a pipeline has as lost: of a job that used it, nothing can be called complete any more."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from cdcv2.control.catalogue import DATABASE, read_catalogue
+from cdcv2.control.entries import EntryState, Kind
+from cdcv2.control.pipeline_file import Pipeline
+from cdcv2.errors import Cdcv2Error
+from cdcv2.store.file_system import is_there
+
+
+class LostThing(NamedTuple):
+    """A thing that is lost: its kind, its name, and what is so and what to do, in words."""
+
+    kind: Kind
+    name: str
+    text: str
+
+
+class LostState(NamedTuple):
+    """Job -> what it used, and is lost. ``error``: why the catalogue cannot be read; then nothing is known of it."""
+
+    of: dict[str, list[LostThing]]
+    error: str | None = None
+
+    def text(self, job: str | None) -> str | None:
+        """What is lost of a job; None: nothing that is known."""
+        return None if job is None or job not in self.of else "; ".join(one.text for one in self.of[job])
+
+
+def lost_state(pipeline: Pipeline) -> LostState:
+    """What is lost of a pipeline's external state, as ``cdcv2 up`` has seen it. Nothing is asked of servers."""
+    found: dict[str, list[LostThing]] = {}
+    try:
+        if is_there(pipeline.state / DATABASE):
+            with read_catalogue(pipeline.state) as catalogue:
+                for entry in catalogue.entries():
+                    text = "" if entry.debt is None else entry.debt.text
+                    for job in entry.users if entry.state is EntryState.LOST else ():
+                        found.setdefault(job, []).append(LostThing(entry.kind, entry.name, text))
+    except Cdcv2Error as error:
+        return LostState({}, str(error))
+    return LostState(found)
