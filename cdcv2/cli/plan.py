@@ -21,6 +21,7 @@ from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.words import declare
 from cdcv2.control.catalogue import DATABASE, read_catalogue
 from cdcv2.control.entries import CatalogueEntry, Look
+from cdcv2.control.intents import replaced_publications
 from cdcv2.control.other_addresses import after_looks
 from cdcv2.control.pipeline_changes import PipelineChange, external_changes, job_changes, planned_entries
 from cdcv2.control.pipeline_check import mistakes
@@ -71,10 +72,12 @@ def changes_of(pipeline: Pipeline) -> list[PipelineChange]:
     def look(entry: CatalogueEntry) -> Look:
         return kinds[entry.kind].look(entry)
 
-    after = after_looks(planned_entries(entries, external.needs.desired(entries), now), look, now)
+    desired = list(external.needs.desired(entries))
+    after = after_looks(planned_entries(entries, desired, now), look, now)
     jobs = job_changes(with_needs(jobs_of(pipeline), after), Supervisor(folder_of(pipeline)).look(), now)
     refused = (PipelineChange("refused", f"job {name}", text) for name, text in mistakes(pipeline))
-    return [*refused, *jobs, *external_changes(entries, after, look, now)]
+    replaced = [PipelineChange("refused", one.shown, text) for one, text in replaced_publications(entries, desired)]
+    return [*refused, *replaced, *jobs, *external_changes(entries, after, look, now)]
 
 
 def _entries(pipeline: Pipeline) -> list[CatalogueEntry]:

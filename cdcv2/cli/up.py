@@ -49,16 +49,17 @@ from cdcv2.control.catalogue import Catalogue, take_catalogue
 from cdcv2.control.entries import CatalogueEntry, EntryState
 from cdcv2.control.external_work import ExternalWork, waiting_text
 from cdcv2.control.instance_jobs import make_places
+from cdcv2.control.intents import replaced_publications
 from cdcv2.control.job_folder import JobFolder
 from cdcv2.control.owner import OwnedFolder
-from cdcv2.control.pipeline_check import mistakes
+from cdcv2.control.pipeline_check import demand_captured, mistakes
 from cdcv2.control.pipeline_external import PipelineExternal, external_needs, new_nonce
 from cdcv2.control.pipeline_file import Pipeline, read_pipeline
 from cdcv2.control.pipeline_jobs import FirstLogs, folder_of, jobs_of, with_needs
 from cdcv2.control.reconcile import Reconciliation, is_unsettled
 from cdcv2.control.supervision import JobAct, JobState
 from cdcv2.control.supervisor import JobPlan, JobReport, Supervisor
-from cdcv2.errors import UsageError
+from cdcv2.errors import RefusedError, UsageError
 from cdcv2.exits import Exit
 
 EXAMPLES = (
@@ -96,6 +97,7 @@ def run(args: argparse.Namespace) -> Exit:
     if args.once and args.stop_jobs:
         raise UsageError("--once and --stop-jobs: one leaves the jobs at work, the other ends them; leave one out")
     pipeline = read_pipeline(args.pipeline)
+    demand_captured(pipeline)
     plans, external = jobs_of(pipeline), external_needs(pipeline)
     deadline = time.monotonic() + patience_of(args.timeout)
     with owned(pipeline, "up") as catalogue, served(args, pipeline) as requests, stop_signals() as stopping:
@@ -148,7 +150,10 @@ def at_work(
     """
     with catalogue.session() as session:
         control = Reconciliation(session, external.servers.kinds(), time.time)
-        control.desire(external.needs.desired(session.entries()), new_nonce)
+        desired = list(external.needs.desired(session.entries()))
+        for _, text in replaced_publications(session.entries(), desired):
+            raise RefusedError(text)
+        control.desire(desired, new_nonce)
         control.find_known()
         needing = with_needs(plans, session.entries())
         late = outdated(needing, supervisor.look())

@@ -13,7 +13,7 @@ from cdcv2.control.findings import Finding, Health, guarded, judged
 from cdcv2.control.entries import Kind
 from cdcv2.control.owned_folders import demand_alone
 from cdcv2.control.instance_fields import InstanceFields
-from cdcv2.control.pipeline_check import check_instance, check_view_of, recipes_of, row_types
+from cdcv2.control.pipeline_check import check_instance, check_view_of, demand_own_logs, recipes_of, row_types
 from cdcv2.control.pipeline_external import external_needs
 from cdcv2.control.pipeline_file import CaptureFields, ConnectorFields, Pipeline, SourceFields, ViewFields
 from cdcv2.control.replay_fields import ReplayFields, known_tables
@@ -76,6 +76,7 @@ def _capture(
     pipeline: Pipeline, capture: CaptureFields, recipes: dict[str, list[DatabaseConnector]]
 ) -> Iterator[Finding]:
     types = row_types(capture)
+    demand_own_logs(capture)
     recipes[capture.name] = recipes_of(capture)
     if capture.owned:
         demand_alone(pipeline)

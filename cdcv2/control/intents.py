@@ -108,6 +108,34 @@ def missing_for(job: str, entries: Iterable[CatalogueEntry]) -> list[CatalogueEn
     ]
 
 
+def replaced_publications(
+    entries: Iterable[CatalogueEntry], desired: Iterable[DesiredState]
+) -> list[tuple[CatalogueEntry, str]]:
+    """The publications of ours that get another name while the slot that reads by them goes on, each with the reason
+    why that must not be.
+
+    What was committed before the new one is made is sent by none.
+    """
+    known, wanted = [one for one in entries if one.is_live], list(desired)
+    keys = {(one.kind, one.address, one.name) for one in wanted}
+    going_on = [one for one in known if one.kind is Kind.SLOT and one.is_there and one.key in keys]
+    found = []
+    for old in known:
+        if old.kind is not Kind.PUBLICATION or not (old.owned and old.is_there) or old.key in keys:
+            continue
+        slot = next((one for one in going_on if one.address == old.address and {*one.users} & {*old.users}), None)
+        new = next((
+            one for one in wanted
+            if one.kind is Kind.PUBLICATION and one.address == old.address and one.user in old.users), None)
+        if slot is not None and new is not None:
+            found.append((old, (
+                f"{slot.shown} reads by {old.shown}, and goes on: what was committed before the publication "
+                f"{new.name!r} is made would be lost. Keep the name of the publication; or give the slot another name, "
+                "too, and start over (docs/operations/start-over.md)"
+            )))
+    return found
+
+
 def used_by(job: str, entries: Iterable[CatalogueEntry], now: float) -> list[CatalogueEntry]:
     """The entries that change when the job is about to start: all that it needs and that are there are in use."""
     return [used(one, now) for one in entries if one.state is EntryState.MADE and job in one.users]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from cdcv2.capture.connector import DatabaseConnector
+from cdcv2.capture.run.manifest import begun_by, begun_by_streams, demand_same_capture
 from cdcv2.cli.options.capture_arguments import recipe_of
 from cdcv2.cli.options.remap_arguments import capture_request
 from cdcv2.cli.options.stream_arguments import stream_topics
@@ -13,7 +15,7 @@ from cdcv2.control.materialization_file import check_view
 from cdcv2.control.pipeline_file import CaptureFields, Pipeline, ViewFields
 from cdcv2.control.replay_fields import known_tables
 from cdcv2.control.view_targets import demand_own_target
-from cdcv2.errors import UsageError
+from cdcv2.errors import ForeignStateError, UsageError
 from cdcv2.rows.row_type import RowType
 
 
@@ -24,11 +26,47 @@ def check_pipeline(pipeline: Pipeline) -> dict[str, Mapping[str, RowType]]:
     pipeline writes is judged when these are opened.
     """
     types = {name: row_types(capture) for name, capture in pipeline.captures.items()}
+    demand_captured(pipeline)
     for view in pipeline.views.values():
         demand_own_target(pipeline, view)
         if view.capture is not None:
             check_view(view, types[view.capture])
     return types
+
+
+def demand_captured(pipeline: Pipeline) -> None:
+    """Raise UsageError with the line of a capture whose logs another one has begun: its job would refuse them.
+
+    Where cdcv2 owns what it reads or writes, that has to be known before anything is removed that the file does not
+    need any more: a topic with its records cannot be made again.
+    """
+    for capture in pipeline.captures.values():
+        source = capture.source
+        parts = () if source is None else (source.connector, source.slot, source.publication)
+        if capture.owned or any(one is not None and one.owned for one in parts):
+            demand_own_logs(capture)
+
+
+def demand_own_logs(capture: CaptureFields) -> None:
+    """Raise UsageError with the line of the capture if the directory of its logs is another's, as by other tables.
+
+    On a remap several may write there; logs in topics are judged by the job. One whose arguments are wrong has no logs.
+    """
+    arguments = capture.arguments
+    if arguments.remap is not None or arguments.into.is_topic:
+        return
+    try:
+        if arguments.stream:
+            begun = begun_by_streams(stream_topics(arguments))
+        else:
+            begun = begun_by(recipe_of(arguments))
+    except UsageError:
+        return
+    try:
+        demand_same_capture(Path(arguments.into.name), begun)
+    except ForeignStateError as error:
+        named = capture.options.get("tables", capture.node)
+        named.fail(f"{error}; other tables need another 'into' (docs/operations/tables.md). Nothing was changed")
 
 
 def mistakes(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
@@ -40,6 +78,7 @@ def mistakes(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
     for capture in pipeline.captures.values():
         try:
             row_types(capture)
+            demand_own_logs(capture)
         except UsageError as error:
             wrong.add(capture.name)
             yield capture.name, str(error)

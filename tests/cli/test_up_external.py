@@ -11,11 +11,14 @@ from typing import Any
 
 import pytest
 
+from cdcv2.capture.run.manifest import begun_by
 from cdcv2.cli.down import remove_all
 from cdcv2.cli.main import main
 from cdcv2.cli.up import show_entries
 from cdcv2.control.catalogue import DATABASE
 from cdcv2.control.entries import CatalogueEntry, EntryState, Kind
+from cdcv2.control.pipeline_check import recipes_of
+from cdcv2.control.pipeline_file import read_pipeline
 from cdcv2.control.reconcile import Reconciliation
 from cdcv2.core.own_json import with_digest, without_digest
 from cdcv2.exits import Exit
@@ -207,6 +210,31 @@ def test_a_file_that_cannot_be_judged_removes_nothing(run: Run, file: Path, tmp_
     assert (Exit.USAGE, ["in use"]) == (refused.code, states(run, file)), refused.err
     assert "none.json" in refused.err
     assert (tmp_path / "there" / "logs").exists()
+
+
+def test_other_tables_over_the_same_logs_are_refused_before_anything_is_removed(
+    run: Run, file: Path, tmp_path: Path
+) -> None:
+    """The capture's job would refuse them, when topics of the table that was left out were gone with their records."""
+    (tmp_path / "there").mkdir()
+    run("up", file, "--once", "--timeout", "60")
+    main(["down", str(file)])
+    logs, orders = tmp_path / "there" / "logs", tmp_path / "rows" / "public.orders.avsc"
+    (logs / "_capture.json").write_text(json.dumps(begun_by(recipes_of(read_pipeline(str(file)).captures["shop"])[0])))
+    orders.rename(tmp_path / "rows" / "public.items.avsc")
+    without_facts = run("plan", file).out
+    (logs / "public.orders").mkdir(exist_ok=True)
+    (logs / "public.orders" / "1.avro").write_bytes(b"a fact")
+    refused, planned, looked = run("up", file, "--once"), run("plan", file), run("doctor", file)
+    states_then = states(run, file)
+    (tmp_path / "rows" / "public.items.avsc").rename(orders)
+
+    assert (Exit.USAGE, ["in use"]) == (refused.code, states_then), refused.err
+    for text in (refused.err, planned.out, looked.out):
+        plain = " ".join(text.split())
+        assert "holds another capture, with --tables public.orders, and not with --tables public.items" in plain
+        assert "tables.md" in plain and "line 6" in plain
+    assert "another capture" not in without_facts + run("plan", file).out
 
 
 def test_what_is_not_ours_is_not_shown_as_removed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,7 @@ from itertools import count
 import pytest
 
 from cdcv2.control.entries import CatalogueEntry, Kind, EntryState
-from cdcv2.control.intents import DesiredState, blocked_by, planned, released, used
+from cdcv2.control.intents import DesiredState, blocked_by, planned, released, replaced_publications, used
 from cdcv2.errors import UsageError
 
 NOW = 50.0
@@ -48,6 +48,29 @@ def test_the_same_again_changes_nothing_and_less_releases() -> None:
         drawn.entries["n1"].state, drawn.entries["n1"].users, drawn.entries["n1"].since
     )
     assert [] == drawn.plan(desired(SLOT), now=NOW + 11)
+
+
+@pytest.mark.parametrize(("slot", "state", "other_slot", "lost"), [
+    (True, EntryState.IN_USE, False, True), (True, EntryState.MADE, False, True),
+    (True, EntryState.WANTED, False, False),
+    (False, EntryState.IN_USE, False, False), (True, EntryState.IN_USE, True, False),
+])
+def test_a_publication_keeps_its_name_while_its_slot_goes_on(
+    slot: bool, state: EntryState, other_slot: bool, lost: bool
+) -> None:
+    """Unless there is no slot yet, or the slot gets another name, too."""
+    old, new = (Kind.PUBLICATION, "db", "old"), (Kind.PUBLICATION, "db", "new")
+    drawn = Drawn()
+    drawn.plan(desired(old), *([desired(SLOT)] if slot else []))
+    entries = [replace(one, state=state) for one in drawn.entries.values()]
+    after = [desired(new), desired((Kind.SLOT, "db", "other") if other_slot else SLOT)]
+
+    found = replaced_publications(entries, after)
+    assert [entries[0]] * lost == [one for one, _ in found]
+    assert all("before the publication 'new' is made would be lost" in text for _, text in found)
+    assert [] == replaced_publications(entries, [desired(old), desired(SLOT)])
+    assert [] == replaced_publications(entries, [])
+    assert [] == replaced_publications(entries, [desired(new, user="b"), desired(SLOT)])
 
 
 def test_what_is_shared_lists_its_users_and_goes_with_the_last() -> None:

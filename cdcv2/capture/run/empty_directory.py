@@ -39,11 +39,11 @@ def clear_empty(used: FolderInUse, begun: Mapping[str, Any], rows: Mapping[str, 
     descriptions; if they are of another capture, lists every folder.
     """
     folder = used.path
-    if _is_same(folder, begun, rows) or _has_facts(folder):
+    if _is_same(folder, begun, rows) or has_facts(folder):
         return False
     with used.alone() as alone:
         # Another capture may have started in the meantime.
-        if not alone or _is_same(folder, begun, rows) or _has_facts(folder):
+        if not alone or _is_same(folder, begun, rows) or has_facts(folder):
             return False
         _clear(folder)
     return True
@@ -87,7 +87,7 @@ def _leaves_out(note: Mapping[str, Any], begun: Mapping[str, Any]) -> bool:
     return is_there and begun.get("snapshot") == "initial" and begun["snapshot_completeness"] != "known"
 
 
-def _has_facts(folder: Path) -> bool:
+def has_facts(folder: Path) -> bool:
     """Whether a fact was written, or a state shows that one was, and it is missing now."""
     if any(matching(folder, f"{logs}/{_FACTS}") for logs in _LOGS):
         return True

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from cdcv2.capture.connector import FIRST_KIND, DatabaseConnector
-from cdcv2.capture.run.empty_directory import clear_empty
+from cdcv2.capture.run.empty_directory import clear_empty, has_facts
 from cdcv2.capture.run.folder_lock import FolderInUse
 from cdcv2.capture.run.stream_state import StreamTopic
 from cdcv2.core.json_text import parse_json
 from cdcv2.errors import ForeignStateError, OutputError, UnavailableError
 from cdcv2.logs.capture_manifest import CAPTURE_FILE, put_manifest
 from cdcv2.rows.row_type import RowType
+from cdcv2.store.file_system import is_there
 
 
 #: What manifests did not state before.
@@ -27,9 +28,14 @@ def write_manifest(used: FolderInUse, recipe: DatabaseConnector) -> str | None:
     If another capture left files there and no fact, they are removed: only a fact makes the folder that of a capture.
     Returns and raises as :func:`put_or_compare`.
     """
+    return put_or_compare(used, begun_by(recipe), recipe.tables)
+
+
+def begun_by(recipe: DatabaseConnector) -> dict[str, Any]:
+    """What the manifest states of a capture of a database when it begins."""
     # Without notifications, nothing states how many rows the snapshot has.
     assumed = recipe.snapshot == "initial" and not recipe.notification_topic
-    begun: dict[str, Any] = {
+    return {
         "version": 1,
         "prefix": recipe.prefix,
         "tables": sorted(recipe.tables),
@@ -38,17 +44,31 @@ def write_manifest(used: FolderInUse, recipe: DatabaseConnector) -> str | None:
         # A missing key means what was once the only one.
         **({} if recipe.kind == FIRST_KIND else {"connector": recipe.kind}),
     }
-    return put_or_compare(used, begun, recipe.tables)
 
 
 def write_stream_manifest(used: FolderInUse, tables: Mapping[str, StreamTopic]) -> str | None:
-    """The same of a capture of stream topics; the columns of time and diff are the same for all."""
+    """The same of a capture of stream topics."""
+    rows = {table: one.records.row_type for table, one in tables.items()}
+    return put_or_compare(used, begun_by_streams(tables), rows)
+
+
+def begun_by_streams(tables: Mapping[str, StreamTopic]) -> dict[str, Any]:
+    """What the manifest states of a capture of stream topics; the columns of time and diff are the same for all."""
     time, diff = next(iter(tables.values())).records.names
-    begun: dict[str, Any] = {
+    return {
         "version": 1, "stream": {table: one.topic for table, one in sorted(tables.items())}, "tables": sorted(tables),
         "snapshot_completeness": "known", "time_column": time, "diff_column": diff,
     }
-    return put_or_compare(used, begun, {table: one.records.row_type for table, one in tables.items()})
+
+
+def demand_same_capture(into: Path, begun: Mapping[str, Any]) -> None:
+    """Raise ForeignStateError where a directory holds facts of another capture. Nothing is written.
+
+    Raises also as :func:`read_manifest`.
+    """
+    path = into / CAPTURE_FILE
+    if is_there(path) and has_facts(into):
+        _demand_same(into, read_manifest(path), begun)
 
 
 def put_or_compare(used: FolderInUse, begun: Mapping[str, Any], rows: Mapping[str, RowType]) -> str | None:
@@ -65,6 +85,11 @@ def put_or_compare(used: FolderInUse, begun: Mapping[str, Any], rows: Mapping[st
     except OSError as error:
         raise OutputError(f"{into} cannot be written: {error.strerror or error}; give another --into") from error
     before = read_manifest(path)
+    _demand_same(into, before, begun)
+    return None if before.get("id") is None else str(before["id"])
+
+
+def _demand_same(into: Path, before: Mapping[str, Any], begun: Mapping[str, Any]) -> None:
     changed = [
         name for name in dict.fromkeys([*begun, "connector"])
         if before.get(name) != begun.get(name) and (name in before or name not in _LATER)
@@ -77,7 +102,6 @@ def put_or_compare(used: FolderInUse, begun: Mapping[str, Any], rows: Mapping[st
             f"{into} holds another capture, {_shown(before, changed)}, and not {_shown(begun, changed)}: give "
             "another --into, or the same arguments as before"
         )
-    return None if before.get("id") is None else str(before["id"])
 
 
 def read_manifest(path: Path) -> dict[str, Any]:
