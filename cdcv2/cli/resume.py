@@ -12,8 +12,9 @@ from cdcv2.cli.console import ResultOutput
 from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.words import declare
 from cdcv2.control.owner import is_owned
-from cdcv2.control.pausing import STRANGE, is_strange, job_of
+from cdcv2.control.pausing import STRANGE, is_strange, job_of, state_of
 from cdcv2.control.pipeline_file import read_pipeline
+from cdcv2.control.supervision import JobState
 from cdcv2.exits import Exit
 
 EXAMPLES = (
@@ -38,6 +39,9 @@ def run(args: argparse.Namespace) -> Exit:
     strange = is_strange(pipeline, job)
     if not job.resume():
         text = f"{args.name} was not paused"
+        if state_of(job) == JobState.HELD.value:
+            text += f", but it is held: cdcv2 pause and then cdcv2 resume let it start, or cdcv2 up {args.pipeline} " \
+                    f"--start-held {args.name}"
     elif strange:
         text = f"{args.name} is not paused any more; the {STRANGE}"
     elif is_owned(pipeline.state):

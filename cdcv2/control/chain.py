@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from cdcv2.completeness import through_text
 from cdcv2.control.entries import Kind
-from cdcv2.control.lost_state import LostThing
+from cdcv2.control.lost_state import MissingState
 from cdcv2.control.pipeline_status import JobRow
 from cdcv2.control.questions import NOT_ASKED, Reply
 from cdcv2.control.seconds_behind import (
@@ -113,7 +113,7 @@ class ChainSight(NamedTuple):
     beat_at: float | None = None
     beat_every: float | None = None
     instance: InstanceSight | None = None
-    lost: tuple[LostThing, ...] = ()
+    lost: tuple[MissingState, ...] = ()
 
     @property
     def without_kafka(self) -> bool:

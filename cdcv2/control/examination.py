@@ -18,6 +18,8 @@ from cdcv2.control.pipeline_external import external_needs
 from cdcv2.control.pipeline_file import CaptureFields, ConnectorFields, Pipeline, SourceFields, ViewFields
 from cdcv2.control.replay_fields import ReplayFields, known_tables
 from cdcv2.control.source_findings import source_findings
+from cdcv2.control.view_checkpoint import checkpoint_of, timeline_of
+from cdcv2.errors import RefusedError
 from cdcv2.logs.kafka_topics import describe
 from cdcv2.rows.row_type import RowType
 from cdcv2.store.connect_client import ConnectClient
@@ -99,6 +101,11 @@ def _view(pipeline: Pipeline, view: ViewFields) -> Iterator[Finding]:
     target = dict(view.fields["target"].entries())
     if target["driver"].text() == "postgres":
         yield from _target(part, target["conninfo"].conninfo() if "conninfo" in target else "")
+    try:
+        checkpoint_of(view, timeline_of(pipeline, view))
+    except RefusedError as error:
+        yield Finding(part, f"its target is that of another view: {error}", Health.WRONG,
+                      f"give the view {view.name} another name in {pipeline.path}")  # fmt: skip
 
 
 def _target(part: str, conninfo: str) -> Iterator[Finding]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from cdcv2.connectors.debezium.postgres_catalogue import (
 )
 from cdcv2.errors import UsageError
 from cdcv2.logs.log_names import check_table
+from cdcv2.materialize.targets.postgres.tables import LONGEST_NAME
 
 #: The target of a file for which none is given.
 _TARGET = "host=localhost port=5432 dbname=copy user=copy"
@@ -143,7 +145,7 @@ class FirstPipeline:
             "  copy:",
             "    # A target table for each log; key: its primary key. Without one, rows are kept with their counts.",
             "    bindings:",
-            *(self._binding(table) for table in self.tables),
+            *map(self._binding, self.tables, target_names([table.name for table in self.tables])),
             "    # PostgreSQL 15 or later. Files instead: {driver: lake, folder: lake}, and recovery_log: recovery",
             "    target:",
             "      driver: postgres",
@@ -162,10 +164,33 @@ class FirstPipeline:
         ]
 
     @staticmethod
-    def _binding(table: SourceTable) -> str:
-        target = table.name.partition(".")[2] if table.name.startswith("public.") else table.name.replace(".", "_")
+    def _binding(table: SourceTable, target: str) -> str:
         key = f", key: [{', '.join(map(json.dumps, table.key))}]" if table.key else ""
         return f"      - {{log: {json.dumps(table.name)}, target: {json.dumps(target)}{key}}}"
+
+
+def target_names(tables: Sequence[str]) -> list[str]:
+    """A name for the target of each table, each another one and none longer than PostgreSQL keeps.
+
+    >>> target_names(["public.odd_part", "odd.part", "odd.items"])
+    ['odd_part', 'odd_part_2', 'odd_items']
+    """
+    names: list[str] = []
+    for table in tables:
+        schema, _, own = table.partition(".")
+        whole = own if schema == "public" else f"{schema}_{own}".replace(".", "_")
+        for number in itertools.count(1):
+            ending = "" if number == 1 else f"_{number}"
+            name = _shortened(whole, LONGEST_NAME - len(ending)) + ending
+            if name not in names:
+                names.append(name)
+                break
+    return names
+
+
+def _shortened(name: str, most: int) -> str:
+    """The beginning of a name that has at most so many bytes in UTF-8."""
+    return name.encode()[:most].decode(errors="ignore")
 
 
 def source_tables(connection: Any, patterns: Sequence[str]) -> list[SourceTable]:

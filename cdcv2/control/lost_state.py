@@ -11,7 +11,7 @@ from cdcv2.errors import Cdcv2Error
 from cdcv2.store.file_system import is_there
 
 
-class LostThing(NamedTuple):
+class MissingState(NamedTuple):
     """A thing that is lost: its kind, its name, and what is so and what to do, in words."""
 
     kind: Kind
@@ -22,7 +22,7 @@ class LostThing(NamedTuple):
 class LostState(NamedTuple):
     """Job -> what it used, and is lost. ``error``: why the catalogue cannot be read; then nothing is known of it."""
 
-    of: dict[str, list[LostThing]]
+    of: dict[str, list[MissingState]]
     error: str | None = None
 
     def text(self, job: str | None) -> str | None:
@@ -32,14 +32,14 @@ class LostState(NamedTuple):
 
 def lost_state(pipeline: Pipeline) -> LostState:
     """What is lost of a pipeline's external state, as ``cdcv2 up`` has seen it. Nothing is asked of servers."""
-    found: dict[str, list[LostThing]] = {}
+    found: dict[str, list[MissingState]] = {}
     try:
         if is_there(pipeline.state / DATABASE):
             with read_catalogue(pipeline.state) as catalogue:
                 for entry in catalogue.entries():
                     text = "" if entry.debt is None else entry.debt.text
                     for job in entry.users if entry.state is EntryState.LOST else ():
-                        found.setdefault(job, []).append(LostThing(entry.kind, entry.name, text))
+                        found.setdefault(job, []).append(MissingState(entry.kind, entry.name, text))
     except Cdcv2Error as error:
         return LostState({}, str(error))
     return LostState(found)

@@ -73,17 +73,18 @@ def _is_down(pipeline: Pipeline, job: JobFolder, waited: float) -> bool:
     if job.alive():
         return False
     # A supervisor that has not seen the pause yet may start it at this moment.
-    state = _state(job)
+    state = state_of(job)
     known = state not in (None, JobState.IDLE.value)
     return not is_owned(pipeline.state) or state == JobState.PAUSED.value or (not known and waited >= _TURNS)
 
 
 def is_strange(pipeline: Pipeline, job: JobFolder) -> bool:
     """Whether a ``cdcv2 up`` runs that does not have it: the file got it later. Asked of one that does not run."""
-    return is_owned(pipeline.state) and _state(job) in (None, JobState.IDLE.value)
+    return is_owned(pipeline.state) and state_of(job) in (None, JobState.IDLE.value)
 
 
-def _state(job: JobFolder) -> str | None:
+def state_of(job: JobFolder) -> str | None:
+    """How its supervisor left it; None: none has looked at it."""
     status = kept(job.path / STATUS)
     return None if status is None else status.get("state")
 

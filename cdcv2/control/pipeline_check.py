@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from cdcv2.capture.connector import DatabaseConnector
-from cdcv2.capture.run.manifest import begun_by, begun_by_streams, demand_same_capture
+from cdcv2.capture.run.manifest import first_manifest, stream_manifest, demand_same_capture
 from cdcv2.cli.options.capture_arguments import recipe_of
 from cdcv2.cli.options.remap_arguments import capture_request
 from cdcv2.cli.options.stream_arguments import stream_topics
@@ -16,6 +16,7 @@ from cdcv2.control.pipeline_file import CaptureFields, Pipeline, ViewFields
 from cdcv2.control.replay_fields import known_tables
 from cdcv2.control.view_targets import demand_own_target
 from cdcv2.errors import ForeignStateError, UsageError
+from cdcv2.materialize.targets.postgres.tables import check_names
 from cdcv2.rows.row_type import RowType
 
 
@@ -57,9 +58,9 @@ def demand_own_logs(capture: CaptureFields) -> None:
         return
     try:
         if arguments.stream:
-            begun = begun_by_streams(stream_topics(arguments))
+            begun = stream_manifest(stream_topics(arguments))
         else:
-            begun = begun_by(recipe_of(arguments))
+            begun = first_manifest(recipe_of(arguments))
     except UsageError:
         return
     try:
@@ -114,8 +115,12 @@ def check_view_of(pipeline: Pipeline, view: ViewFields) -> None:
     The bindings of a view are judged where a capture of the pipeline writes its logs.
     """
     demand_own_target(pipeline, view)
-    if view.capture is not None:
-        check_view(view, row_types(pipeline.captures[view.capture]))
+    if view.capture is None:
+        return
+    tables, target = check_view(view, row_types(pipeline.captures[view.capture])), view.fields["target"]
+    if dict(target.entries())["driver"].text() == "postgres":
+        for table in tables:
+            target.made_by(lambda table=table: check_names(table))  # type: ignore[misc]
 
 
 def recipes_of(capture: CaptureFields) -> list[DatabaseConnector]:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from cdcv2.capture.connector import DatabaseConnector
 from cdcv2.connectors.debezium.config import slot_name
 from cdcv2.connectors.transaction_ends import TransactionEnd, TransactionEnds
-from cdcv2.control.view_checkpoint import checkpoint_of
+from cdcv2.control.view_checkpoint import checkpoint_of, timeline_of
 from cdcv2.control.pipeline_check import recipes_of
 from cdcv2.control.pipeline_file import CaptureFields, Pipeline, SourceFields
 from cdcv2.control.questions import NOT_ASKED, Reply, ask_all
@@ -76,7 +76,8 @@ def look(pipeline: Pipeline, frontiers: Callable[[Mapping[str, Reply]], Mapping[
         if source.connector is not None and source.connector.url is not None:
             first["connector", source.name] = _connector(source)
     for view in pipeline.readers.values():
-        first["target", view.name] = lambda view=view: checkpoint_of(view)  # type: ignore[misc]
+        first["target", view.name] = lambda view=view: checkpoint_of(  # type: ignore[misc]
+            view, timeline_of(pipeline, view))
     answers = ask_all(first, ROUND)
     targets = {name: answers["target", name] for name in pipeline.readers}
     of_interest = frontiers(targets)

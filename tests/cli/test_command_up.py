@@ -136,8 +136,11 @@ def test_a_job_that_cannot_run_is_held_with_its_reason(
     capsys.readouterr()
     code = main(["status", str(file)])
     text = capsys.readouterr().out
+    main(["resume", str(file), "copy"])
+    resumed = capsys.readouterr().out
 
     assert code == Exit.MISSING
+    assert "was not paused, but it is held" in resumed and "--start-held copy" in resumed
     assert "held" in text and "reading was to begin at" in text and "output.log" in text
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from cdcv2.capture.run.manifest import begun_by
+from cdcv2.capture.run.manifest import first_manifest
 from cdcv2.cli.down import remove_all
 from cdcv2.cli.main import main
 from cdcv2.cli.up import show_entries
@@ -215,12 +215,13 @@ def test_a_file_that_cannot_be_judged_removes_nothing(run: Run, file: Path, tmp_
 def test_other_tables_over_the_same_logs_are_refused_before_anything_is_removed(
     run: Run, file: Path, tmp_path: Path
 ) -> None:
-    """The capture's job would refuse them, when topics of the table that was left out were gone with their records."""
+    """The capture's job would refuse them, when the topic of the table left out was deleted with its records."""
     (tmp_path / "there").mkdir()
     run("up", file, "--once", "--timeout", "60")
     main(["down", str(file)])
     logs, orders = tmp_path / "there" / "logs", tmp_path / "rows" / "public.orders.avsc"
-    (logs / "_capture.json").write_text(json.dumps(begun_by(recipes_of(read_pipeline(str(file)).captures["shop"])[0])))
+    (recipe,) = recipes_of(read_pipeline(str(file)).captures["shop"])
+    (logs / "_capture.json").write_text(json.dumps(first_manifest(recipe)), "utf-8")
     orders.rename(tmp_path / "rows" / "public.items.avsc")
     without_facts = run("plan", file).out
     (logs / "public.orders").mkdir(exist_ok=True)

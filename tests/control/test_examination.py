@@ -21,6 +21,7 @@ from cdcv2.control import disks
 from cdcv2.control.examination import examine
 from cdcv2.control.pipeline_check import mistakes
 from cdcv2.control.pipeline_file import read_pipeline
+from cdcv2.control.first_pipeline import target_names
 from cdcv2.control.findings import Finding, Health, guarded
 from cdcv2.control.source_findings import server_findings
 from cdcv2.errors import UnavailableError
@@ -200,6 +201,23 @@ def test_two_views_that_write_one_place_are_named(
         looked = run("doctor", str(file)).out
         planned = run("plan", str(file)).out
         assert found["other"] in " ".join(looked.split()) and found["other"] in planned
+
+
+def test_a_name_that_postgres_would_cut_off_is_named_before_anything_starts(tmp_path: Path) -> None:
+    """Names that cdcv2 init gives are short enough, and no two are the same."""
+    (tmp_path / "rows").mkdir()
+    (tmp_path / "rows" / "public.orders.avsc").write_text(json.dumps(
+        {"type": "record", "name": "row", "fields": [{"name": "id", "type": "long"}]}), "utf-8")
+    text = PIPELINE.format(conninfo="host=db dbname=a", url="http://127.0.0.1:1")
+    for target, wrong in (("o" * 64, True), ("o" * 63, False)):
+        file = tmp_path / "shop.yaml"
+        file.write_text(text.replace("target: orders", f"target: {target}"), "utf-8")
+        found = dict(mistakes(read_pipeline(str(file))))
+        assert wrong == ("is longer than the 63 bytes" in found.get("copy", "")), found
+
+    long = [f"odd.{letter * 62}" for letter in "aä"] + [f"odd.{'a' * 62}b", "public.odd_x", "odd.x"]
+    names = target_names(long)
+    assert len({*names}) == len(long) and max(len(name.encode()) for name in names) <= 63
 
 
 def test_a_folder_in_which_nothing_can_be_written_is_wrong(

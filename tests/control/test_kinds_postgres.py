@@ -193,29 +193,29 @@ def test_a_publication_follows_the_file_and_shows_what_others_changed(postgres: 
 
 @pytest.mark.parametrize("owned", [True, False])
 @pytest.mark.parametrize("change", [
-    "ALTER PUBLICATION shop DROP TABLE orders",
-    "ALTER PUBLICATION shop DROP TABLE orders; ALTER PUBLICATION shop ADD TABLE orders",
-    "ALTER TABLE orders RENAME TO old; CREATE TABLE orders (id int)",
-    "ALTER TABLE orders RENAME TO old; CREATE TABLE orders (id int); ALTER PUBLICATION shop ADD TABLE orders",
-    "ALTER PUBLICATION shop SET TABLE items, orders WHERE (id > 0)",
+    "ALTER PUBLICATION shop DROP TABLE sold",
+    "ALTER PUBLICATION shop DROP TABLE sold; ALTER PUBLICATION shop ADD TABLE sold",
+    "ALTER TABLE sold RENAME TO old; CREATE TABLE sold (id int)",
+    "ALTER TABLE sold RENAME TO old; CREATE TABLE sold (id int); ALTER PUBLICATION shop ADD TABLE sold",
+    "ALTER PUBLICATION shop SET TABLE items, sold WHERE (id > 0)",
     "ALTER PUBLICATION shop SET (publish = 'insert, update')",
 ])
 def test_a_table_that_leaves_a_publication_in_use_is_lost_also_when_it_is_back(
     change: str, owned: bool, postgres: Postgres
 ) -> None:
     """Its changes since then are in no topic. Before a job uses the publication that does no harm."""
-    tables = {"tables": ["public.items", "public.orders"]}
+    tables = {"tables": ["public.items", "public.sold"]}
     with postgres.connect(autocommit=True) as session:
-        session.execute("DROP PUBLICATION IF EXISTS shop")
+        session.execute("DROP PUBLICATION IF EXISTS shop; CREATE TABLE sold (id bigint PRIMARY KEY)")
         if not owned:
-            session.execute("CREATE PUBLICATION shop FOR TABLE items, orders")
+            session.execute("CREATE PUBLICATION shop FOR TABLE items, sold")
         case = case_of(postgres, Kind.PUBLICATION)
         made = case.up(owned=owned, settings=tables)
         assert (EntryState.MADE, None) == (made.state, made.debt)
         for statement in change.split("; "):
             session.execute(statement)
         unused = case.go_on()
-        for statement in ("DROP TABLE IF EXISTS old CASCADE", "ALTER PUBLICATION shop SET TABLE items, orders",
+        for statement in ("DROP TABLE IF EXISTS old CASCADE", "ALTER PUBLICATION shop SET TABLE items, sold",
                           "ALTER PUBLICATION shop SET (publish = 'insert, update, delete')"):
             session.execute(statement)
         case.go_on()
@@ -224,11 +224,11 @@ def test_a_table_that_leaves_a_publication_in_use_is_lost_also_when_it_is_back(
         for statement in change.split("; "):
             session.execute(statement)
         lost = case.go_on()
-        session.execute("DROP PUBLICATION shop; DROP TABLE IF EXISTS old CASCADE")
+        session.execute("DROP PUBLICATION shop; DROP TABLE IF EXISTS old, sold CASCADE")
 
     assert (EntryState.MADE, EntryState.IN_USE, None) == (unused.state, good.state, good.debt)
     assert EntryState.LOST is lost.state and lost.debt is not None
-    assert "has not published" in lost.debt.text and "public.orders" in lost.debt.text
+    assert "has not published" in lost.debt.text and "public.sold" in lost.debt.text
 
 
 def hold(postgres: Postgres, application: str) -> Any:

@@ -14,6 +14,7 @@ from cdcv2.cli.main import main
 from cdcv2.cli.status import lines
 from cdcv2.control import pipeline_status, sights, view_checkpoint
 from cdcv2.control.catalogue import take_catalogue
+from cdcv2.control.examination import examine
 from cdcv2.control.entries import CatalogueEntry, Debt, EntryState, Kind, Reason
 from cdcv2.control.log_tail import stated_frontier
 from cdcv2.control.metrics.model import samples_of
@@ -382,7 +383,7 @@ def test_the_topic_is_asked_again_behind_what_the_connector_has_confirmed(
     view = WELL.database.value._replace(slot=SlotSight("shop", True, 500, sent=700))
     monkeypatch.setattr(sights, "_database", lambda source: lambda: view)
     monkeypatch.setattr(sights, "_connector", lambda source: lambda: WELL.connector.value)
-    monkeypatch.setattr(sights, "checkpoint_of", lambda view: [501])
+    monkeypatch.setattr(sights, "checkpoint_of", lambda view, timeline: [501])
     monkeypatch.setattr(sights, "confirmed_slot", confirms)
     monkeypatch.setattr(sights, "_topic", topics)
 
@@ -401,3 +402,28 @@ def test_the_checkpoint_of_another_view_of_that_name_is_not_taken_for_its_own(
         view_checkpoint.checkpoint_of(view)
     kept = Checkpoint(Antichain([9]), views={"others": "mark", "orders": "mark"})
     assert [9] == view_checkpoint.checkpoint_of(view)
+
+
+def test_the_checkpoint_of_the_same_tables_on_another_timeline_is_not_taken_for_its_own(
+    shop: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two databases have the same tables, and both pipelines copy them into one target, as views of one name."""
+    kept = Checkpoint(Antichain([9]), {"timeline": "theirs"}, views={"orders": "mark"})
+    monkeypatch.setattr(view_checkpoint, "_held", lambda _: [SimpleNamespace(value={"checkpoint": kept.to_plain()})])
+    asked = sights.ask_all
+    monkeypatch.setattr(sights, "ask_all", lambda first, seconds: asked(
+        {key: one for key, one in first.items() if key[0] == "target"}, seconds))
+    unknown = look_at_target(shop)
+    log(shop, 501)
+    for identity, theirs in (("mine", True), ("theirs", False)):
+        (shop.path.parent / "logs" / "_capture.json").write_text(json.dumps({"version": 1, "id": identity}), "utf-8")
+        found = look_at_target(shop)
+        assert (found.error is not None, found.value) == (theirs, None if theirs else [9])
+        doctor = [one for one in examine(shop) if one.part == "view copy" and "another view" in one.text]
+        assert theirs == bool(doctor)
+    assert [9] == unknown.value
+
+
+def look_at_target(pipeline: Pipeline) -> Reply:
+    """What the target of the view answers."""
+    return sights.look(pipeline, lambda targets: {}).targets["copy"]

@@ -28,10 +28,10 @@ def write_manifest(used: FolderInUse, recipe: DatabaseConnector) -> str | None:
     If another capture left files there and no fact, they are removed: only a fact makes the folder that of a capture.
     Returns and raises as :func:`put_or_compare`.
     """
-    return put_or_compare(used, begun_by(recipe), recipe.tables)
+    return put_or_compare(used, first_manifest(recipe), recipe.tables)
 
 
-def begun_by(recipe: DatabaseConnector) -> dict[str, Any]:
+def first_manifest(recipe: DatabaseConnector) -> dict[str, Any]:
     """What the manifest states of a capture of a database when it begins."""
     # Without notifications, nothing states how many rows the snapshot has.
     assumed = recipe.snapshot == "initial" and not recipe.notification_topic
@@ -49,10 +49,10 @@ def begun_by(recipe: DatabaseConnector) -> dict[str, Any]:
 def write_stream_manifest(used: FolderInUse, tables: Mapping[str, StreamTopic]) -> str | None:
     """The same of a capture of stream topics."""
     rows = {table: one.records.row_type for table, one in tables.items()}
-    return put_or_compare(used, begun_by_streams(tables), rows)
+    return put_or_compare(used, stream_manifest(tables), rows)
 
 
-def begun_by_streams(tables: Mapping[str, StreamTopic]) -> dict[str, Any]:
+def stream_manifest(tables: Mapping[str, StreamTopic]) -> dict[str, Any]:
     """What the manifest states of a capture of stream topics; the columns of time and diff are the same for all."""
     time, diff = next(iter(tables.values())).records.names
     return {

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from psycopg.sql import Composable, Composed, Identifier
 
 #: Bytes of a name; PostgreSQL cuts off what is longer.
-_LONGEST = 63
+LONGEST_NAME = 63
 #: kind of a field -> the column's type, as PostgreSQL prints it; a decimal of known precision is numeric(p,s)
 TYPES: dict[str, LiteralString] = {
     "boolean": "boolean",
@@ -151,10 +151,10 @@ def line(cause: Exception) -> str:
 def check_names(table: Table) -> None:
     """Raise UsageError for a name that PostgreSQL would cut off."""
     for name in (*table.name.split("."), *(field.name for field in table.fields)):
-        if len(name.encode("utf-8")) > _LONGEST:
+        if len(name.encode("utf-8")) > LONGEST_NAME:
             raise UsageError(
-                f"{table.name}: {name!r} is longer than the {_LONGEST} bytes that PostgreSQL keeps of a name: call the "
-                "target or the reduction otherwise; a column of the log, in the source"
+                f"{table.name}: {name!r} is longer than the {LONGEST_NAME} bytes that PostgreSQL keeps of a name: call "
+                "the target or the reduction otherwise; a column of the log, in the source"
             )
 
 
