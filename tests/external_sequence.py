@@ -262,7 +262,7 @@ class ExternalSequence:
             (self._key(one), one["identity"]) for one in live
             if one["owned"] and one["identity"] and one["state"] in ("made", "in use", "unwanted")
             # What is there when a removal was begun may be of another already: then it is left alone, as doubtful.
-            and not one["removal"]
+            and not one["removal"] and one["before"] != "lost"
         )
         for (key, _), times in claimed.items():
             if times > 1:
