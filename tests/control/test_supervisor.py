@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
 import signal
 import subprocess
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from cdcv2.control import kept_value
+from cdcv2.control import kept_value, supervision
 from cdcv2.control.job_folder import JobFolder
 from cdcv2.control.owner import OwnedFolder, is_owned, owner
 from cdcv2.control.supervision import DEATHS, PATIENCE, JobAct, JobState
@@ -37,8 +38,9 @@ class Clock:
 
 
 @pytest.fixture
-def jobs(tmp_path: Path) -> Iterator[Path]:
-    """The folder of the jobs, which end with the test."""
+def jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder of the jobs, which end with the test. No run lives for long, however often the clock is asked."""
+    monkeypatch.setattr(supervision, "SETTLED", math.inf)
     folder = tmp_path / "jobs"
     yield folder
     for name in Supervisor(folder).names():
