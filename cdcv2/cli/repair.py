@@ -16,9 +16,10 @@ lost files do not come back.
 To write, it takes the materialization over, as a run does. Of a pipeline, it
 pauses the job of the view meanwhile (cdcv2 pause), and lets it go on at the
 end, also at SIGTERM and Ctrl-C; a job that was held starts then, too. If it was
-killed in between, cdcv2 resume does that. Another process that keeps this target is fenced off: it ends, and loses
-nothing. Start it again. If one starts during the repair, the repair ends with
-an error and has changed nothing. You may kill it and run it again at any time.
+killed in between, cdcv2 resume does that. Another process that keeps this
+target is fenced off: it ends, and loses nothing. Start it again. If one starts
+during the repair, the repair ends with an error and has changed nothing. You
+may kill it and run it again at any time.
 With --dry-run it takes nothing over and writes nothing.
 """
 
