@@ -9,6 +9,8 @@ Each link has a measure of its own (an LSN, an offset, a transaction, a frontier
 link stands still if one of its faults is seen; a link that only waits for the one before it has none. So the first
 link with a fault is the cause: once it is mended, those behind it follow. The connector depends on a later one: Connect
 keeps its state in Kafka, and a connector writes there. Where Kafka does not answer, it has no fault of its own.
+
+The file is long as it has all links: which one is named depends on what those before it state.
 """
 
 from __future__ import annotations

@@ -29,9 +29,7 @@ def check_pipeline(pipeline: Pipeline) -> dict[str, Mapping[str, RowType]]:
     types = {name: row_types(capture) for name, capture in pipeline.captures.items()}
     demand_captured(pipeline)
     for view in pipeline.views.values():
-        demand_own_target(pipeline, view)
-        if view.capture is not None:
-            check_view(view, types[view.capture])
+        check_view_of(pipeline, view)
     return types
 
 

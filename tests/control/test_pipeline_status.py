@@ -419,7 +419,7 @@ def test_the_checkpoint_of_the_same_tables_on_another_timeline_is_not_taken_for_
         (shop.path.parent / "logs" / "_capture.json").write_text(json.dumps({"version": 1, "id": identity}), "utf-8")
         found = look_at_target(shop)
         assert (found.error is not None, found.value) == (theirs, None if theirs else [9])
-        doctor = [one for one in examine(shop) if one.part == "view copy" and "another view" in one.text]
+        doctor = [one for one in examine(shop) if one.part == "view copy" and "of the timeline theirs" in one.text]
         assert theirs == bool(doctor)
     assert [9] == unknown.value
 

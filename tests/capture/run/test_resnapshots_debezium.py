@@ -152,6 +152,7 @@ def test_a_snapshot_on_a_new_slot_under_load_heals_what_was_lost(
         session.execute("SELECT pg_logical_emit_message(true, 'marker', '')")
 
         def run() -> bool:
+            capsys.readouterr()  # what the runs before this one printed
             code, said = cli.main([*words, *more]), capsys.readouterr()
             if "there is no topic 'again.transaction'" in said.err:
                 return False
