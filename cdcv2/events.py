@@ -126,6 +126,7 @@ class JobEvents:
         self._lock = threading.RLock()
         self._state, self._instead = JobProgress(), tuple[JobWait, ...]()
         self._looked = self._at = float("-inf")
+        self._result: str | None = None
         # What is known of a job at its start: nothing.
         self._last = JobProgress().plain()
 
@@ -185,6 +186,10 @@ class JobEvents:
                 self._write("progress", facts)
                 self._last, self._at = facts, now
 
+    def result(self, text: str) -> None:
+        """What the job has found, in words: the reason of its end, if that is not an error."""
+        self._result = text
+
     def end(self, code: int, error: BaseException | None = None, reason: str | None = None) -> None:
         """Write the end, once; ``reason`` is what happened, where the error's text does not state it.
 
@@ -194,6 +199,8 @@ class JobEvents:
             stream, known = self._stream, self._state
             if stream is None:
                 return
+            if error is None and reason is None and code != Exit.DONE:
+                reason = self._result
             ended = {"frontier": known.plain()["frontier"], "committed_at": known.committed_at}
             self._write("end", {**end_facts(code, error, reason), **ended}, last=True)
             self._stream = None

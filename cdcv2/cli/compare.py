@@ -142,6 +142,8 @@ def run(args: argparse.Namespace) -> Exit:
         for line in [] if args.json else [line for part in whole.parts for line in part.lines]:
             output.line(line)
     remark_logs("cdcv2 compare", whole.found)
+    # The verdicts, and no row: events are kept, and others may read them.
+    args.events.result("; ".join(part.lines[-1] for part in whole.parts if part.exit is whole.exit))
     whole.found.of.demand_started(whole.at)
     return whole.exit
 

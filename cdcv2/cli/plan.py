@@ -19,7 +19,7 @@ from cdcv2.cli.console import ResultOutput
 from cdcv2.cli.display import json_line
 from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.words import declare
-from cdcv2.control.catalogue import DATABASE, read_catalogue
+from cdcv2.control.catalogue import catalogue_entries
 from cdcv2.control.entries import CatalogueEntry, Look
 from cdcv2.control.intents import replaced_publications
 from cdcv2.control.other_addresses import after_looks
@@ -30,7 +30,6 @@ from cdcv2.control.pipeline_file import Pipeline, read_pipeline
 from cdcv2.control.pipeline_jobs import folder_of, jobs_of, with_needs
 from cdcv2.control.supervisor import Supervisor
 from cdcv2.exits import Exit
-from cdcv2.store.file_system import is_there
 
 EXAMPLES = (
     ("cdcv2 plan pipeline.yaml", "a line for each change"),
@@ -67,7 +66,7 @@ def run(args: argparse.Namespace) -> Exit:
 def changes_of(pipeline: Pipeline) -> list[PipelineChange]:
     """What cdcv2 up would change; looks only."""
     now, external = time.time(), external_needs(pipeline)
-    kinds, entries = external.servers.kinds(), _entries(pipeline)
+    kinds, entries = external.servers.kinds(), catalogue_entries(pipeline.state, pipeline.name)
 
     def look(entry: CatalogueEntry) -> Look:
         return kinds[entry.kind].look(entry)
@@ -78,12 +77,3 @@ def changes_of(pipeline: Pipeline) -> list[PipelineChange]:
     refused = (PipelineChange("refused", f"job {name}", text) for name, text in mistakes(pipeline))
     replaced = [PipelineChange("refused", one.shown, text) for one, text in replaced_publications(entries, desired)]
     return [*refused, *replaced, *jobs, *external_changes(entries, after, look, now)]
-
-
-def _entries(pipeline: Pipeline) -> list[CatalogueEntry]:
-    """Those of the catalogue; none where there is none yet. Raises RefusedError as cdcv2 up does."""
-    if not is_there(pipeline.state / DATABASE):
-        return []
-    with read_catalogue(pipeline.state) as catalogue:
-        catalogue.demand_home(pipeline.name)
-        return catalogue.entries()

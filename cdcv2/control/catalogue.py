@@ -236,6 +236,18 @@ def read_catalogue(folder: Path) -> Catalogue:
     return catalogue
 
 
+def catalogue_entries(folder: Path, pipeline: str) -> list[CatalogueEntry]:
+    """The entries of a pipeline's catalogue, to look at; none where there is none yet.
+
+    Raises RefusedError as :meth:`Catalogue.demand_home` does.
+    """
+    if not is_there(folder / DATABASE):
+        return []
+    with read_catalogue(folder) as catalogue:
+        catalogue.demand_home(pipeline)
+        return catalogue.entries()
+
+
 def _plain(text: str, place: Path) -> dict[str, Any]:
     with reading(place):
         return without_digest(parse_json(text), place)

@@ -87,6 +87,13 @@ class InstanceSight(NamedTuple):
     replicas: tuple[StageSight, ...] = ()
 
 
+class LockWait(NamedTuple):
+    """That a session of ours waits for a lock, in words; ``holder``: the process of PostgreSQL that holds it."""
+
+    text: str
+    holder: int
+
+
 class ChainSight(NamedTuple):
     """What was seen of the way to one table or target. None, and :data:`NOT_ASKED`: it is no part of the way, or the
     file does not name it.
@@ -109,7 +116,7 @@ class ChainSight(NamedTuple):
     log: LogSight | None = None
     view: StageSight | None = None
     target: Reply = NOT_ASKED
-    blocked: str | None = None
+    blocked: LockWait | None = None
     connector_name: str = ""
     captured: int | None = None
     beat_at: float | None = None
@@ -157,7 +164,8 @@ class _Fault(NamedTuple):
 def _server(seen: ChainSight) -> Link:
     name, database = f"database of {seen.source}", seen.database.value
     if seen.database.error is not None:
-        remedy = f"start it, or mend the conninfo; then cdcv2 doctor {seen.file}"
+        part = f"the conninfo of the source {seen.source} in {seen.file}"
+        remedy = f"start it, or mend {part}; then cdcv2 doctor {seen.file}"
         return Link("server", name, "no answer", None, seen.database.error, {}, remedy)
     if database is None:
         return Link("server", name, "not asked: the file names no conninfo")
@@ -213,7 +221,7 @@ def _connector(seen: ChainSight) -> Link:
 def _own_connector(seen: ChainSight) -> Link:
     connector, name = seen.connector.value, seen.connector_name or "connector"
     if seen.connector.error is not None:
-        remedy = f"start Kafka Connect, or mend url: in {seen.file}"
+        remedy = f"start Kafka Connect at {seen.url}, or mend url: in {seen.file}"
         return Link("connector", name, "no answer", None, seen.connector.error, {}, remedy)
     if not isinstance(connector, ConnectorSight):
         database = seen.database.value
@@ -221,7 +229,7 @@ def _own_connector(seen: ChainSight) -> Link:
         if slot is not None and not slot.active:
             fault = f"no connector reads from the slot {slot.name}"
             return Link("connector", name, "not asked: the file names no url", None, fault, {"slot": slot.name},
-                        "start the connector, and see its log")  # fmt: skip
+                        f"start the connector that reads from {slot.name}, and read its log")  # fmt: skip
         return Link("connector", name, "not asked: the file names no url")
     if connector.state == MISSING:
         remedy = f"curl -X PUT -H 'Content-Type: application/json' -d @connector.json {_at(seen)}/config"
@@ -267,8 +275,8 @@ def _at(seen: ChainSight) -> str:
 def _topic(seen: ChainSight) -> Link:
     ends = seen.topics.value
     if not isinstance(ends, TopicEnds):
-        remedy = f"start Kafka, or mend kafka: in {seen.file}"
-        name = "Kafka" if seen.without_kafka else "the transaction topic"
+        start = f"start Kafka, or mend kafka: in {seen.file}; then " if seen.without_kafka else ""
+        name, remedy = "Kafka" if start else "the transaction topic", f"{start}cdcv2 doctor {seen.file}"
         return Link("topic", name, "no answer", None, seen.topics.error, {}, remedy)
     if ends.last is None:
         return Link("topic", ends.name, f"no transaction yet; ends at offset {ends.end}")
@@ -347,7 +355,7 @@ def _job_fault(seen: ChainSight, job: StageSight, input_moved_at: float | None =
         if silent > (SILENT_WITH_INPUT if has_input else SILENT):
             meanwhile = ", and its input has moved" if has_input else ""
             return _Fault(f"it has stated nothing for {silent:.0f} s{meanwhile}: it hangs, or is in one long step",
-                          f"read {row.output}; if it hangs, kill it: cdcv2 up starts it again")  # fmt: skip
+                          f"read {row.output}; {_restart_of(seen, row.name)}")  # fmt: skip
     if job.moved_at is not None and seen.now - job.moved_at < STILL:
         return None
     for wait in _waits(row):
@@ -361,7 +369,11 @@ def _waits(row: JobRow) -> Iterator[Mapping[str, Any]]:
 
 
 def _after(row: JobRow, command: str) -> str:
-    return f"{row.remedy.rstrip('.')}; then {command}" if row.remedy else f"see to that; then {command}"
+    return f"{row.remedy.rstrip('.') if row.remedy else f'read {row.output}'}; then {command}"
+
+
+def _restart_of(seen: ChainSight, name: str) -> str:
+    return f"if it hangs, cdcv2 pause {seen.file} {name} ends it, and cdcv2 resume {seen.file} {name} starts it again"
 
 
 def _wait_remedy(seen: ChainSight, wait: Mapping[str, Any]) -> str:
@@ -369,10 +381,10 @@ def _wait_remedy(seen: ChainSight, wait: Mapping[str, Any]) -> str:
     if what == "decision":
         return "cdcv2 resolve: docs/operations/contradictions.md#what-to-do"
     if what == "unavailable":
-        return f"start the server; then cdcv2 doctor {seen.file}"
+        return f"start the server that it names; then cdcv2 doctor {seen.file}"
     if what == "replica":
         name = str(dict(wait.get("place") or {}).get("replica")).rpartition("/")[2].removesuffix(".sock")
-        return f"cdcv2 output {seen.file} {name}; if it hangs, kill it: cdcv2 up starts it again"
+        return f"cdcv2 output {seen.file} {name}; {_restart_of(seen, name)}"
     if what in ("statements", "updates") and seen.log is not None:
         return f"cdcv2 verify {seen.log.name}"
     return f"cdcv2 doctor {seen.file}; docs/operations/stands-still.md#the-capture-waits"
@@ -382,12 +394,14 @@ def _target(seen: ChainSight, view: StageSight) -> Link:
     name = view.row.name
     if seen.target.error is not None:
         return Link("target", name, "no answer", None, seen.target.error, {},
-                    f"start it, or mend the target; then cdcv2 doctor {seen.file}")  # fmt: skip
+                    f"start it, or mend the target of {name} in {seen.file}; "
+                    f"then cdcv2 doctor {seen.file}")  # fmt: skip
     at = seen.target.value
     measure = "nothing is committed yet" if at is None else through_text(at)
     if seen.blocked is not None:
-        return Link("target", name, measure, view.moved_at, seen.blocked, {},
-                    "let that session end its transaction; or, in the target: SELECT pg_terminate_backend(PID)")
+        return Link("target", name, measure, view.moved_at, seen.blocked.text, {"process": seen.blocked.holder},
+                    "let that session end its transaction; or, in the target: "
+                    f"SELECT pg_terminate_backend({seen.blocked.holder})")  # fmt: skip
     stated = None if seen.log is None else seen.log.frontier
     behind = at is not None and stated is not None and not _frontier(at).dominates(_frontier(stated))
     still = view.moved_at is not None and seen.now - view.moved_at > SILENT

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from typing import Any
 
 from cdcv2.capture.connector import FROM_STATE, DatabaseConnector
+from cdcv2.control.catalogue import catalogue_entries
 from cdcv2.control.connector_findings import connector_findings, state_findings, topics_findings, version_finding
 from cdcv2.control.disks import disks_of, refusal
 from cdcv2.control.findings import Finding, Health, guarded, judged
-from cdcv2.control.entries import Kind
-from cdcv2.control.owned_folders import demand_alone
+from cdcv2.control.entries import EntryState, Kind
 from cdcv2.control.instance_fields import InstanceFields
+from cdcv2.control.intents import replaced_publications
+from cdcv2.control.owned_folders import demand_alone
 from cdcv2.control.pipeline_check import check_instance, check_view_of, demand_own_logs, recipes_of, row_types
 from cdcv2.control.pipeline_external import external_needs
 from cdcv2.control.pipeline_file import CaptureFields, ConnectorFields, Pipeline, SourceFields, ViewFields
@@ -33,23 +35,43 @@ _SHARE, _BYTES = 0.1, 5_000_000_000
 
 def examine(pipeline: Pipeline) -> Iterator[Finding]:
     """Every finding, part by part; a part that cannot be looked at is wrong, and the others are looked at."""
+    def look(part: str, findings: Iterable[Finding]) -> Iterator[Finding]:
+        return guarded(part, findings, f"cdcv2 doctor {pipeline.path}")
+
     recipes: dict[str, list[DatabaseConnector]] = {}
     for capture in pipeline.captures.values():
-        found = list(guarded(f"capture {capture.name}", _capture(pipeline, capture, recipes)))
+        found = list(look(f"capture {capture.name}", _capture(pipeline, capture, recipes)))
         yield from found
     for view in pipeline.views.values():
-        yield from guarded(f"view {view.name}", _view(pipeline, view))
+        yield from look(f"view {view.name}", _view(pipeline, view))
     for replay in pipeline.replays.values():
-        yield from guarded(f"replay {replay.name}", _replay(pipeline, replay))
+        yield from look(f"replay {replay.name}", _replay(pipeline, replay))
     for source in pipeline.sources.values():
-        yield from guarded(f"source {source.name}", _source(pipeline, source))
-        yield from guarded(f"connector of {source.name}", _connector(pipeline, source, recipes))
+        yield from look(f"source {source.name}", _source(pipeline, source))
+        yield from look(f"connector of {source.name}", _connector(pipeline, source, recipes))
     for capture in pipeline.captures.values():
         if "from" not in capture.options:
-            yield from guarded("kafka", _topics(pipeline, capture, recipes.get(capture.name, [])))
+            yield from look("kafka", _topics(pipeline, capture, recipes.get(capture.name, [])))
     for instance in pipeline.instances.values():
-        yield from guarded(f"instance {instance.name}", _instance(pipeline, instance))
+        yield from look(f"instance {instance.name}", _instance(pipeline, instance))
+    yield from look("external state", _external(pipeline))
     yield from _disks(pipeline)
+
+
+def _external(pipeline: Pipeline) -> Iterator[Finding]:
+    """What cdcv2 up has made, and what it would refuse to make, or what is lost. Nothing is asked of servers."""
+    entries = catalogue_entries(pipeline.state, pipeline.name)
+    if not entries:
+        return
+    desired = external_needs(pipeline).needs.desired(entries)
+    for entry, text in replaced_publications(entries, desired):
+        yield Finding(entry.shown, text, Health.WRONG, f"mend {pipeline.path}; then cdcv2 plan {pipeline.path}")
+    for entry in entries:
+        if entry.state is EntryState.LOST:
+            text = "it is lost" if entry.debt is None else entry.debt.text
+            yield Finding(entry.shown, text, Health.WRONG, "start over: docs/operations/start-over.md")
+    live = sum(one.is_live for one in entries)
+    yield Finding("external state", f"{live} things in other systems are in the catalogue in {pipeline.state}")
 
 
 def _instance(pipeline: Pipeline, instance: InstanceFields) -> Iterator[Finding]:

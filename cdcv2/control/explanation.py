@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeAlias
 from cdcv2.cli.options.capture_arguments import from_kafka
 from cdcv2.connectors.debezium.config import heartbeat_topic
 from cdcv2.connectors.kafka_moments import last_written_at
-from cdcv2.control.chain import ChainSight, InstanceSight, Link, LogSight, StageSight, first_fault, links
+from cdcv2.control.chain import ChainSight, InstanceSight, Link, LockWait, LogSight, StageSight, first_fault, links
 from cdcv2.control.instance_fields import InstanceFields, place_mistake
 from cdcv2.control.job_folder import JobFolder
 from cdcv2.control.log_tail import log_end
@@ -198,7 +198,7 @@ def _beats(pipeline: Pipeline, capture: CaptureFields) -> tuple[float | None, fl
     return answers["last"].value, answers["every"].value
 
 
-def _blocked(view: ViewFields | ReplayFields) -> str | None:
+def _blocked(view: ViewFields | ReplayFields) -> LockWait | None:
     """Who holds a lock in PostgreSQL that the session of a view waits for."""
     if isinstance(view, ReplayFields):
         return None
@@ -208,7 +208,7 @@ def _blocked(view: ViewFields | ReplayFields) -> str | None:
     conninfo = target["conninfo"].conninfo() if "conninfo" in target else ""
     names = [name.rpartition(".")[2] for _, name in bound_logs(view)]
 
-    def question() -> str | None:
+    def question() -> LockWait | None:
         import psycopg
 
         with closing(connect(conninfo, origin=f"the target of {view.name}", autocommit=True, patience=3.0)) as session:
@@ -217,11 +217,11 @@ def _blocked(view: ViewFields | ReplayFields) -> str | None:
             except psycopg.Error as cause:
                 raise UnavailableError(f"PostgreSQL does not name its locks ({type(cause).__name__})") from None
         for pid, blocker, table, seconds in rows:
-            return (
+            return LockWait(
                 f"its session (process {pid}) waits {seconds:.0f} s for a lock"
-                f"{f' on {table}' if table else ''} that process {blocker} of PostgreSQL holds"
+                f"{f' on {table}' if table else ''} that process {blocker} of PostgreSQL holds", blocker,
             )
         return None
 
-    answer: str | None = ask_all({"blocked": question}, _PATIENCE)["blocked"].value
+    answer: LockWait | None = ask_all({"blocked": question}, _PATIENCE)["blocked"].value
     return answer

@@ -47,9 +47,12 @@ def judged(
     return Finding(part, text) if good else Finding(part, text if lacking is None else lacking, otherwise, remedy)
 
 
-def guarded(part: str, findings: Iterable[Finding]) -> Iterator[Finding]:
-    """The findings; where looking ends with an error, that is the last of them. Its text states the remedy."""
+def guarded(part: str, findings: Iterable[Finding], again: str) -> Iterator[Finding]:
+    """The findings; where looking ends with an error, that is the last of them. Its text states the remedy.
+
+    ``again``: the command that looks again.
+    """
     try:
         yield from findings
     except Cdcv2Error as error:
-        yield Finding(part, " ".join(str(error).split()), Health.WRONG, "see to that, and run cdcv2 doctor again")
+        yield Finding(part, " ".join(str(error).split()), Health.WRONG, f"mend that; then {again}")

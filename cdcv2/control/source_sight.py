@@ -95,7 +95,7 @@ def _rows(session: Any, sql: str, *values: object) -> list[Any]:
         rows: list[Any] = session.execute(sql, values or None).fetchall()
     except psycopg.Error as cause:
         raise UnavailableError(
-            f"PostgreSQL does not answer a look at its state ({' '.join(str(cause).split())}): see to that, and look "
-            "again"
+            f"PostgreSQL does not answer a look at its slots and their WAL ({' '.join(str(cause).split())}): mend "
+            "that, and look again"
         ) from None
     return rows

@@ -70,7 +70,11 @@ def test_what_differs_is_named_and_3(run: Run, kept: Path) -> None:
     write(kept.parent / "prices", *OTHER)
     said, plain = run("compare", kept), json.loads(run("compare", kept, "--json").out)
 
+    run("compare", kept, "--events", kept.parent / "events")
+    end = json.loads((kept.parent / "events").read_text("utf-8").splitlines()[-1])
+
     assert (3, "different: prices, complete through 9") == (said.code, said.out.splitlines()[-1])
+    assert (3, None, "different: prices, complete through 9") == (end["exit"], end["error"], end["reason"])
     row = '  {"id": 1}: the logs state {"price": 13, "name": "apple"}, the target has {"price": 12, "name": "apple"}'
     assert row in said.out.splitlines()
     assert {"now": 1, "all": 2, "names": 1} == {name: one["differing"] for name, one in plain["tables"].items()}

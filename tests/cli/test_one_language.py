@@ -151,6 +151,17 @@ def test_every_old_word_was_tried() -> None:
     assert set() == {(program, old) for program, parser in parsers().items() for old in parser.old} - tried
 
 
+@pytest.mark.parametrize("again", ["--tables=b", "--tables b"])
+def test_a_list_is_given_once(again: str) -> None:
+    """The last one would count alone, and without a word."""
+    parser = OptionParser("p", None)
+    parser.add_argument("--tables", metavar="A,B")
+    parser.add_argument("--at", metavar="TIME")
+    assert "b" == parser.parse_args(["--tables", "b", "--at", "1", "--at", "2"]).tables
+    with pytest.raises(UsageError, match="--tables is given 2 times: give it once, with commas: --tables A,B"):
+        parser.parse_args(["--tables", "a", *again.split()])
+
+
 def test_behind_two_hyphens_nothing_is_an_option() -> None:
     """An argument there is what it is, an old word or not; and one that lacks its value is no argument."""
     parser = parser_of("resolve")

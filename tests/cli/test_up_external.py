@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,12 +13,17 @@ from typing import Any
 import pytest
 
 from cdcv2.capture.run.manifest import first_manifest
+from cdcv2.connectors.debezium.config import IDLE_SETTINGS, JSON_CONVERTERS, debezium_config
 from cdcv2.cli.down import remove_all
 from cdcv2.cli.main import main
 from cdcv2.cli.up import show_entries
-from cdcv2.control.catalogue import DATABASE
-from cdcv2.control.entries import CatalogueEntry, EntryState, Kind
+from cdcv2.control import examination, pipeline_servers
+from cdcv2.control.catalogue import DATABASE, take_catalogue
+from cdcv2.control.entries import CatalogueEntry, Debt, EntryState, Kind, Reason
+from cdcv2.control.owner import OwnedFolder
+from cdcv2.control.pipeline_changes import planned_entries
 from cdcv2.control.pipeline_check import recipes_of
+from cdcv2.control.pipeline_external import external_needs
 from cdcv2.control.pipeline_file import read_pipeline
 from cdcv2.control.reconcile import Reconciliation
 from cdcv2.core.own_json import with_digest, without_digest
@@ -236,6 +242,54 @@ def test_other_tables_over_the_same_logs_are_refused_before_anything_is_removed(
         assert "holds another capture, with --tables public.orders, and not with --tables public.items" in plain
         assert "tables.md" in plain and "line 6" in plain
     assert "another capture" not in without_facts + run("plan", file).out
+
+
+SOURCE = """
+pipeline: shop
+kafka: {bootstrap: "127.0.0.1:1"}
+sources:
+  shop:
+    postgres: {conninfo: "host=127.0.0.1 port=1 dbname=d user=u"}
+    connector: {name: shop, url: "http://127.0.0.1:1", owned: yes, config: connector.json}
+    slot: {name: shop, owned: yes}
+    publication: {name: NAMED, owned: yes}
+captures:
+  shop: {into: there/logs}
+"""
+
+
+def test_another_name_of_a_publication_is_refused_while_its_slot_goes_on(
+    run: Run, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By up before anything is done; plan and doctor name it, and what is lost by now."""
+    monkeypatch.setattr(examination, "_PATIENCE", 0.2)
+    monkeypatch.setattr(pipeline_servers, "PATIENCE", 0.2)
+    config = debezium_config(
+        "shop", ["public.orders"], host="db", port=1, database="d", user="u", publication="disabled")
+
+    def name(publication: str) -> None:
+        own = {**config, **JSON_CONVERTERS, **IDLE_SETTINGS, "publication.name": publication}
+        (tmp_path / "connector.json").write_text(json.dumps(own), "utf-8")
+        file.write_text(SOURCE.replace("NAMED", publication), "utf-8")
+
+    name("before")
+    pipeline = read_pipeline(str(file))
+    made = [
+        replace(entry, state=EntryState.IN_USE, identity="1")
+        for entry in planned_entries([], list(external_needs(pipeline).needs.desired([])), 5.0)
+    ]
+    lost = replace(made[0], nonce="7f", name="gone", state=EntryState.LOST, debt=Debt(Reason.LOST, "it fell", 1.0, 1))
+    with OwnedFolder(pipeline.state, 5.0) as folder, take_catalogue(folder, "cdcv2 up", 5.0, "shop") as catalogue:
+        catalogue.write([*made, lost])
+    same = run("doctor", file, "--json").out
+    name("after")
+    refused, planned, looked = run("up", file, "--once"), run("plan", file), run("doctor", file)
+
+    assert Exit.UNABLE == refused.code and "the publication 'after' is made would be lost" not in same
+    assert "it fell" in same
+    for text in (refused.err, planned.out, looked.out):
+        assert "the publication 'after' is made would be lost" in " ".join(text.split())
+    assert {"in use", "lost"} == {*states(run, file)}
 
 
 def test_what_is_not_ours_is_not_shown_as_removed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cdcv2.control import explanation
-from cdcv2.control.chain import ChainSight, LogSight, StageSight, first_fault, links
+from cdcv2.control.chain import ChainSight, LockWait, LogSight, StageSight, first_fault, links
 from cdcv2.control.job_folder import JobFolder
 from cdcv2.control.pipeline_file import read_pipeline
 from cdcv2.control.pipeline_status import JobRow
@@ -120,12 +120,14 @@ FAULTS: dict[str, tuple[ChainSight, str, str, str]] = {
     "the capture was killed": (
         WELL._replace(capture=capture(state="waiting", alive=False, reason="it was killed")), "capture",
         "does not run", "cdcv2 up shop.yaml"),
-    "the capture hangs": (WELL._replace(capture=capture(event_at=900.0)), "capture", "nothing for 100 s", "kill"),
+    "the capture hangs": (
+        WELL._replace(capture=capture(event_at=900.0)), "capture", "nothing for 100 s", "cdcv2 pause shop.yaml shop"),
     "the capture hangs, and its topic moves": (
         WELL._replace(capture=capture(event_at=979.0), topics=ended(980.0)), "capture",
-        "nothing for 21 s, and its input has moved", "kill"),
+        "nothing for 21 s, and its input has moved", "cdcv2 resume shop.yaml shop"),
     "the view hangs, and its log moves": (
-        WELL._replace(view=view(event_at=979.0)), "reader", "nothing for 21 s, and its input has moved", "kill"),
+        WELL._replace(view=view(event_at=979.0)), "reader", "nothing for 21 s, and its input has moved",
+        "cdcv2 pause shop.yaml copy"),
     "a transaction is not whole": (
         WELL._replace(capture=capture(waits=[TORN])), "capture", "lacks 2 rows", "doctor"),
     "the logs have a stop": (
@@ -148,8 +150,9 @@ FAULTS: dict[str, tuple[ChainSight, str, str, str]] = {
     "its log is closed, and it takes no commit": (
         WELL._replace(log=LogSight("logs", [], 995.0)), "target", "takes no commit", "copy.log"),
     "the table is locked": (
-        WELL._replace(blocked="process 7 waits for process 8", target=Reply([301]), view=view(event_at=900.0)),
-        "target", "process 8", "pg_terminate_backend"),
+        WELL._replace(
+            blocked=LockWait("process 7 waits for process 8", 8), target=Reply([301]), view=view(event_at=900.0)),
+        "target", "process 8", "pg_terminate_backend(8)"),
     "the target takes no commit": (WELL._replace(target=Reply([301])), "target", "takes no commit", "copy.log"),
 }
 

@@ -150,7 +150,7 @@ def test_a_part_that_cannot_be_looked_at_is_a_finding() -> None:
         raise UnavailableError("no server\nat all")
 
     assert [("ok", "there"), ("wrong", "no server at all")] == [
-        (one.health.value, one.text) for one in guarded("a", looking())]
+        (one.health.value, one.text) for one in guarded("a", looking(), "cdcv2 doctor shop.yaml")]
 
 
 TWO_VIEWS = """

@@ -52,8 +52,17 @@ class OptionParser(argparse.ArgumentParser):
             print(f"{self.prog}: {'; '.join(f'{old} is {new} now' for old, new in changed)}", file=sys.stderr)
         parsed = super().parse_args(words, namespace)
         own = words[:words.index("--")] if "--" in words else words
+        self._demand_lists_once(own)
         self.check_together(frozenset(word.partition("=")[0] for word in own if word.startswith("--")), parsed)
         return parsed
+
+    def _demand_lists_once(self, words: Sequence[str]) -> None:
+        """Raise UsageError for a second list of an option: the parser would take the last, and forget the others."""
+        for name, action in self._option_string_actions.items():
+            times = sum(word.partition("=")[0] == name for word in words)
+            is_list = isinstance(action.metavar, str) and "," in action.metavar
+            if times > 1 and is_list and isinstance(action, argparse._StoreAction):
+                self.error(f"{name} is given {times} times: give it once, with commas: {name} {action.metavar}")
 
     def error(self, message: str) -> NoReturn:
         """Wrong arguments: one line, which names where to read more, and what was probably meant."""

@@ -127,5 +127,5 @@ def _done(entry: CatalogueEntry, work: Callable[[], None]) -> NoAnswer | None:
     except (PermissionError, NotADirectoryError) as error:
         return NoAnswer(Reason.DENIED, f"{entry.shown}: {in_words(error)}: grant the right, or name another folder")
     except OSError as error:
-        return NoAnswer(Reason.UNREACHABLE, f"{entry.shown}: {in_words(error)}: see to its file system")
+        return NoAnswer(Reason.UNREACHABLE, f"{entry.shown}: {in_words(error)}: mend the file system of {entry.name}")
     return None
