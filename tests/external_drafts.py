@@ -10,6 +10,8 @@ from random import Random
 from cdcv2.connectors.debezium.config import JSON_CONVERTERS, debezium_config
 from tests.external_servers import CONNECTOR, PUBLICATION, SLOT, TABLE, TOPIC, RealServers
 
+#: Servers by another of their addresses.
+HOSTS = ((), ("bank", "copy"), ("kafka",), ("connect",), ("bank", "copy", "kafka", "connect"))
 _WORDS = (None, "yes", "yes", "yes", "yes", "yes", "no")
 
 
@@ -26,6 +28,7 @@ class FileDraft:
     view: str | None = "yes"
     target: str = "orders"
     out: str | None = None
+    hosts: tuple[str, ...] = ()
 
     @classmethod
     def drawn(cls, chance: Random, before: FileDraft) -> FileDraft:
@@ -36,13 +39,16 @@ class FileDraft:
             "capture": chance.choice(("shop", "store")), "owned": chance.choice(_WORDS),
             "tables": chance.choice((("orders",), ("orders", "items"))), "folder": chance.choice((None, "yes")),
             "view": chance.choice(_WORDS), "target": chance.choice(("orders", "others")),
-            "out": chance.choice((None, None, "yes", "yes")),
+            "out": chance.choice((None, None, "yes", "yes")), "hosts": chance.choice(HOSTS),
         }  # fmt: skip
         taken = chance.sample(sorted(fresh), chance.choice((1, 1, 2, 3, len(fresh))))
         return cls(**{**before.__dict__, **{name: fresh[name] for name in taken}})
 
     def write(self, servers: RealServers, path: Path, prefix: str, state: Path) -> None:
         """As YAML at the path, with what it names beside it."""
+        def spelled(server: str, text: str) -> str:
+            return text.replace("127.0.0.1", "localhost") if server in self.hosts else text
+
         names = [f"public.{prefix}_{table}" for table in self.tables]
         config = debezium_config(
             prefix, names, host=servers.postgres.host, port=servers.postgres.port, database="bank",
@@ -57,11 +63,12 @@ class FileDraft:
         settings = path.with_suffix(".json")
         settings.write_text(json.dumps(config), "utf-8")
         lines = [
-            f"pipeline: {path.stem}", f"state: {state}", f'kafka: {{bootstrap: "{servers.kafka.bootstrap}"}}',
+            f"pipeline: {path.stem}", f"state: {state}",
+            f'kafka: {{bootstrap: "{spelled("kafka", servers.kafka.bootstrap)}"}}',
             "sources:", "  base:", f"    prefix: {prefix}", f"    notifications: {prefix}.notifications",
-            f'    postgres: {{conninfo: "{servers.conninfo("bank")}"}}',
-            f'    connector: {{name: {prefix}, url: "{servers.connect.url}", owned: {self.connector}, '
-            f"config: {settings.name}}}",
+            f'    postgres: {{conninfo: "{spelled("bank", servers.conninfo("bank"))}"}}',
+            f'    connector: {{name: {prefix}, url: "{spelled("connect", servers.connect.url)}", '
+            f"owned: {self.connector}, config: {settings.name}}}",
             "captures:", f"  {self.capture}: {{tables: [{', '.join(names)}], into: 'kafka:{prefix}.cdc.{{table}}', "
             f"remap: 'kafka:{prefix}.timeline'{_owned(self.owned)}}}",
         ]  # fmt: skip
@@ -70,7 +77,7 @@ class FileDraft:
         bound = f"capture: {self.capture}, bindings: [{{log: public.{prefix}_orders, target: %s, key: [id]%s}}]"
         lines += [
             "views:", f"  copy: {{{bound % (f'{prefix}_{self.target}', '')}, target: {{driver: postgres, conninfo: "
-            f'"{servers.conninfo("copy")}"}}{_owned(self.view)}}}',
+            f'"{spelled("copy", servers.conninfo("copy"))}"}}{_owned(self.view)}}}',
         ]  # fmt: skip
         if self.out is not None:
             lines.append(f"  out: {{{bound % (f'{prefix}.out', ', delta: true')}, target: {{driver: kafka}}, "

@@ -15,6 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -25,7 +26,7 @@ import cdcv2.control.kinds.postgres
 import cdcv2.control.kinds.topics  # noqa: F401  # the steps that they declare
 import cdcv2.control.reconcile  # noqa: F401
 from cdcv2 import failpoints
-from tests.external_drafts import FileDraft, wanted_names
+from tests.external_drafts import HOSTS, FileDraft, wanted_names
 from tests.external_servers import CONNECTOR, SLOT, TABLE, TOPIC, RealServers, SeenObject, entries_of
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -61,7 +62,7 @@ class ExternalSequence:
         actions: list[Callable[[], None]] = [
             self.change, self.change, self.up, self.down, self.remove, self.killed_at_a_step, self.killed_at_a_step,
             self.killed_at_a_step, self.killed_at_a_moment, self.two_at_once, self.rival, self.rival, self.harm,
-            self.others_come, self.others_leave, self.server_away,
+            self.others_come, self.others_leave, self.server_away, self.other_address,
         ]  # fmt: skip
         self.up()
         for _ in range(steps):
@@ -161,6 +162,19 @@ class ExternalSequence:
                 self._ended(ours)
         else:
             self._run("up", file, "--once", "--timeout=12")
+
+    def other_address(self) -> None:
+        """The file names the same servers by another of their addresses: nothing is made again."""
+        if self._run("up", self._file(), "--once", "--timeout=16") != 0:
+            return
+        before = {self._key(one): one["identity"] for one in self._entries() if one["state"] == "in use"}
+        self.draft = replace(self.draft, hosts=self.chance.choice([one for one in HOSTS if one != self.draft.hosts]))
+        self._write()
+        self.up()
+        seen = self._seen()
+        for key, identity in before.items():
+            assert key in self.harmed or (key in seen and seen[key].identity == identity), f"{key} is {seen.get(key)}"
+        self.counts["other addresses"] += 1
 
     # -- what happens to us
 

@@ -12,7 +12,7 @@ import pytest
 
 from cdcv2.cli.main import main
 from cdcv2.cli.status import lines
-from cdcv2.control import pipeline_status, sights, view_checkpoint
+from cdcv2.control import examination, explanation, pipeline_status, sights, view_checkpoint
 from cdcv2.control.catalogue import take_catalogue
 from cdcv2.control.examination import examine
 from cdcv2.control.entries import CatalogueEntry, Debt, EntryState, Kind, Reason
@@ -290,6 +290,7 @@ def test_explain_names_what_stands_still(
     shop: Pipeline, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Of a table, a target, a capture or a view; a name that there is not is an error with those that there are."""
+    monkeypatch.setattr(explanation, "_PATIENCE", 0.2)
     log(shop, 501)
     answering(monkeypatch, WELL, Reply([401]), topic)
     codes = {name: main(["explain", str(shop.path), name]) for name in ("public.orders", "orders", "shop", "copy")}
@@ -408,6 +409,7 @@ def test_the_checkpoint_of_the_same_tables_on_another_timeline_is_not_taken_for_
     shop: Pipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two databases have the same tables, and both pipelines copy them into one target, as views of one name."""
+    monkeypatch.setattr(examination, "_PATIENCE", 0.2)
     kept = Checkpoint(Antichain([9]), {"timeline": "theirs"}, views={"orders": "mark"})
     monkeypatch.setattr(view_checkpoint, "_held", lambda _: [SimpleNamespace(value={"checkpoint": kept.to_plain()})])
     asked = sights.ask_all

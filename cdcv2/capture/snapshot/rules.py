@@ -6,6 +6,9 @@ this file. All are pure. What they are asked about is kept beside it, in ``track
 is beside it, are elsewhere:
 
 - what one run of a connector is, by its notifications: ``run_rules``;
+- whether a record of a snapshot is a row at all: the connector (``envelope`` of Debezium's), which parses it;
+- two different rows at one position of a topic: :mod:`cdcv2.capture.open_rows`, which has them;
+- where a snapshot ends, by the markers of its last rows: ``extent``;
 - which tables a run leaves out: :mod:`cdcv2.capture.coverage`, as transactions may bring such a table later;
 - which undeclared snapshots can still be declared: ``declarations``, for the words of the remedy;
 - which transactions a resnapshot supersedes: :mod:`cdcv2.capture.commit_transactions`, which has them.
