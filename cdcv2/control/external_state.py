@@ -241,6 +241,10 @@ def _withdrawn(entry: CatalogueEntry, thing: ExternalObject) -> list[str]:
     meant = {*entry.settings["tables"]}
     gone = {*entry.applied["tables"]} - {*now} if thing.settings["tables"] != ["*"] else set[str]()
     again = {name for name, member in before.items() if now.get(name, member) != member}
+    version = thing.settings.get("version")
+    if entry.applied.get("version", version) != version:
+        # What it publishes of its tables was changed, perhaps for a moment.
+        again |= {*now}
     return sorted((gone | again) & meant)
 
 
@@ -248,7 +252,7 @@ def _compared(entry: CatalogueEntry, thing: ExternalObject, found: Condition, no
     """The step for what is there: as it should be, or changed by us in the file, or by others in their system."""
     wrong = misfits(entry, thing)
     if not wrong:
-        seen = {name: thing.settings[name] for name in ("members",) if name in thing.settings}
+        seen = {name: thing.settings[name] for name in ("members", "version") if name in thing.settings}
         # Of what others made, only what it publishes is compared with later.
         fits = {**entry.settings, **seen} if entry.owned or seen else None
         return Step(replace(entry, applied=fits, debt=None), Act.NOTHING, found)

@@ -111,27 +111,25 @@ def missing_for(job: str, entries: Iterable[CatalogueEntry]) -> list[CatalogueEn
 def replaced_publications(
     entries: Iterable[CatalogueEntry], desired: Iterable[DesiredState]
 ) -> list[tuple[CatalogueEntry, str]]:
-    """The publications of ours that get another name while the slot that reads by them goes on, each with the reason
-    why that must not be.
+    """The publications that the file does not have any more while the slot that reads by them goes on, if one of both
+    is ours, each with the reason why that must not be.
 
-    What was committed before the new one is made is sent by none.
+    What is committed before another one is made is sent by none, whichever capture that one is for.
     """
-    known, wanted = [one for one in entries if one.is_live], list(desired)
-    keys = {(one.kind, one.address, one.name) for one in wanted}
-    going_on = [one for one in known if one.kind is Kind.SLOT and one.is_there and one.key in keys]
+    known = [one for one in entries if one.is_live and one.is_there]
+    # By name alone: the file may name the same server by another address from now on.
+    names = {(one.kind, one.name) for one in desired}
+    going_on = [one for one in known if one.kind is Kind.SLOT and (one.kind, one.name) in names]
     found = []
     for old in known:
-        if old.kind is not Kind.PUBLICATION or not (old.owned and old.is_there) or old.key in keys:
+        if old.kind is not Kind.PUBLICATION or (old.kind, old.name) in names:
             continue
         slot = next((one for one in going_on if one.address == old.address and {*one.users} & {*old.users}), None)
-        new = next((
-            one for one in wanted
-            if one.kind is Kind.PUBLICATION and one.address == old.address and one.user in old.users), None)
-        if slot is not None and new is not None:
+        if slot is not None and (old.owned or slot.owned):
             found.append((old, (
-                f"{slot.shown} reads by {old.shown}, and goes on: what was committed before the publication "
-                f"{new.name!r} is made would be lost. Keep the name of the publication; or give the slot another name, "
-                "too, and start over (docs/operations/start-over.md)"
+                f"{slot.shown} reads by {old.shown}, and goes on: what is committed before another publication is made "
+                "would be lost. Keep the name of the publication; or give the slot another name, too, and start over "
+                "(docs/operations/start-over.md)"
             )))
     return found
 

@@ -285,10 +285,10 @@ def test_another_name_of_a_publication_is_refused_while_its_slot_goes_on(
     name("after")
     refused, planned, looked = run("up", file, "--once"), run("plan", file), run("doctor", file)
 
-    assert Exit.UNABLE == refused.code and "the publication 'after' is made would be lost" not in same
+    assert Exit.UNABLE == refused.code and "another publication is made would be lost" not in same
     assert "it fell" in same
     for text in (refused.err, planned.out, looked.out):
-        assert "the publication 'after' is made would be lost" in " ".join(text.split())
+        assert "another publication is made would be lost" in " ".join(text.split())
     assert {"in use", "lost"} == {*states(run, file)}
 
 

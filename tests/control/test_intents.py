@@ -67,10 +67,24 @@ def test_a_publication_keeps_its_name_while_its_slot_goes_on(
 
     found = replaced_publications(entries, after)
     assert [entries[0]] * lost == [one for one, _ in found]
-    assert all("before the publication 'new' is made would be lost" in text for _, text in found)
+    assert all("before another publication is made would be lost" in text for _, text in found)
     assert [] == replaced_publications(entries, [desired(old), desired(SLOT)])
     assert [] == replaced_publications(entries, [])
-    assert [] == replaced_publications(entries, [desired(new, user="b"), desired(SLOT)])
+
+
+@pytest.mark.parametrize("slot", [SLOT, (Kind.SLOT, "localhost", SLOT[2])])
+@pytest.mark.parametrize("others", [[], [desired((Kind.PUBLICATION, "localhost", "new"), user="b")]])
+@pytest.mark.parametrize("owned", [(True, True), (False, True), (True, False), (False, False)])
+def test_it_keeps_its_name_whatever_else_changes_with_it(
+    slot: tuple[Kind, str, str], others: list[DesiredState], owned: tuple[bool, bool]
+) -> None:
+    """The capture is renamed, or the server has another address in the file, or there is no publication any more."""
+    drawn, old = Drawn(), (Kind.PUBLICATION, "db", "old")
+    drawn.plan(desired(old, owned=owned[0]), desired(SLOT, owned=owned[1]))
+    entries = [replace(one, state=EntryState.IN_USE) for one in drawn.entries.values()]
+    found = replaced_publications(entries, [*others, desired(slot, user="b")])
+
+    assert [entries[0]] * any(owned) == [one for one, _ in found]
 
 
 def test_what_is_shared_lists_its_users_and_goes_with_the_last() -> None:

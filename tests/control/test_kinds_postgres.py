@@ -199,6 +199,7 @@ def test_a_publication_follows_the_file_and_shows_what_others_changed(postgres: 
     "ALTER TABLE sold RENAME TO old; CREATE TABLE sold (id int); ALTER PUBLICATION shop ADD TABLE sold",
     "ALTER PUBLICATION shop SET TABLE items, sold WHERE (id > 0)",
     "ALTER PUBLICATION shop SET (publish = 'insert, update')",
+    "ALTER PUBLICATION shop SET (publish = 'insert'); ALTER PUBLICATION shop SET (publish = 'insert, update, delete')",
 ])
 def test_a_table_that_leaves_a_publication_in_use_is_lost_also_when_it_is_back(
     change: str, owned: bool, postgres: Postgres
@@ -229,6 +230,23 @@ def test_a_table_that_leaves_a_publication_in_use_is_lost_also_when_it_is_back(
     assert (EntryState.MADE, EntryState.IN_USE, None) == (unused.state, good.state, good.debt)
     assert EntryState.LOST is lost.state and lost.debt is not None
     assert "has not published" in lost.debt.text and "public.sold" in lost.debt.text
+
+
+def test_a_schema_that_leaves_a_publication_of_others_is_lost_also_when_it_is_back(postgres: Postgres) -> None:
+    """Its tables have no membership of their own there; that of their schema is another."""
+    with postgres.connect(autocommit=True) as session:
+        session.execute("DROP PUBLICATION IF EXISTS shop")
+        session.execute("CREATE PUBLICATION shop FOR TABLES IN SCHEMA public")
+        case = case_of(postgres, Kind.PUBLICATION)
+        case.up(owned=False, settings={"tables": ["public.items"]})
+        case.use()
+        good = case.go_on()
+        session.execute("ALTER PUBLICATION shop DROP TABLES IN SCHEMA public")
+        session.execute("ALTER PUBLICATION shop ADD TABLES IN SCHEMA public")
+        lost = case.go_on()
+        session.execute("DROP PUBLICATION shop")
+
+    assert (EntryState.IN_USE, None, EntryState.LOST) == (good.state, good.debt, lost.state)
 
 
 def hold(postgres: Postgres, application: str) -> Any:

@@ -158,32 +158,37 @@ SELECT n.nspname || '.' || c.relname, r.oid || ' of ' || c.oid,
 FROM pg_publication_rel r JOIN pg_class c ON c.oid = r.prrelid JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE r.prpubid = %s::oid ORDER BY 1
 """
-#: The same of one of others, which may also publish schemas, or all tables.
+#: The same of one of others, which may also publish schemas, or all tables. ``{schema}``: the number of a schema's
+#: membership.
 _SENT = """
-SELECT p.schemaname || '.' || p.tablename, coalesce(r.oid || ' of ', '') || c.oid,
+SELECT p.schemaname || '.' || p.tablename, coalesce(r.oid || ' of ', {schema} || ' for ', '') || c.oid,
        coalesce(to_jsonb(p) -> 'rowfilter', 'null') = 'null' AND coalesce(to_jsonb(r) -> 'prattrs', 'null') = 'null'
 FROM pg_publication_tables p JOIN pg_namespace n ON n.nspname = p.schemaname
 JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = p.tablename
 JOIN pg_publication o ON o.pubname = p.pubname
 LEFT JOIN pg_publication_rel r ON r.prpubid = o.oid AND r.prrelid = c.oid WHERE p.pubname = %s
 """
+#: From PostgreSQL 15 on.
+_OF_SCHEMA = "(SELECT s.oid FROM pg_publication_namespace s WHERE s.pnpubid = o.oid AND s.pnnspid = n.oid)"
 
 
 class PublicationKind(PostgresKind):
     """Publications. Settings: ``tables``, a sorted list of ``schema.table``, of which all changes are sent.
 
     What a look finds also has ``members``: of each table what is another when it left the publication and came back, or
-    when another table has taken its name.
+    when another table has taken its name; and ``version``, which is another when what it publishes of its tables was
+    changed, as ``publish``, also when that was changed back.
     """
 
     def _found(self, session: Connection[Any], entry: CatalogueEntry) -> ExternalObject | None:
         row = session.execute(
             "SELECT oid::text, puballtables, obj_description(oid, 'pg_publication'), "
-            "pubinsert AND pubupdate AND pubdelete FROM pg_publication WHERE pubname = %s", [entry.name],
+            "pubinsert AND pubupdate AND pubdelete, xmin::text FROM pg_publication WHERE pubname = %s", [entry.name],
         ).fetchone()  # fmt: skip
         if row is None:
             return None
-        statement, named = (_MEMBERS, row[0]) if entry.owned else (_SENT, entry.name)
+        schema = _OF_SCHEMA if session.info.server_version >= 150000 else "NULL::oid"
+        statement, named = (_MEMBERS, row[0]) if entry.owned else (_SENT.replace("{schema}", schema), entry.name)
         found = session.execute(statement, [named]).fetchall()
         members = {name: member for name, member, whole in found if whole and row[3]}
         if not entry.owned:
@@ -191,7 +196,7 @@ class PublicationKind(PostgresKind):
             members = {name: members[name] for name in sorted(members.keys() & {*entry.settings.get("tables", ())})}
         mark, owner = read_mark(row[2])
         tables = ["*"] if entry.owned and row[1] else [*members]
-        settings = {"tables": tables, "members": members}
+        settings = {"tables": tables, "members": members, "version": row[4]}
         return ExternalObject(row[0], mark, owner, settings=settings, place=f"{len(tables)} tables")
 
     def _make(self, session: Connection[Any], entry: CatalogueEntry) -> None:
