@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from cdcv2.capture.connector import DatabaseConnector
-from cdcv2.connectors.debezium.config import IDLE_SETTINGS
+from cdcv2.connectors.debezium.config import IDLE_SETTINGS, unsent_tables
 from cdcv2.control.findings import Finding, Health, judged
 from cdcv2.logs.kafka_topics import Topic
 
@@ -49,6 +49,10 @@ def connector_findings(
     yield judged(part, mode in ("disabled", "filtered"), f"publication.autocreate.mode={mode}",
                  "set it to disabled, and make the publication", otherwise=Health.WARNING)  # fmt: skip
     if recipe is not None:
+        unsent = unsent_tables(config, recipe.tables)
+        yield judged(part, not unsent, "its filters leave out no table of the capture",
+                     "add it to table.include.list: docs/operations/tables.md", otherwise=Health.WARNING,
+                     lacking=f"its filters leave out {', '.join(unsent)}: no change of it is sent")  # fmt: skip
         prefix, topic = config.get("topic.prefix"), recipe.notification_topic
         yield judged(part, prefix == recipe.prefix, f"topic.prefix={prefix}", f"prefix: {prefix} in the pipeline file")
         sent = config.get("notification.sink.topic.name") if config.get("notification.enabled.channels") else None

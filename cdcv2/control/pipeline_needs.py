@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cdcv2.cli.options.remap_arguments import capture_request, written_places
-from cdcv2.connectors.debezium.config import heartbeat_topic, slot_name
+from cdcv2.connectors.debezium.config import heartbeat_topic, slot_name, unsent_tables
 from cdcv2.capture.connector import DatabaseConnector
 from cdcv2.control.entries import THIS_MACHINE, CatalogueEntry, Kind
 from cdcv2.control.folder_paths import by_path
@@ -215,6 +215,12 @@ class _SourceNeeds:
                 connector.node.fail(
                     f"the connector's file has {setting}={found}, and the pipeline needs {value}: write that"
                 )
+        unsent = unsent_tables(self._config, {table for recipe in self._recipes for table in recipe.tables})
+        if unsent:
+            connector.node.fail(
+                f"the filters of the connector's file leave out {', '.join(unsent)}, which a capture reads: add it to "
+                "table.include.list, or leave it out of the capture (docs/operations/tables.md)"
+            )
         return {**self._config, **own}
 
 

@@ -73,6 +73,8 @@ def test_the_connector_that_we_make_is_all_right() -> None:
     ("heartbeat.interval.ms", "0", "warning", "its heartbeats commit nothing"),
     ("notification.sink.topic.name", "n", "wrong", "its notifications go to n"),
     ("notification.enabled.channels", None, "wrong", "it sends no notifications"),
+    ("table.include.list", "public.order", "warning", "its filters leave out public.orders"),
+    ("schema.exclude.list", "pub.*", "warning", "its filters leave out public.orders"),
 ])  # fmt: skip
 def test_a_wrong_setting_of_a_connector_is_found(name: str, value: str | None, health: str, text: str) -> None:
     """Also one that is left out, whose default is another."""

@@ -15,7 +15,8 @@ The tables need ``REPLICA IDENTITY FULL``, or updates and deletes come without t
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from cdcv2.errors import UsageError
 
@@ -121,6 +122,31 @@ def debezium_config(
         "topic.creation.default.retention.ms": "-1",
         **(more or {}),
     }
+
+
+def unsent_tables(config: Mapping[str, Any], tables: Iterable[str]) -> list[str]:
+    """Those of the tables that the filters of a connector leave out, sorted. A pattern that is none here leaves out
+    nothing: Connect may resolve it, or Java read it.
+
+    >>> unsent_tables({"table.include.list": r"public\\.orders, PUBLIC\\.i.*"}, ["public.items", "public.sold"])
+    ['public.sold']
+    >>> unsent_tables({"schema.exclude.list": "old"}, ["public.items", "old.items"])
+    ['old.items']
+    """
+    return sorted(
+        table for table in tables
+        if not (_is_sent(config, "schema", table.partition(".")[0]) and _is_sent(config, "table", table))
+    )
+
+
+def _is_sent(config: Mapping[str, Any], what: str, name: str) -> bool:
+    include, exclude = (str(config.get(f"{what}.{way}.list") or "") for way in ("include", "exclude"))
+    patterns = [one.strip() for one in re.split(r"(?<!\\),", include or exclude) if one.strip()]
+    try:
+        matched = any(re.fullmatch(one, name, re.IGNORECASE) for one in patterns)
+    except re.error:
+        return True
+    return not patterns or "${" in include + exclude or matched == bool(include)
 
 
 def heartbeat_topic(prefix: str, start: str = "__debezium-heartbeat") -> str:
