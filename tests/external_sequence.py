@@ -309,6 +309,7 @@ class ExternalSequence:
                 if code == 0:
                     break
                 self._settle_doubts(what)
+                self._declare_addresses(what)
                 self._pass_doubts()
             assert code == 0, (what, [one for one in entries_of(self._state(what)) if one["state"] != "gone"])
             self.demand_removed(self._state(what))
@@ -337,6 +338,15 @@ class ExternalSequence:
             else:
                 self._run("down", self._file(what), "--remove-external", "--leave-doubtful", "--timeout=16")
             self.demand_as_stated()
+
+    def _declare_addresses(self, what: str) -> None:
+        """As the text of a debt asks: what was made at another address of a server is removed while that is declared."""
+        debts = [one["debt"]["text"] for one in self._entries(what) if one["debt"] is not None]
+        if any("is declared any more" in text for text in debts):
+            text = self._file(what).read_text("utf-8")
+            here, there = ("localhost", "127.0.0.1") if "localhost" in text else ("127.0.0.1", "localhost")
+            self._file(what).write_text(text.replace(here, there), "utf-8")
+            self.counts["addresses declared once more"] += 1
 
     # -- tools
 
