@@ -49,7 +49,7 @@ from cdcv2.control.catalogue import Catalogue, take_catalogue
 from cdcv2.control.entries import CatalogueEntry, EntryState
 from cdcv2.control.external_work import ExternalWork, waiting_text
 from cdcv2.control.instance_jobs import make_places
-from cdcv2.control.intents import replaced_publications
+from cdcv2.control.intents import refused_replacements
 from cdcv2.control.job_folder import JobFolder
 from cdcv2.control.owner import OwnedFolder
 from cdcv2.control.pipeline_check import demand_captured, mistakes
@@ -151,7 +151,7 @@ def at_work(
     with catalogue.session() as session:
         control = Reconciliation(session, external.servers.kinds(), time.time)
         desired = list(external.needs.desired(session.entries()))
-        for _, text in replaced_publications(session.entries(), desired):
+        for _, text in refused_replacements(session.entries(), desired):
             raise RefusedError(text)
         control.desire(desired, new_nonce)
         control.find_known()

@@ -108,30 +108,42 @@ def missing_for(job: str, entries: Iterable[CatalogueEntry]) -> list[CatalogueEn
     ]
 
 
-def replaced_publications(
+def refused_replacements(
     entries: Iterable[CatalogueEntry], desired: Iterable[DesiredState]
 ) -> list[tuple[CatalogueEntry, str]]:
-    """The publications that the file does not have any more while the slot that reads by them goes on, if one of both
-    is ours, each with the reason why that must not be.
+    """What must not be replaced by another while the slot that belongs to it goes on, each with the reason.
 
-    What is committed before another one is made is sent by none, whichever capture that one is for.
+    - The publication that the slot reads by, if one of both is ours: what is committed before another one is made is
+      sent by none, whichever capture that one is for.
+    - The connector of ours that has made the slot: its positions go with it, so another one takes a second snapshot.
     """
-    known = [one for one in entries if one.is_live and one.is_there]
+    known, wanted = [one for one in entries if one.is_live and one.is_there], list(desired)
     # By name alone: the file may name the same server by another address from now on.
-    names = {(one.kind, one.name) for one in desired}
-    going_on = [one for one in known if one.kind is Kind.SLOT and (one.kind, one.name) in names]
+    names = {(one.kind, one.name) for one in wanted}
+    makers = {one.name: one.maker[2] for one in wanted if one.kind is Kind.SLOT and one.maker is not None}
     found = []
-    for old in known:
-        if old.kind is not Kind.PUBLICATION or (old.kind, old.name) in names:
+    for slot in known:
+        if slot.kind is not Kind.SLOT or (slot.kind, slot.name) not in names:
             continue
-        slot = next((one for one in going_on if one.address == old.address and {*one.users} & {*old.users}), None)
-        if slot is not None and (old.owned or slot.owned):
-            found.append((old, (
-                f"{slot.shown} reads by {old.shown}, and goes on: what is committed before another publication is made "
-                "would be lost. Keep the name of the publication; or give the slot another name, too, and start over "
-                "(docs/operations/start-over.md)"
-            )))
+        for old in known:
+            is_maker = old.kind is Kind.CONNECTOR and old.nonce == slot.maker
+            if is_maker and makers.get(slot.name, old.name) != old.name:
+                found.append((old, (
+                    f"{slot.shown} was made by {old.shown}, and goes on: another connector has none of its positions, "
+                    f"and takes a second snapshot, at which the capture stops. {_KEEP.format('connector')}"
+                )))
+            is_read_by = old.kind is Kind.PUBLICATION and old.address == slot.address and {*old.users} & {*slot.users}
+            if is_read_by and (old.kind, old.name) not in names and (old.owned or slot.owned):
+                found.append((old, (
+                    f"{slot.shown} reads by {old.shown}, and goes on: what is committed before another publication is "
+                    f"made would be lost. {_KEEP.format('publication')}"
+                )))
     return found
+
+
+_KEEP = (
+    "Keep the name of the {}; or give the slot another name, too, and start over (docs/operations/start-over.md)"
+)
 
 
 def used_by(job: str, entries: Iterable[CatalogueEntry], now: float) -> list[CatalogueEntry]:

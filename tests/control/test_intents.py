@@ -8,7 +8,7 @@ from itertools import count
 import pytest
 
 from cdcv2.control.entries import CatalogueEntry, Kind, EntryState
-from cdcv2.control.intents import DesiredState, blocked_by, planned, released, replaced_publications, used
+from cdcv2.control.intents import DesiredState, blocked_by, planned, released, refused_replacements, used
 from cdcv2.errors import UsageError
 
 NOW = 50.0
@@ -65,11 +65,11 @@ def test_a_publication_keeps_its_name_while_its_slot_goes_on(
     entries = [replace(one, state=state) for one in drawn.entries.values()]
     after = [desired(new), desired((Kind.SLOT, "db", "other") if other_slot else SLOT)]
 
-    found = replaced_publications(entries, after)
+    found = refused_replacements(entries, after)
     assert [entries[0]] * lost == [one for one, _ in found]
     assert all("before another publication is made would be lost" in text for _, text in found)
-    assert [] == replaced_publications(entries, [desired(old), desired(SLOT)])
-    assert [] == replaced_publications(entries, [])
+    assert [] == refused_replacements(entries, [desired(old), desired(SLOT)])
+    assert [] == refused_replacements(entries, [])
 
 
 @pytest.mark.parametrize("slot", [SLOT, (Kind.SLOT, "localhost", SLOT[2])])
@@ -82,9 +82,28 @@ def test_it_keeps_its_name_whatever_else_changes_with_it(
     drawn, old = Drawn(), (Kind.PUBLICATION, "db", "old")
     drawn.plan(desired(old, owned=owned[0]), desired(SLOT, owned=owned[1]))
     entries = [replace(one, state=EntryState.IN_USE) for one in drawn.entries.values()]
-    found = replaced_publications(entries, [*others, desired(slot, user="b")])
+    found = refused_replacements(entries, [*others, desired(slot, user="b")])
 
     assert [entries[0]] * any(owned) == [one for one, _ in found]
+
+
+@pytest.mark.parametrize("name", ["shop", "other", None])
+@pytest.mark.parametrize("made_by_it", [True, False])
+@pytest.mark.parametrize("slot", ["shop", "another"])
+def test_a_connector_keeps_its_name_while_the_slot_that_it_has_made_goes_on(
+    name: str | None, made_by_it: bool, slot: str
+) -> None:
+    """A slot that was made without a snapshot has the position in itself; and one may be removed for good."""
+    drawn, maker = Drawn(), CONNECTOR if made_by_it else None
+    drawn.plan(desired(CONNECTOR), desired(SLOT, maker=maker))
+    entries = [replace(one, state=EntryState.IN_USE) for one in drawn.entries.values()]
+    new = None if name is None else (Kind.CONNECTOR, "localhost", name)
+    stays = desired((Kind.SLOT, "db", slot), maker=new if made_by_it else None)
+    found = refused_replacements(entries, [stays, *([] if new is None else [desired(new)])])
+
+    refused = name == "other" and made_by_it and slot == "shop"
+    assert [Kind.CONNECTOR] * refused == [one.kind for one, _ in found]
+    assert all("takes a second snapshot" in text for _, text in found)
 
 
 def test_what_is_shared_lists_its_users_and_goes_with_the_last() -> None:
