@@ -21,13 +21,13 @@ from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.words import declare
 from cdcv2.control.catalogue import catalogue_entries
 from cdcv2.control.entries import CatalogueEntry, Look
-from cdcv2.control.intents import refused_replacements
 from cdcv2.control.other_addresses import after_looks
 from cdcv2.control.pipeline_changes import PipelineChange, external_changes, job_changes, planned_entries
 from cdcv2.control.pipeline_check import mistakes
 from cdcv2.control.pipeline_external import external_needs
 from cdcv2.control.pipeline_file import Pipeline, read_pipeline
 from cdcv2.control.pipeline_jobs import folder_of, jobs_of, with_needs
+from cdcv2.control.refusals import refused_changes
 from cdcv2.control.supervisor import Supervisor
 from cdcv2.exits import Exit
 
@@ -75,5 +75,5 @@ def changes_of(pipeline: Pipeline) -> list[PipelineChange]:
     after = after_looks(planned_entries(entries, desired, now), look, now)
     jobs = job_changes(with_needs(jobs_of(pipeline), after), Supervisor(folder_of(pipeline)).look(), now)
     refused = (PipelineChange("refused", f"job {name}", text) for name, text in mistakes(pipeline))
-    replaced = [PipelineChange("refused", one.shown, text) for one, text in refused_replacements(entries, desired)]
+    replaced = [PipelineChange("refused", one.shown, text) for one, text in refused_changes(pipeline, entries, desired)]
     return [*refused, *replaced, *jobs, *external_changes(entries, after, look, now)]

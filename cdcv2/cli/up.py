@@ -49,7 +49,6 @@ from cdcv2.control.catalogue import Catalogue, take_catalogue
 from cdcv2.control.entries import CatalogueEntry, EntryState
 from cdcv2.control.external_work import ExternalWork, waiting_text
 from cdcv2.control.instance_jobs import make_places
-from cdcv2.control.intents import refused_replacements
 from cdcv2.control.job_folder import JobFolder
 from cdcv2.control.owner import OwnedFolder
 from cdcv2.control.pipeline_check import demand_captured, mistakes
@@ -57,6 +56,7 @@ from cdcv2.control.pipeline_external import PipelineExternal, external_needs, ne
 from cdcv2.control.pipeline_file import Pipeline, read_pipeline
 from cdcv2.control.pipeline_jobs import FirstLogs, folder_of, jobs_of, with_needs
 from cdcv2.control.reconcile import Reconciliation, is_unsettled
+from cdcv2.control.refusals import refused_changes
 from cdcv2.control.supervision import JobAct, JobState
 from cdcv2.control.supervisor import JobPlan, JobReport, Supervisor
 from cdcv2.errors import RefusedError, UsageError
@@ -108,7 +108,7 @@ def run(args: argparse.Namespace) -> Exit:
                 remark(f"cdcv2 up: {name} is not held: there is nothing to start")
         for name, text in mistakes(pipeline):
             remark(f"cdcv2 up: {name} cannot run: {text}")
-        with at_work(catalogue, external, plans, supervisor) as (work, plans):
+        with at_work(pipeline, catalogue, external, plans, supervisor) as (work, plans):
             while not stopping():
                 catalogue.demand()
                 work.look()
@@ -142,7 +142,8 @@ def patience_of(timeout: float | None) -> float:
 
 @contextmanager
 def at_work(
-    catalogue: Catalogue, external: PipelineExternal, plans: Sequence[JobPlan], supervisor: Supervisor
+    pipeline: Pipeline, catalogue: Catalogue, external: PipelineExternal, plans: Sequence[JobPlan],
+    supervisor: Supervisor,
 ) -> Iterator[tuple[ExternalWork, list[JobPlan]]]:
     """What the file wants is in the catalogue, and is made and removed in a thread until the block is left.
 
@@ -151,7 +152,7 @@ def at_work(
     with catalogue.session() as session:
         control = Reconciliation(session, external.servers.kinds(), time.time)
         desired = list(external.needs.desired(session.entries()))
-        for _, text in refused_replacements(session.entries(), desired):
+        for _, text in refused_changes(pipeline, session.entries(), desired):
             raise RefusedError(text)
         control.desire(desired, new_nonce)
         control.find_known()

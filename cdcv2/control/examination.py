@@ -13,11 +13,11 @@ from cdcv2.control.disks import disks_of, refusal
 from cdcv2.control.findings import Finding, Health, guarded, judged
 from cdcv2.control.entries import EntryState, Kind
 from cdcv2.control.instance_fields import InstanceFields
-from cdcv2.control.intents import refused_replacements
 from cdcv2.control.owned_folders import demand_alone
 from cdcv2.control.pipeline_check import check_instance, check_view_of, demand_own_logs, recipes_of, row_types
 from cdcv2.control.pipeline_external import external_needs
 from cdcv2.control.pipeline_file import CaptureFields, ConnectorFields, Pipeline, SourceFields, ViewFields
+from cdcv2.control.refusals import refused_changes
 from cdcv2.control.replay_fields import ReplayFields, known_tables
 from cdcv2.control.source_findings import source_findings
 from cdcv2.control.view_checkpoint import checkpoint_of, timeline_of
@@ -64,7 +64,7 @@ def _external(pipeline: Pipeline) -> Iterator[Finding]:
     if not entries:
         return
     desired = external_needs(pipeline).needs.desired(entries)
-    for entry, text in refused_replacements(entries, desired):
+    for entry, text in refused_changes(pipeline, entries, desired):
         yield Finding(entry.shown, text, Health.WRONG, f"mend {pipeline.path}; then cdcv2 plan {pipeline.path}")
     for entry in entries:
         if entry.state is EntryState.LOST:

@@ -185,6 +185,10 @@ class JobFolder:
         """The newest event that states how far the job is; None: there is none. Raises as :meth:`sight`."""
         return next((event for event in reversed(self._last_events()) if event["event"] != "start"), None)
 
+    def frontiers(self) -> list[list[Any]]:
+        """Those that its last events state, oldest first, of whatever run. Raises as :meth:`sight`."""
+        return [event["frontier"] for event in self._last_events() if event.get("frontier") is not None]
+
     def last_exit(self) -> int | None:
         """The exit code of the last run that reported its end; None: none has. Raises as :meth:`sight`."""
         codes = [event.get("exit") for event in self._last_events() if event.get("event") == "end"]

@@ -20,11 +20,13 @@ from cdcv2.cli.up import show_entries
 from cdcv2.control import examination, pipeline_servers
 from cdcv2.control.catalogue import DATABASE, take_catalogue
 from cdcv2.control.entries import CatalogueEntry, Debt, EntryState, Kind, Reason
+from cdcv2.control.job_folder import JobFolder
 from cdcv2.control.owner import OwnedFolder
 from cdcv2.control.pipeline_changes import planned_entries
 from cdcv2.control.pipeline_check import recipes_of
 from cdcv2.control.pipeline_external import external_needs
-from cdcv2.control.pipeline_file import read_pipeline
+from cdcv2.control.pipeline_file import Pipeline, read_pipeline
+from cdcv2.control.pipeline_jobs import folder_of, jobs_of
 from cdcv2.control.reconcile import Reconciliation
 from cdcv2.core.own_json import with_digest, without_digest
 from cdcv2.exits import Exit
@@ -290,6 +292,57 @@ def test_another_name_of_a_publication_is_refused_while_its_slot_goes_on(
     for text in (refused.err, planned.out, looked.out):
         assert "another publication is made would be lost" in " ".join(text.split())
     assert {"in use", "lost"} == {*states(run, file)}
+
+
+@pytest.mark.parametrize(("place", "captured", "refused"), [
+    ("remap: there/timeline", [[1], [501]], True), ("remap: there/timeline", [[1]], False),
+    ("remap: there/timeline2", [[1], [501]], False), ("remap: there/timeline", [], False),
+])
+@pytest.mark.parametrize("name", ["shop", "renamed"])
+def test_a_topic_of_logs_that_go_on_is_not_removed(
+    run: Run, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, captured: list[list[int]],
+    refused: bool, name: str,
+) -> None:
+    """A table is left out, and the logs on a remap stay: only the job would see that they are of other tables."""
+    monkeypatch.setattr(examination, "_PATIENCE", 0.2)
+    monkeypatch.setattr(pipeline_servers, "PATIENCE", 0.2)
+
+    def write(tables: list[str], remap: str, capture: str = "shop") -> Pipeline:
+        config = debezium_config(
+            "shop", [f"public.{table}" for table in tables], host="db", port=1, database="d", user="u",
+            publication="disabled", more={**JSON_CONVERTERS, **IDLE_SETTINGS},
+        )  # fmt: skip
+        (tmp_path / "connector.json").write_text(json.dumps(config), "utf-8")
+        told = "  shop:\n    notifications: shop.notifications\n    postgres"
+        named = f"tables: [{', '.join(f'public.{one}' for one in tables)}]"
+        text = SOURCE.replace("NAMED", "shop").replace("  shop:\n    postgres", told)
+        text = text.replace("shop: {into: there/logs}", f"{capture}: {{into: there/logs, {remap}, {named}}}")
+        file.write_text(text, "utf-8")
+        return read_pipeline(str(file))
+
+    for table in ("orders", "items"):
+        (tmp_path / "rows" / f"public.{table}.avsc").write_text(ROW.replace("orders", table), "utf-8")
+    pipeline = write(["orders", "items"], "remap: there/timeline")
+    made = [
+        replace(entry, state=EntryState.IN_USE, identity="1")
+        for entry in planned_entries([], list(external_needs(pipeline).needs.desired([])), 5.0)
+    ]
+    with OwnedFolder(pipeline.state, 5.0) as folder, take_catalogue(folder, "cdcv2 up", 5.0, "shop") as catalogue:
+        catalogue.write(made)
+    (plan,) = jobs_of(pipeline)
+    job = JobFolder(folder_of(pipeline) / plan.name)
+    job.start(["true"], 1, plan.digest, parts=plan.parts)
+    events = [{"version": 1, "event": "progress", "at": 1.0, "frontier": one, "waits": []} for one in captured]
+    job.events.write_text("".join(f"{json.dumps(one)}\n" for one in events), "utf-8")
+    same = run("doctor", file, "--json").out
+    write(["orders"], place, name)
+    planned, looked = run("plan", file).out, run("doctor", file).out
+    text = f"would be removed, with its records, and the capture {name} goes on with the logs"
+
+    assert text not in same and [refused] * 2 == [text in " ".join(one.split()) for one in (planned, looked)]
+    if refused:
+        ended = run("up", file, "--once", "--timeout", "0")
+        assert (Exit.UNABLE, {"in use"}) == (ended.code, {*states(run, file)}) and text in ended.err
 
 
 def test_what_is_not_ours_is_not_shown_as_removed(capsys: pytest.CaptureFixture[str]) -> None:
