@@ -30,12 +30,13 @@ from cdcv2.cli.console import part_of, remark
 from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.words import declare, declare_follow
 from cdcv2.cli.stop_signals import stop_signals, stopped_by
-from cdcv2.control.owner import running
+from cdcv2.control.owner import is_owned, owner, running
 from cdcv2.control.pipeline_check import check_pipeline
 from cdcv2.control.pipeline_external import owned_parts
 from cdcv2.control.pipeline_file import CaptureFields, Pipeline, ViewFields, read_pipeline
-from cdcv2.control.pipeline_jobs import first_logs
-from cdcv2.errors import UsageError
+from cdcv2.control.pipeline_jobs import first_logs, folder_of
+from cdcv2.control.supervisor import Supervisor
+from cdcv2.errors import RefusedError, UsageError
 from cdcv2.events import JobEvents
 from cdcv2.exits import Exit
 from cdcv2.store.file_system import is_there
@@ -85,6 +86,7 @@ def run(args: argparse.Namespace) -> Exit:
         )
     if pipeline.replays:
         remark(f"cdcv2 run: replays are not started here ({', '.join(pipeline.replays)}): cdcv2 up does that")
+    _demand_no_jobs(pipeline)
     check_pipeline(pipeline)
     captures = [_capture(one, args.follow) for one in pipeline.captures.values()]
     views = [_view(pipeline, one, args.follow) for one in pipeline.views.values()]
@@ -95,6 +97,18 @@ def run(args: argparse.Namespace) -> Exit:
         if outcome.error is not None:
             raise outcome.error
     return next((outcome.exit for outcome in outcomes if outcome.exit is not Exit.DONE), Exit.DONE)
+
+
+def _demand_no_jobs(pipeline: Pipeline) -> None:
+    """Raise RefusedError where cdcv2 up keeps the pipeline, or its jobs go on: each would fence the other off."""
+    by = owner(pipeline.state)
+    kept = f"cdcv2 up keeps it: {by.text()}" if is_owned(pipeline.state) and by is not None else None
+    alive = [report.name for report in Supervisor(folder_of(pipeline)).look() if report.sight.alive]
+    if kept or alive:
+        raise RefusedError(
+            f"{pipeline.path} is at work ({kept or 'its jobs go on: ' + ', '.join(alive)}), and two would take each "
+            f"other's targets over: leave it to cdcv2 up, or run cdcv2 down {pipeline.path} first"
+        )
 
 
 class _Part(NamedTuple):

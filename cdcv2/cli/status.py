@@ -115,8 +115,8 @@ def _tables(status: PipelineStatus) -> Iterator[str]:
     for (row, name), text in zip(named, behind):
         why = f" ({row.text})" if row.seconds_behind is None or row.basis == Basis.AT_MOST.value else ""
         yield f"  {name:<{width}}  {text:<{wide}}  {row.through}{why}"
-    for error in status.unanswered:
-        yield f"  {error}"
+    for text in (*status.unanswered, *status.changed):
+        yield f"  {text}"
 
 
 def _far(row: JobRow, now: float) -> str:

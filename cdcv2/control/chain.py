@@ -101,7 +101,8 @@ class ChainSight(NamedTuple):
     ``file``: the pipeline file, for commands. ``blocked``: who holds a lock that the target's session waits for.
     ``captured``: the LSN through which the logs were complete before the database was looked at, if times are LSNs.
     ``beat_at``: when the connector wrote its last heartbeat; ``beat_every``: the seconds between two of them, as it is
-    configured, 0 without them. None: that is not known. ``lost``: what the way passes in other systems, and is lost.
+    configured, 0 without them. None: that is not known. ``lost``: what the way passes in other systems, and is lost;
+    ``changed``: the same, of what others have changed.
     """
 
     file: str
@@ -123,6 +124,7 @@ class ChainSight(NamedTuple):
     beat_every: float | None = None
     instance: InstanceSight | None = None
     lost: tuple[MissingState, ...] = ()
+    changed: tuple[MissingState, ...] = ()
 
     @property
     def without_kafka(self) -> bool:
@@ -236,7 +238,7 @@ def _own_connector(seen: ChainSight) -> Link:
         return Link("connector", name, "not there", None, f"Connect has no connector {name}", {}, remedy)
     measure = f"{connector.state}; tasks: {', '.join(connector.tasks) or 'none'}"
     if connector.runs:
-        return _running(seen, Link("connector", name, measure))
+        return _changed(seen, _running(seen, Link("connector", name, measure)))
     states = {connector.state, *connector.tasks}
     if "FAILED" in states:
         return Link("connector", name, measure, None, f"it has failed: {connector.reason or 'see the log of Connect'}",
@@ -246,6 +248,14 @@ def _own_connector(seen: ChainSight) -> Link:
                     f"curl -X PUT {_at(seen)}/resume")  # fmt: skip
     fault = f"it is {connector.state.lower()}" if connector.tasks else "it has no task"
     return Link("connector", name, measure, None, fault, {}, f"curl -X POST '{_at(seen)}/restart?includeTasks=true'")
+
+
+def _changed(seen: ChainSight, link: Link) -> Link:
+    """One that runs with other settings than those of the file: what it sends is not known."""
+    other = next((one for one in seen.changed if one.kind in (Kind.CONNECTOR, Kind.PUBLICATION)), None)
+    if link.fault is not None or other is None:
+        return link
+    return link._replace(fault=other.text, place={other.kind.value: other.name}, remedy=f"cdcv2 external {seen.file}")
 
 
 def _running(seen: ChainSight, link: Link) -> Link:

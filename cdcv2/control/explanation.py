@@ -127,8 +127,11 @@ def _way(
 ) -> Explanation:
     names = {part.name for part in (capture, view) if part is not None}
     tables = [row for row in status.tables if row.job in names]
-    lost = tuple(one for name in sorted(names) for one in status.lost.of.get(name, ()))
-    seen = ChainSight(str(pipeline.path), time.time(), lost=lost)
+    lost, changed = (
+        tuple(one for name in sorted(names) for one in things.get(name, ()))
+        for things in (status.lost.of, status.lost.changed)
+    )
+    seen = ChainSight(str(pipeline.path), time.time(), lost=lost, changed=changed)
     source = capture.source if capture is not None else None
     if source is not None:
         connector, found = source.connector, status.sight.sources.get(source.name, SourceView())

@@ -1,18 +1,21 @@
-"""What the catalogue of a pipeline has as lost: of a job that used it, nothing can be called complete any more."""
+"""What the catalogue of a pipeline has as lost, or as changed by others.
+
+Of a job that used what is lost, nothing can be called complete any more.
+"""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 from cdcv2.control.catalogue import DATABASE, read_catalogue
-from cdcv2.control.entries import EntryState, Kind
+from cdcv2.control.entries import EntryState, Kind, Reason
 from cdcv2.control.pipeline_file import Pipeline
 from cdcv2.errors import Cdcv2Error
 from cdcv2.store.file_system import is_there
 
 
 class MissingState(NamedTuple):
-    """A thing that is lost: its kind, its name, and what is so and what to do, in words."""
+    """A thing that is lost, or changed: its kind, its name, and what is so and what to do, in words."""
 
     kind: Kind
     name: str
@@ -20,10 +23,14 @@ class MissingState(NamedTuple):
 
 
 class LostState(NamedTuple):
-    """Job -> what it used, and is lost. ``error``: why the catalogue cannot be read; then nothing is known of it."""
+    """Job -> what it used, and is lost. ``error``: why the catalogue cannot be read; then nothing is known of it.
+
+    ``changed``: job -> what others have changed, and is not as the file has it.
+    """
 
     of: dict[str, list[MissingState]]
     error: str | None = None
+    changed: dict[str, list[MissingState]] = {}
 
     def text(self, job: str | None) -> str | None:
         """What is lost of a job; None: nothing that is known."""
@@ -32,14 +39,18 @@ class LostState(NamedTuple):
 
 def lost_state(pipeline: Pipeline) -> LostState:
     """What is lost of a pipeline's external state, as ``cdcv2 up`` has seen it. Nothing is asked of servers."""
-    found: dict[str, list[MissingState]] = {}
+    found, changed = dict[str, list[MissingState]](), dict[str, list[MissingState]]()
     try:
         if is_there(pipeline.state / DATABASE):
             with read_catalogue(pipeline.state) as catalogue:
                 for entry in catalogue.entries():
                     text = "" if entry.debt is None else entry.debt.text
-                    for job in entry.users if entry.state is EntryState.LOST else ():
-                        found.setdefault(job, []).append(MissingState(entry.kind, entry.name, text))
+                    drifted = entry.debt is not None and entry.debt.reason is Reason.DRIFT
+                    for job in entry.users:
+                        if entry.state is EntryState.LOST:
+                            found.setdefault(job, []).append(MissingState(entry.kind, entry.name, text))
+                        elif drifted:
+                            changed.setdefault(job, []).append(MissingState(entry.kind, entry.name, text))
     except Cdcv2Error as error:
         return LostState({}, str(error))
-    return LostState(found)
+    return LostState(found, None, changed)

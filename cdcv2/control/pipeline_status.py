@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from cdcv2.completeness import through_text
 from cdcv2.control.job_folder import JobFolder
-from cdcv2.control.lost_state import LostState, lost_state
+from cdcv2.control.lost_state import LostState, MissingState, lost_state
 from cdcv2.control.log_tail import stated_frontier
 from cdcv2.control.owner import is_owned, owner
 from cdcv2.control.pipeline_check import row_types
@@ -138,10 +138,7 @@ class PipelineStatus(NamedTuple):
             "jobs": [row._asdict() for row in self.jobs],
             "sources": [_source(name, view) for name, view in self.sight.sources.items()],
             "topics": [_topic(name, answer) for name, answer in self.sight.topics.items()],
-            "lost": [
-                {"job": job, **one._asdict(), "kind": one.kind.value}
-                for job, things in self.lost.of.items() for one in things
-            ],
+            "lost": _by_job(self.lost.of), "changed": _by_job(self.lost.changed),
         }
 
     @property
@@ -152,8 +149,13 @@ class PipelineStatus(NamedTuple):
         """
         rests = {row.name for row in self.jobs if row.kind == "timer" and row.reason is None}
         states = {row.state for row in self.jobs if row.kind != "left" and row.name not in rests}
-        kept = self.owner is not None and not self.lost.of
+        kept = self.owner is not None and not self.lost.of and not self.lost.changed
         return kept and states <= {JobState.RUNNING.value, JobState.FINISHED.value}
+
+    @property
+    def changed(self) -> list[str]:
+        """What others have changed in other systems, each once."""
+        return list(dict.fromkeys(one.text for things in self.lost.changed.values() for one in things))
 
     @property
     def unanswered(self) -> list[str]:
@@ -168,6 +170,12 @@ class PipelineStatus(NamedTuple):
     def job(self, name: str) -> JobRow | None:
         """The row of a job."""
         return next((row for row in self.jobs if row.name == name), None)
+
+
+def _by_job(things: Mapping[str, list[MissingState]]) -> list[dict[str, Any]]:
+    return [
+        {"job": job, **one._asdict(), "kind": one.kind.value} for job, found in things.items() for one in found
+    ]
 
 
 def status_of(pipeline: Pipeline, before: PipelineStatus | None = None) -> PipelineStatus:

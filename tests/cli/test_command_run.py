@@ -10,6 +10,10 @@ import pytest
 from cdcv2.cli.console import part_of, remark
 from cdcv2.cli.run import _at_once, _Part
 from cdcv2.cli.stop_signals import stop_signals
+from cdcv2.control.job_folder import JobFolder
+from cdcv2.control.owner import OwnedFolder
+from cdcv2.control.pipeline_file import read_pipeline
+from cdcv2.control.pipeline_jobs import folder_of
 from cdcv2.errors import UnavailableError
 from cdcv2.exits import Exit
 from tests.cli.conftest import Run
@@ -183,3 +187,21 @@ def test_what_up_makes_is_refused_with_its_line(
     said = run("run", path)
 
     assert said.code == 2 and f"line {line}" in said.err and "start the pipeline with cdcv2 up" in said.err, said.err
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_beside_up_or_its_jobs_it_is_refused(run: Run, shop: Path, kept: bool) -> None:
+    """A view would be taken over, and the job of the other be held for good."""
+    pipeline = read_pipeline(str(shop))
+    job = JobFolder(folder_of(pipeline) / "copy")
+    with OwnedFolder(pipeline.state, 5.0):
+        if not kept:
+            job.start(["sleep", "600"], 1, "0")
+        owned = run("run", shop) if kept else None
+    refused = owned or run("run", shop)
+    job.kill()
+    named = "process " if kept else "its jobs go on: copy"
+
+    assert (Exit.UNABLE, True, True) == (refused.code, named in refused.err, f"cdcv2 down {shop}" in refused.err)
+    until(lambda: not job.alive(), "the job ends")
+    assert Exit.DONE == run("run", shop).code

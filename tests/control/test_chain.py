@@ -10,7 +10,9 @@ import pytest
 
 from cdcv2.control import explanation
 from cdcv2.control.chain import ChainSight, LockWait, LogSight, StageSight, first_fault, links
+from cdcv2.control.entries import Kind
 from cdcv2.control.job_folder import JobFolder
+from cdcv2.control.lost_state import MissingState
 from cdcv2.control.pipeline_file import read_pipeline
 from cdcv2.control.pipeline_status import JobRow
 from cdcv2.control.questions import NOT_ASKED, Reply
@@ -91,6 +93,9 @@ FAULTS: dict[str, tuple[ChainSight, str, str, str]] = {
         WELL._replace(beat_at=NOW - 241, beat_every=120.0, topics=Reply(ENDS._replace(last=None))),
         "connector", "for 241 s nothing of it has arrived", "restart?includeTasks=true"),
     "Connect is away": (WELL._replace(connector=AWAY), "connector", "does not answer", "start Kafka Connect"),
+    "its settings were changed by others": (
+        WELL._replace(changed=(MissingState(Kind.CONNECTOR, "shop", "the connector was changed by others"),)),
+        "connector", "was changed by others", "cdcv2 external shop.yaml"),
     "no connector, and the file names none": (
         WELL._replace(connector=NOT_ASKED, url=None, database=source(SLOT._replace(active=False))), "connector",
         "no connector reads", "start the connector"),

@@ -121,6 +121,27 @@ def test_where_something_is_lost_nothing_is_called_complete(
     assert any("the catalogue: " in text and "damaged" in text for text in status_of(shop).unanswered)
 
 
+def test_what_others_have_changed_is_shown(
+    shop: Pipeline, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every number stays, as nothing is known to be missing; and nothing is called well."""
+    log(shop, 401, 701)
+    answering(monkeypatch, WELL, Reply([701]), topic)
+    before = status_of(shop)
+    entry = CatalogueEntry(
+        "7f", Kind.CONNECTOR, "shop", "http://connect:8083", {}, True, ("shop",), state=EntryState.IN_USE,
+        debt=Debt(Reason.DRIFT, "the connector 'shop' was changed by others: a filter", 1.0, 1),
+    )
+    with OwnedFolder(shop.state, 5.0) as folder, take_catalogue(folder, "cdcv2 up", 5.0, "shop") as catalogue:
+        catalogue.write([entry])
+    status = status_of(shop)
+    main(["status", str(shop.path)])
+
+    assert [row.seconds_behind for row in before.tables] == [row.seconds_behind for row in status.tables]
+    assert "was changed by others: a filter" in capsys.readouterr().out and not status.well
+    assert [("shop", "connector")] == [(one["job"], one["kind"]) for one in status.to_plain()["changed"]]
+
+
 def behind(status: PipelineStatus) -> list[tuple[str, float | None, str]]:
     return [(row.kind, row.seconds_behind, row.basis) for row in status.tables]
 
