@@ -13,7 +13,8 @@ ends it at once. You may kill it and run it again at any time.
 A part that stops with an error ends the others between two transactions. The
 exit code and the last line are those of that part. Lines begin with the name
 of the part. The logs must be in folders. What the file has as owned: yes is
-made by cdcv2 up alone, so it is refused here. Instances and
+made by cdcv2 up alone, so it is refused here; and so is a file that cdcv2 up
+keeps, or whose jobs go on. Instances and
 replays are started by cdcv2 up alone, too.
 """
 

@@ -84,6 +84,9 @@ def configure(parser: OptionParser) -> None:
     declare(parser, "pipeline")
     parser.add_argument("--start-held", action="append", default=[], metavar="NAME",
                         help="let a held job start again; several: repeat the option")
+    parser.add_argument("--accept-lost", action="append", default=[], metavar="PUBLICATION",
+                        help="go on with a publication that is lost, since cdcv2 compare has shown that nothing is "
+                             "missing; several: repeat the option")
     parser.add_argument("--once", action="store_true", help="start what should run, and end: for a timer")
     declare(parser, "--timeout", default=None, more="; with --once")
     parser.add_argument("--stop-jobs", action="store_true", help="end the jobs when this command ends")
@@ -108,7 +111,7 @@ def run(args: argparse.Namespace) -> Exit:
                 remark(f"cdcv2 up: {name} is not held: there is nothing to start")
         for name, text in mistakes(pipeline):
             remark(f"cdcv2 up: {name} cannot run: {text}")
-        with at_work(pipeline, catalogue, external, plans, supervisor) as (work, plans):
+        with at_work(pipeline, catalogue, external, plans, supervisor, args.accept_lost) as (work, plans):
             while not stopping():
                 catalogue.demand()
                 work.look()
@@ -143,17 +146,20 @@ def patience_of(timeout: float | None) -> float:
 @contextmanager
 def at_work(
     pipeline: Pipeline, catalogue: Catalogue, external: PipelineExternal, plans: Sequence[JobPlan],
-    supervisor: Supervisor,
+    supervisor: Supervisor, accepted: Sequence[str] = (),
 ) -> Iterator[tuple[ExternalWork, list[JobPlan]]]:
     """What the file wants is in the catalogue, and is made and removed in a thread until the block is left.
 
-    Gives that work, and the jobs with what is made for them.
+    ``accepted``: publications that are lost, and go on as they are. Gives that work, and the jobs with what is made for
+    them.
     """
     with catalogue.session() as session:
         control = Reconciliation(session, external.servers.kinds(), time.time)
         desired = list(external.needs.desired(session.entries()))
         for _, text in refused_changes(pipeline, session.entries(), desired):
             raise RefusedError(text)
+        for name in accepted:
+            control.accept(name)
         control.desire(desired, new_nonce)
         control.find_known()
         needing = with_needs(plans, session.entries())

@@ -227,9 +227,10 @@ def _keeping(entry: CatalogueEntry, look: Look, found: Condition, now: float, cl
         return _lost(entry, texts.remaking(entry), found, now)
     if thing is None:
         return Step(entry, Act.NOTHING, found)
-    gap = _withdrawn(entry, thing) if entry.state is EntryState.IN_USE else []
-    if gap:
-        return _lost(entry, texts.withdrawal(entry, gap), found, now)
+    in_use = entry.state is EntryState.IN_USE
+    gap, altered = (_withdrawn(entry, thing), _rewritten(entry, thing)) if in_use else ([], [])
+    if gap or altered:
+        return _lost(entry, texts.withdrawal(entry, gap) if gap else texts.rewriting(entry, altered), found, now)
     return _compared(_recorded(entry, thing, claimed), thing, found, now)
 
 
@@ -248,11 +249,26 @@ def _withdrawn(entry: CatalogueEntry, thing: ExternalObject) -> list[str]:
     return sorted((gone | again) & meant)
 
 
+def _rewritten(entry: CatalogueEntry, thing: ExternalObject) -> list[str]:
+    """The tables of a publication whose rows were written again with another type of a column.
+
+    Either alone means nothing: ``VACUUM FULL`` writes a table again, and a column may get another default.
+    """
+    before = (entry.applied or {}).get("stored", {})
+    now, found = thing.settings.get("stored", {}), list[str]()
+    for table in sorted(before.keys() & now.keys() & {*entry.settings.get("tables", ())}):
+        (file, columns), (new_file, new_columns) = before[table], now[table]
+        changed = any(columns[one] != new_columns[one] for one in columns.keys() & new_columns.keys())
+        if file != new_file and changed:
+            found.append(table)
+    return found
+
+
 def _compared(entry: CatalogueEntry, thing: ExternalObject, found: Condition, now: float) -> Step:
     """The step for what is there: as it should be, or changed by us in the file, or by others in their system."""
     wrong = misfits(entry, thing)
     if not wrong:
-        seen = {name: thing.settings[name] for name in ("members", "version") if name in thing.settings}
+        seen = {name: thing.settings[name] for name in ("members", "version", "stored") if name in thing.settings}
         # Of what others made, only what it publishes is compared with later.
         fits = {**entry.settings, **seen} if entry.owned or seen else None
         return Step(replace(entry, applied=fits, debt=None), Act.NOTHING, found)

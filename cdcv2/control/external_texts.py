@@ -53,14 +53,24 @@ def invalidation(entry: CatalogueEntry, thing: ExternalObject) -> str:
     return f"{entry.shown} was invalidated by its server ({thing.invalid}). {_what_is_lost(entry)}"
 
 
+def rewriting(entry: CatalogueEntry, tables: list[str]) -> str:
+    """Rows were changed by DDL, of which the server sends nothing."""
+    return (
+        f"the rows of {', '.join(tables)}, which {entry.shown} publishes, were written again by ALTER TABLE ... TYPE "
+        "since it was seen last: they may have other values, and the server sends no change for that. Compare with the "
+        "source (cdcv2 compare --source). If nothing is missing: cdcv2 up FILE --accept-lost "
+        f"{entry.name}; else start over (docs/operations/columns.md#a-column-gets-another-type)"
+    )
+
+
 def withdrawal(entry: CatalogueEntry, tables: list[str]) -> str:
     """Tables left a publication that is read by."""
     named = ", ".join(tables)
     return (
         f"{entry.shown} has not published {named} all the time since it was seen last: it left the publication, or was "
         f"published in part, or another table has its name now. Changes of {named} may be missing in the logs, also "
-        "when it is published again. Compare with the source (cdcv2 compare --source); then decide whether to start "
-        "over (docs/operations/start-over.md)"
+        "when it is published again. Compare with the source (cdcv2 compare --source). If nothing is missing: cdcv2 up "
+        f"FILE --accept-lost {entry.name}; else start over (docs/operations/start-over.md)"
     )
 
 

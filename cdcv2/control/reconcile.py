@@ -97,6 +97,21 @@ class Reconciliation:
             self.catalogue.write(changed)
         return changed
 
+    def accept(self, publication: str) -> None:
+        """Go on with a publication that is lost: a person has seen that nothing is missing in the logs.
+
+        It has to be the one that was seen, as it is now. Raises UsageError where none of this name is lost.
+        """
+        lost = [one for one in self.catalogue.entries() if one.state is EntryState.LOST]
+        found = [one for one in lost if one.kind is Kind.PUBLICATION and one.name == publication]
+        if not found:
+            names = ", ".join(one.name for one in lost if one.kind is Kind.PUBLICATION) or "none"
+            raise UsageError(f"no publication {publication!r} is lost; those that are: {names}")
+        now = self._clock()
+        self.catalogue.write([
+            replace(one, state=EntryState.IN_USE, since=now, applied=None, debt=None) for one in found
+        ])
+
     def find_known(self) -> None:
         """Look whether what is wanted is what an unwanted entry means, before jobs are started on the new entry."""
         before = self.catalogue.entries()

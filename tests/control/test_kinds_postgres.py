@@ -22,7 +22,7 @@ from cdcv2.control.kinds.postgres import (
 )
 from cdcv2.control.kinds.slots import SlotKind
 from cdcv2.core.antichain import Antichain
-from cdcv2.errors import MissingLogError
+from cdcv2.errors import MissingLogError, UsageError
 from cdcv2.materialize.protocol.messages import Checkpoint, Field, Open, Table
 from cdcv2.materialize.targets.postgres import fence
 from cdcv2.materialize.targets.postgres.driver import PostgresDriver
@@ -230,6 +230,64 @@ def test_a_table_that_leaves_a_publication_in_use_is_lost_also_when_it_is_back(
     assert (EntryState.MADE, EntryState.IN_USE, None) == (unused.state, good.state, good.debt)
     assert EntryState.LOST is lost.state and lost.debt is not None
     assert "has not published" in lost.debt.text and "public.sold" in lost.debt.text
+
+
+def test_a_publication_that_is_lost_goes_on_when_a_person_has_seen_that_nothing_is_missing(postgres: Postgres) -> None:
+    """As it is from then on: the next time is noticed, too. One that was made again has another identity."""
+    drop_and_add = "ALTER PUBLICATION shop DROP TABLE items; ALTER PUBLICATION shop ADD TABLE items"
+    with postgres.connect(autocommit=True) as session:
+        session.execute("DROP PUBLICATION IF EXISTS shop")
+        case = case_of(postgres, Kind.PUBLICATION)
+        case.up(settings={"tables": ["public.items"]})
+        case.use()
+        with pytest.raises(UsageError, match="no publication 'shop' is lost; those that are: none"):
+            case.control().accept("shop")
+        states = []
+        for change in (drop_and_add, drop_and_add, "DROP PUBLICATION shop; CREATE PUBLICATION shop FOR TABLE items"):
+            for statement in change.split("; "):
+                session.execute(statement)
+            states.append(case.go_on().state)
+            with pytest.raises(UsageError, match="no publication 'sho' is lost; those that are: shop"):
+                case.control().accept("sho")
+            case.control().accept("shop")
+            states += [case.go_on().state, case.go_on().state]
+        session.execute("DROP PUBLICATION shop")
+
+    assert [EntryState.LOST, EntryState.IN_USE, EntryState.IN_USE] * 2 + [EntryState.LOST] * 3 == states
+
+
+@pytest.mark.parametrize(("change", "lost"), [
+    ("ALTER TABLE sold ALTER COLUMN price TYPE numeric(14,4)", True),
+    ("ALTER TABLE sold ALTER COLUMN name TYPE text USING upper(name)", True),
+    ("ALTER TABLE sold ALTER COLUMN name TYPE varchar(20)", False),
+    ("VACUUM FULL sold", False),
+    ("ALTER TABLE sold ALTER COLUMN name SET DEFAULT 'a', ALTER COLUMN name SET NOT NULL", False),
+    ("ALTER TABLE sold ADD COLUMN more float DEFAULT random()", False),
+    ("ANALYZE sold; REINDEX TABLE sold; CREATE INDEX ON sold (name)", False),
+])
+@pytest.mark.parametrize("owned", [True, False])
+def test_rows_that_are_written_again_by_an_alter_table_are_lost(
+    change: str, lost: bool, owned: bool, postgres: Postgres
+) -> None:
+    """The server sends no change for that, and the logs have the old values for ever."""
+    with postgres.connect(autocommit=True) as session:
+        session.execute("DROP PUBLICATION IF EXISTS shop")
+        session.execute("CREATE TABLE sold (id bigint PRIMARY KEY, name varchar(10), price numeric(10,2))")
+        session.execute("INSERT INTO sold VALUES (1, 'a', 1.5)")
+        if not owned:
+            session.execute("CREATE PUBLICATION shop FOR TABLE sold")
+        case = case_of(postgres, Kind.PUBLICATION)
+        case.up(owned=owned, settings={"tables": ["public.sold"]})
+        case.use()
+        good = case.go_on()
+        for statement in change.split("; "):
+            session.execute(statement)
+        found = case.go_on()
+        session.execute("DROP PUBLICATION shop; DROP TABLE sold")
+
+    assert (EntryState.IN_USE, None) == (good.state, good.debt)
+    assert (EntryState.LOST if lost else EntryState.IN_USE) is found.state
+    assert not lost or (found.debt is not None and "the rows of public.sold, which" in found.debt.text)
 
 
 def test_a_schema_that_leaves_a_publication_of_others_is_lost_also_when_it_is_back(postgres: Postgres) -> None:

@@ -200,7 +200,7 @@ REFUSED: list[tuple[list[tuple[str, str]], Mapping[str, Any], str]] = [
     ([], {"topic.creation.default.partitions": "0"}, "line 8: .*partitions=0: write a whole number"),
     ([], {"slot.name": "x", "topic.prefix": "other"}, "line 8: .*has topic.prefix=other, and the pipeline needs shop"),
     ([], {"publication.autocreate.mode": "filtered"}, "autocreate.mode=filtered, and the pipeline needs disabled"),
-    ([], {"table.include.list": r"public\\.items"}, "line 8: .* leave out public.orders, which a capture reads: add it to"),
+    ([], {"table.include.list": r"public\\.items"}, "line 8: .* leave out public.orders, which a capture reads: add"),
     ([], {"notification.sink.topic.name": "n"}, "has notification.sink.topic.name=n, and the pipeline needs shop.not"),
     ([], {"notification.enabled.channels": "log,jmx"}, "notification.enabled.channels=log,jmx, and the pipeline needs"),
     ([("{driver: postgres", "{driver: lake, folder: lake} #")], {}, "line 13: 'owned' goes with a view of a capture"),

@@ -168,6 +168,14 @@ JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = p.tablename
 JOIN pg_publication o ON o.pubname = p.pubname
 LEFT JOIN pg_publication_rel r ON r.prpubid = o.oid AND r.prrelid = c.oid WHERE p.pubname = %s
 """
+#: Of each table the file in which its rows are, and the version of each of its columns.
+_STORED = """
+SELECT n.nspname || '.' || c.relname, c.relfilenode::text,
+       (SELECT jsonb_object_agg(a.attnum, a.xmin::text) FROM pg_attribute a
+        WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped)
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname || '.' || c.relname = ANY (%s) AND c.relkind = 'r'
+"""
 #: From PostgreSQL 15 on.
 _OF_SCHEMA = "(SELECT s.oid FROM pg_publication_namespace s WHERE s.pnpubid = o.oid AND s.pnnspid = n.oid)"
 
@@ -176,8 +184,9 @@ class PublicationKind(PostgresKind):
     """Publications. Settings: ``tables``, a sorted list of ``schema.table``, of which all changes are sent.
 
     What a look finds also has ``members``: of each table what is another when it left the publication and came back, or
-    when another table has taken its name; and ``version``, which is another when what it publishes of its tables was
-    changed, as ``publish``, also when that was changed back.
+    when another table has taken its name; ``version``, which is another when what it publishes of its tables was
+    changed, as ``publish``, also when that was changed back; and ``stored``, of which both parts are others when the
+    rows were written again with another type of a column.
     """
 
     def _found(self, session: Connection[Any], entry: CatalogueEntry) -> ExternalObject | None:
@@ -196,7 +205,8 @@ class PublicationKind(PostgresKind):
             members = {name: members[name] for name in sorted(members.keys() & {*entry.settings.get("tables", ())})}
         mark, owner = read_mark(row[2])
         tables = ["*"] if entry.owned and row[1] else [*members]
-        settings = {"tables": tables, "members": members, "version": row[4]}
+        stored = {name: [file, columns] for name, file, columns in session.execute(_STORED, [[*members]]).fetchall()}
+        settings = {"tables": tables, "members": members, "version": row[4], "stored": stored}
         return ExternalObject(row[0], mark, owner, settings=settings, place=f"{len(tables)} tables")
 
     def _make(self, session: Connection[Any], entry: CatalogueEntry) -> None:
