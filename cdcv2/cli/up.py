@@ -109,7 +109,8 @@ def run(args: argparse.Namespace) -> Exit:
         for name in args.start_held:
             if not supervisor.release(name):
                 remark(f"cdcv2 up: {name} is not held: there is nothing to start")
-        for name, text in mistakes(pipeline):
+        wrong = dict(mistakes(pipeline))
+        for name, text in wrong.items():
             remark(f"cdcv2 up: {name} cannot run: {text}")
         with at_work(pipeline, catalogue, external, plans, supervisor, args.accept_lost) as (work, plans):
             while not stopping():
@@ -125,7 +126,7 @@ def run(args: argparse.Namespace) -> Exit:
                 if args.once and done and not late:
                     failed = resting(plans, reports)
                     if not any(is_due(one, deadline - time.monotonic()) for one in failed):
-                        return not_running(pipeline, failed) if failed else Exit.DONE
+                        return not_running(pipeline, failed, wrong) if failed or wrong else Exit.DONE
                 if args.once and time.monotonic() > deadline:
                     return owed("up", work.left(), "run cdcv2 up again", jobs=late)
                 requests.take(PAUSE)
@@ -199,8 +200,10 @@ def is_due(report: JobReport, seconds: float) -> bool:
     return seconds > 0 and report.status.state is JobState.WAITING and report.status.due - time.time() < seconds
 
 
-def not_running(pipeline: Pipeline, reports: Iterable[JobReport]) -> Exit:
-    """Report the jobs that failed, and leave them."""
+def not_running(pipeline: Pipeline, reports: Iterable[JobReport], wrong: Iterable[str] = ()) -> Exit:
+    """Report the jobs that failed, and leave them; ``wrong``: those that cannot run as the file has them."""
+    for name in wrong:
+        remark(f"cdcv2 up: not done: {name} cannot run as the file has it")
     for report in reports:
         remark(f"cdcv2 up: not done: {report.name} does not run: {_text(report, folder_of(pipeline))}")
     return Exit.UNABLE
@@ -228,6 +231,9 @@ def show_entries(command: str, entries: Iterable[CatalogueEntry], shown: dict[st
         if entry.state is EntryState.GONE and entry.attempted is None and entry.key in going_on:
             # It was known by another address of its server. Nothing was removed.
             text = f"{entry.shown}: it is there already, and goes on as entry {going_on[entry.key]}"
+        elif entry.owned and entry.state is EntryState.GONE and entry.attempted is None and entry.identity is None:
+            # What may be there is another's.
+            text = f"{entry.shown}: nothing of ours was made there, and nothing is removed"
         before = shown.get(entry.nonce)
         shown[entry.nonce] = text
         if before != text and (before is not None or is_unsettled(entry)):

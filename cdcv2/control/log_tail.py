@@ -6,11 +6,13 @@ Cost: the last files of each log. Of logs in topics nothing is known here.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from cdcv2.errors import Cdcv2Error
 from cdcv2.events import shown
+from cdcv2.logs.coverage import coverage
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.log_json import LOG_FILE
 from cdcv2.logs.stops import Stop
@@ -34,6 +36,22 @@ def stated_frontier(into: LogAddress, tables: Iterable[str]) -> list[int] | None
             return None
         found.append(stated)
     return [min(found)] if found else None
+
+
+def uncovered_tables(into: LogAddress, tables: Iterable[str]) -> dict[str, str]:
+    """Those of which the logs of one capture state nothing, as the connector does not cover them, each with the reason.
+
+    Not known of logs in topics, and of what cannot be read. Cost: a look at each log's description.
+    """
+    found: dict[str, str] = {}
+    for table in tables:
+        address = into.of(table)
+        if not address.is_topic and is_there(Path(address.name) / LOG_FILE):
+            with suppress(Cdcv2Error):
+                stated = DirectoryLog(Path(address.name)).description()
+                if not stated.covered:
+                    found[table] = coverage([(table, stated)]).text(table)
+    return found
 
 
 class LogEnd(NamedTuple):

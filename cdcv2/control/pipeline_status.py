@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from cdcv2.completeness import through_text
 from cdcv2.control.job_folder import JobFolder
 from cdcv2.control.lost_state import LostState, MissingState, lost_state
-from cdcv2.control.log_tail import stated_frontier
+from cdcv2.control.log_tail import stated_frontier, uncovered_tables
 from cdcv2.control.owner import is_owned, owner
 from cdcv2.control.pipeline_check import row_types
 from cdcv2.control.pipeline_file import CaptureFields, Pipeline, ViewFields
@@ -263,6 +263,9 @@ def _row(
     )  # fmt: skip
 
 
+_COVERED = "docs/operations/covered.md#tables-that-the-connector-does-not-cover"
+
+
 class _Copies:
     """The logs and targets of a pipeline, and up to where each is complete."""
 
@@ -274,6 +277,10 @@ class _Copies:
         self._before = {(row.job, row.table, row.target): row.all_there_at for row in before.tables} if before else {}
         self._tables = {name: _tables(capture) for name, capture in pipeline.captures.items()}
         self._logs = {name: self._log(capture) for name, capture in pipeline.captures.items()}
+        self._uncovered = {
+            name: uncovered_tables(capture.arguments.into, self._tables[name])
+            for name, capture in pipeline.captures.items()
+        }
 
     def of_interest(self, targets: Mapping[str, Reply]) -> dict[str, list[int]]:
         """Capture -> the frontiers of its logs and of the targets that are made of them."""
@@ -314,6 +321,9 @@ class _Copies:
     ) -> TableRow:
         seen = copy._replace(all_there_at=self._before.get((job, table, target)))
         lost = self._lost.text(capture) or self._lost.text(job)
+        uncovered = self._uncovered.get(capture or "", {}).get(table)
+        if uncovered is not None:
+            lost = f"{uncovered}: {_COVERED}"
         lag = self._lag(seen, capture, sight, now) if lost is None else Lag(None, Basis.NOT_KNOWN, lost)
         frontier = None if copy.frontier is None else list(copy.frontier)
         return TableRow(

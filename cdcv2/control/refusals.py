@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from cdcv2.control.entries import CatalogueEntry, Kind
 from cdcv2.control.intents import DesiredState, refused_replacements
+from cdcv2.control.pipeline_check import recipes_of
 from cdcv2.control.pipeline_file import Pipeline
 from cdcv2.control.pipeline_jobs import folder_of, jobs_of
 from cdcv2.control.supervisor import Supervisor
@@ -20,40 +21,67 @@ _NOTHING = ([0], [1])
 def refused_changes(
     pipeline: Pipeline, entries: Iterable[CatalogueEntry], desired: Iterable[DesiredState]
 ) -> list[tuple[CatalogueEntry, str]]:
-    """The entries that would be removed and must not be, each with the reason and what to do."""
+    """The entries that would be changed or removed and must not be, each with the reason and what to do."""
     known, wanted = list(entries), list(desired)
-    return [*refused_replacements(known, wanted), *_topics_of_logs_that_go_on(pipeline, known, wanted)]
+    found = refused_replacements(known, wanted)
+    for job, capture in _going_on(pipeline):
+        found += _topics_of_its_logs(job, capture, known, wanted)
+        found += _tables_that_were_not_published(pipeline, capture, known, wanted)
+    return found
 
 
-def _topics_of_logs_that_go_on(
-    pipeline: Pipeline, entries: list[CatalogueEntry], desired: list[DesiredState]
-) -> Iterator[tuple[CatalogueEntry, str]]:
-    """The topics of tables that were left out of a capture, whose logs in the same place have them.
+def _going_on(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
+    """Each job that has captured something, with the capture of the file that goes on with its logs.
 
-    The capture would refuse those logs, when the topics were removed with their records. Of logs in a directory by
-    commit times it shows in there; of a remap and of logs in Kafka in what the job has run with.
+    It may have another name by now. Where logs in a directory by commit times are of other tables, that shows in there;
+    of a remap and of logs in Kafka, in what the job has run with.
     """
-    names = {(one.kind, one.name) for one in desired}
     places = {_place(one.parts): one.name for one in jobs_of(pipeline) if "into" in one.parts}
     supervisor = Supervisor(folder_of(pipeline))
     for report in supervisor.look():
         capture = places.get(_place(report.sight.parts))
         if capture is None or report.damage is not None:
             continue
-        if all(frontier in _NOTHING for frontier in supervisor.job(report.name).frontiers()):
-            continue
-        for entry in entries:
-            gone = entry.is_live and entry.is_there and (entry.kind, entry.name) not in names
-            # A connector without heartbeats needs their topic no more.
-            if gone and entry.kind is Kind.TOPIC and entry.owned and not entry.name.startswith("__"):
-                if report.name in entry.users:
-                    yield entry, (
-                        f"{entry.shown} would be removed, with its records, and the capture {capture} goes on with the "
-                        "logs that have its table: it would refuse them. Other tables need another 'into', and on a "
-                        "remap another 'remap' (docs/operations/tables.md)"
-                    )
+        if any(frontier not in _NOTHING for frontier in supervisor.job(report.name).frontiers()):
+            yield report.name, capture
 
 
 def _place(parts: Mapping[str, str]) -> tuple[str | None, str | None]:
     """What the digests of a job's parts state of where its logs are."""
     return parts.get("into"), parts.get("remap")
+
+
+def _topics_of_its_logs(
+    job: str, capture: str, entries: list[CatalogueEntry], desired: list[DesiredState]
+) -> Iterator[tuple[CatalogueEntry, str]]:
+    """The topics of tables that were left out, whose logs in the same place have them."""
+    names = {(one.kind, one.name) for one in desired}
+    for entry in entries:
+        gone = entry.is_live and entry.is_there and (entry.kind, entry.name) not in names
+        # A connector without heartbeats needs their topic no more.
+        of_table = entry.kind is Kind.TOPIC and entry.owned and not entry.name.startswith("__")
+        if gone and of_table and job in entry.users:
+            yield entry, (
+                f"{entry.shown} would be removed, with its records, and the capture {capture} goes on with the logs "
+                "that have its table: it would refuse them. Other tables need another 'into', and on a remap another "
+                "'remap' (docs/operations/tables.md)"
+            )
+
+
+def _tables_that_were_not_published(
+    pipeline: Pipeline, capture: str, entries: list[CatalogueEntry], desired: list[DesiredState]
+) -> Iterator[tuple[CatalogueEntry, str]]:
+    """The publications of ours that lack a table of these logs: it was left out of the file for a while."""
+    names = {one.name for one in desired if one.kind is Kind.PUBLICATION and one.user == capture}
+    tables = {table for recipe in recipes_of(pipeline.captures[capture]) for table in recipe.tables}
+    for entry in entries:
+        if entry.kind is not Kind.PUBLICATION or entry.name not in names or not (entry.owned and entry.is_there):
+            continue
+        published = (entry.settings if entry.applied is None else entry.applied).get("tables", ())
+        lacking = sorted(tables - {*published})
+        if lacking:
+            yield entry, (
+                f"{entry.shown} does not publish {', '.join(lacking)} any more, as the file left that out, and the "
+                f"capture {capture} goes on with logs that have it: what was committed meanwhile is in no topic. Give "
+                "the capture another 'into', and on a remap another 'remap' (docs/operations/tables.md)"
+            )

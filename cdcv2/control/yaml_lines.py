@@ -278,7 +278,7 @@ class YamlNode:
         if found[2] is None:
             self.fail("'${' begins ${NAME} of the environment, a name of letters, digits and _; write $${ for ${")
         if found[2] not in os.environ:
-            self.fail(f"the environment has no {found[2]}: export it")
+            self.fail(f"the environment has no {found[2]}; export it")
         return os.environ[found[2]]
 
     def _found(self) -> str:

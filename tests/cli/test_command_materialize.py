@@ -253,7 +253,7 @@ WRONG = [
     ("driver: lake, ", "", 15, "'driver' is missing: one of postgres, lake, delta, kafka, webhook"),
     ("driver: lake", "driver: duck", 15, "'duck' is none of postgres"),
     (", folder: lake", "", 15, "'folder' is missing"),
-    ("folder: lake", 'folder: "${NOT_EXPORTED}"', 15, "the environment has no NOT_EXPORTED: export it"),
+    ("folder: lake", 'folder: "${NOT_EXPORTED}"', 15, "the environment has no NOT_EXPORTED; export it"),
     ("folder: lake", "folder: 'x ${NOT-A-NAME}'", 15, "'${' begins ${NAME} of the environment"),
     ("folder: lake", "folder: '${HOME:-lake}'", 15, "'${' begins ${NAME} of the environment"),
     ("folder: lake", "folder: '${HOME'", 15, "'${' begins ${NAME} of the environment"),

@@ -184,6 +184,18 @@ def test_once_starts_a_job_that_changed_before_it_ends(
     assert (Exit.DONE, (2, False), (1, True)) == (renamed[0][0], *renamed[1:])
 
 
+def test_once_with_a_part_that_cannot_run_is_not_done(
+    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its job may be started all the same, and states its mistake: the others are not held up by it."""
+    monkeypatch.setattr(up_command, "jobs_of", lambda pipeline: [])
+    right = main(["up", str(file), "--once"])
+    monkeypatch.setattr(up_command, "mistakes", lambda pipeline: [("copy", "line 8: a mistake")])
+    wrong, errors = main(["up", str(file), "--once"]), capsys.readouterr().err
+
+    assert (Exit.DONE, Exit.UNABLE) == (right, wrong) and "not done: copy cannot run as the file has it" in errors
+
+
 def test_once_names_the_jobs_that_have_failed_and_do_not_run(
     tmp_path: Path, file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

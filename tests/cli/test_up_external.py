@@ -294,55 +294,100 @@ def test_another_name_of_a_publication_is_refused_while_its_slot_goes_on(
     assert {"in use", "lost"} == {*states(run, file)}
 
 
+class TwoTables:
+    """A pipeline of ours with two tables: its external state is in the catalogue as made, and its job has run."""
+
+    def __init__(self, folder: Path, file: Path) -> None:
+        self.folder, self.file = folder, file
+        for table in ("orders", "items"):
+            (folder / "rows" / f"public.{table}.avsc").write_text(ROW.replace("orders", table), "utf-8")
+
+    def write(self, captures: str, tables: list[str]) -> Pipeline:
+        """The file with these captures, and a connector for these tables."""
+        config = debezium_config(
+            "shop", [f"public.{table}" for table in tables], host="db", port=1, database="d", user="u",
+            publication="disabled", more={**JSON_CONVERTERS, **IDLE_SETTINGS},
+        )  # fmt: skip
+        (self.folder / "connector.json").write_text(json.dumps(config), "utf-8")
+        told = "  shop:\n    notifications: shop.notifications\n    postgres"
+        text = SOURCE.replace("NAMED", "shop").replace("  shop:\n    postgres", told)
+        self.file.write_text(text.replace("  shop: {into: there/logs}", captures), "utf-8")
+        return read_pipeline(str(self.file))
+
+    def make(self, pipeline: Pipeline) -> list[CatalogueEntry]:
+        """All that the file needs is there, and in use."""
+        with OwnedFolder(pipeline.state, 5.0) as folder, take_catalogue(folder, "cdcv2 up", 5.0, "shop") as catalogue:
+            known = catalogue.entries()
+            desired = list(external_needs(pipeline).needs.desired(known))
+            made = [
+                replace(one, state=EntryState.IN_USE, identity="1", applied=one.settings) if one.is_live else one
+                for one in planned_entries(known, desired, 5.0)
+            ]
+            catalogue.write(made)
+        return made
+
+    def ran(self, pipeline: Pipeline, job: str, frontiers: list[list[int]]) -> None:
+        """The job has run, and stated these frontiers."""
+        plan = next(one for one in jobs_of(pipeline) if one.name == job)
+        folder = JobFolder(folder_of(pipeline) / job)
+        folder.start(["true"], 1, plan.digest, parts=plan.parts)
+        events = [{"version": 1, "event": "progress", "at": 1.0, "frontier": one, "waits": []} for one in frontiers]
+        folder.events.write_text("".join(f"{json.dumps(one)}\n" for one in events), "utf-8")
+
+
+@pytest.fixture
+def two(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TwoTables:
+    """Beside servers that are away, and not waited for."""
+    monkeypatch.setattr(examination, "_PATIENCE", 0.2)
+    monkeypatch.setattr(pipeline_servers, "PATIENCE", 0.2)
+    return TwoTables(tmp_path, file)
+
+
 @pytest.mark.parametrize(("place", "captured", "refused"), [
     ("remap: there/timeline", [[1], [501]], True), ("remap: there/timeline", [[1]], False),
     ("remap: there/timeline2", [[1], [501]], False), ("remap: there/timeline", [], False),
 ])
 @pytest.mark.parametrize("name", ["shop", "renamed"])
 def test_a_topic_of_logs_that_go_on_is_not_removed(
-    run: Run, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, captured: list[list[int]],
-    refused: bool, name: str,
+    run: Run, two: TwoTables, place: str, captured: list[list[int]], refused: bool, name: str
 ) -> None:
     """A table is left out, and the logs on a remap stay: only the job would see that they are of other tables."""
-    monkeypatch.setattr(examination, "_PATIENCE", 0.2)
-    monkeypatch.setattr(pipeline_servers, "PATIENCE", 0.2)
-
-    def write(tables: list[str], remap: str, capture: str = "shop") -> Pipeline:
-        config = debezium_config(
-            "shop", [f"public.{table}" for table in tables], host="db", port=1, database="d", user="u",
-            publication="disabled", more={**JSON_CONVERTERS, **IDLE_SETTINGS},
-        )  # fmt: skip
-        (tmp_path / "connector.json").write_text(json.dumps(config), "utf-8")
-        told = "  shop:\n    notifications: shop.notifications\n    postgres"
-        named = f"tables: [{', '.join(f'public.{one}' for one in tables)}]"
-        text = SOURCE.replace("NAMED", "shop").replace("  shop:\n    postgres", told)
-        text = text.replace("shop: {into: there/logs}", f"{capture}: {{into: there/logs, {remap}, {named}}}")
-        file.write_text(text, "utf-8")
-        return read_pipeline(str(file))
-
-    for table in ("orders", "items"):
-        (tmp_path / "rows" / f"public.{table}.avsc").write_text(ROW.replace("orders", table), "utf-8")
-    pipeline = write(["orders", "items"], "remap: there/timeline")
-    made = [
-        replace(entry, state=EntryState.IN_USE, identity="1")
-        for entry in planned_entries([], list(external_needs(pipeline).needs.desired([])), 5.0)
-    ]
-    with OwnedFolder(pipeline.state, 5.0) as folder, take_catalogue(folder, "cdcv2 up", 5.0, "shop") as catalogue:
-        catalogue.write(made)
-    (plan,) = jobs_of(pipeline)
-    job = JobFolder(folder_of(pipeline) / plan.name)
-    job.start(["true"], 1, plan.digest, parts=plan.parts)
-    events = [{"version": 1, "event": "progress", "at": 1.0, "frontier": one, "waits": []} for one in captured]
-    job.events.write_text("".join(f"{json.dumps(one)}\n" for one in events), "utf-8")
-    same = run("doctor", file, "--json").out
-    write(["orders"], place, name)
-    planned, looked = run("plan", file).out, run("doctor", file).out
+    both = "  shop: {into: there/logs, remap: there/timeline, tables: [public.orders, public.items]}"
+    pipeline = two.write(both, ["orders", "items"])
+    two.make(pipeline)
+    two.ran(pipeline, "shop", captured)
+    same = run("doctor", two.file, "--json").out
+    two.write(f"  {name}: {{into: there/logs, {place}, tables: [public.orders]}}", ["orders"])
+    planned, looked = run("plan", two.file).out, run("doctor", two.file).out
     text = f"would be removed, with its records, and the capture {name} goes on with the logs"
 
     assert text not in same and [refused] * 2 == [text in " ".join(one.split()) for one in (planned, looked)]
     if refused:
-        ended = run("up", file, "--once", "--timeout", "0")
-        assert (Exit.UNABLE, {"in use"}) == (ended.code, {*states(run, file)}) and text in ended.err
+        ended = run("up", two.file, "--once", "--timeout", "0")
+        assert (Exit.UNABLE, {"in use"}) == (ended.code, {*states(run, two.file)}) and text in ended.err
+
+
+@pytest.mark.parametrize(("into", "captured", "altered", "refused"), [
+    ("there/second", [[501]], True, True), ("there/second", [[1]], True, False),
+    ("there/third", [[501]], True, False), ("there/second", [[501]], False, False),
+])
+def test_logs_go_on_only_if_their_tables_were_published_all_the_time(
+    run: Run, two: TwoTables, into: str, captured: list[list[int]], altered: bool, refused: bool
+) -> None:
+    """A capture was left out of the file, up has taken its table out of the publication, and the capture is back."""
+    first = "  first: {into: there/first, tables: [public.orders]}"
+    second = "  second: {into: %s, tables: [public.items]}"
+    pipeline = two.write(f"{first}\n{second % 'there/second'}", ["orders", "items"])
+    two.make(pipeline)
+    two.ran(pipeline, "second", captured)
+    if altered:
+        two.make(two.write(first, ["orders"]))
+    two.write(f"{first}\n{second % into}", ["orders", "items"])
+    planned = " ".join(run("plan", two.file).out.split())
+
+    assert refused is ("does not publish public.items any more, as the file left that out" in planned), planned
+    if refused:
+        assert Exit.UNABLE == run("up", two.file, "--once", "--timeout", "0").code
 
 
 def test_what_is_not_ours_is_not_shown_as_removed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -351,9 +396,13 @@ def test_what_is_not_ours_is_not_shown_as_removed(capsys: pytest.CaptureFixture[
     for state in (EntryState.IN_USE, EntryState.UNWANTED, EntryState.GONE):
         for owned in (True, False):
             entry = CatalogueEntry(f"6f{owned}", Kind.SLOT, f"of {owned}", "db", {}, owned, ("shop",), state=state)
-            show_entries("down", [entry], shown)
+            show_entries("down", [replace(entry, identity="5", attempted=1.0) if owned else entry], shown)
+        refused = CatalogueEntry("6f", Kind.SLOT, "another's", "db", {}, True, ("shop",), state=state)
+        show_entries("down", [refused], shown)
     lines = capsys.readouterr().err.splitlines()
 
+    assert "nothing of ours was made there, and nothing is removed" in [
+        line.rpartition(": ")[2] for line in lines if "another's" in line]
     assert ["unwanted", "gone"] == [line.rpartition(": ")[2] for line in lines if "of True" in line]
     assert ["not looked at any more; it is not ours, and stays"] == [
         line.rpartition(": ")[2] for line in lines if "of False" in line

@@ -55,7 +55,7 @@ def status(**changed: Any) -> dict[str, Any]:
     }  # fmt: skip
     owner = changed.get("owner", "process 7 on host")
     return {"pipeline": "shop", "owner": owner, "tables": [table], "jobs": [job], "sources": [source], "topics": [],
-            "lost": []}
+            "lost": [], "changed": []}
 
 
 def measured(**changed: Any) -> Measurements:
@@ -332,9 +332,11 @@ def test_each_alert_fires_at_what_it_is_for(name: str) -> None:
 def test_the_others_fire_and_every_alert_is_tried() -> None:
     """What is owed, and metrics that are old; every rule names what it is about and what to do."""
     assert firing({}, ("denied",)) == {"Cdcv2ExternalOwed"}
+    assert firing({}, ("lost",)) == {"Cdcv2ExternalOwed", "Cdcv2ExternalLost"}
     assert "Cdcv2MetricsOld" in firing({}, later=301.0)
     of_prometheus = {"Cdcv2NotScraped", "Cdcv2NoMetrics"}
-    assert {*BEFORE_A_LOSS, *AFTER_A_LOSS, "Cdcv2ExternalOwed", "Cdcv2MetricsOld"} | of_prometheus == set(ALERTS)
+    of_external = {"Cdcv2ExternalOwed", "Cdcv2ExternalLost"}
+    assert {*BEFORE_A_LOSS, *AFTER_A_LOSS, "Cdcv2MetricsOld"} | of_external | of_prometheus == set(ALERTS)
     for alert in ALERTS.values():
         assert alert["labels"]["severity"] in ("warning", "critical")
         assert alert["annotations"].keys() == {"summary", "remedy"}

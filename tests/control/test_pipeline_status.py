@@ -26,6 +26,7 @@ from cdcv2.control.seconds_behind import OTHER_SERVER, ConnectorSight, EndSight,
 from cdcv2.control.sights import PipelineSight, SourceView, TopicEnds
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import RefusedError, UnavailableError
+from cdcv2.logs.description import UNCOVERED, LogDescription
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.materialize.protocol.messages import Checkpoint
 from cdcv2.protocol.log import LogAddress
@@ -119,6 +120,21 @@ def test_where_something_is_lost_nothing_is_called_complete(
     assert "slot" == way["fault"]["kind"] and "has not published" in way["fault"]["fault"]
     (shop.state / "catalogue.sqlite").write_bytes(b"no database" * 999)
     assert any("the catalogue: " in text and "damaged" in text for text in status_of(shop).unanswered)
+
+
+def test_a_table_that_the_connector_does_not_cover_is_not_called_complete(
+    shop: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its log goes on with the others, and nothing is stated of it."""
+    answering(monkeypatch, WELL, Reply([701]), topic)
+    path = shop.path.parent / "logs" / "public.orders"
+    made = DirectoryLog(path, RowType.load(ROW), create=True, description=LogDescription(start=UNCOVERED))
+    with Writer(made) as writer:
+        writer.advance([701])
+    rows = status_of(shop).tables
+
+    assert [("log", None, "not known"), ("target", None, "not known")] == behind(status_of(shop))
+    assert all("public.orders is not covered by the connector: nothing is stated of it" in row.text for row in rows)
 
 
 def test_what_others_have_changed_is_shown(
