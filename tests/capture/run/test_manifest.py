@@ -246,3 +246,26 @@ def test_logs_of_streams_that_a_first_start_left(tmp_path: Path) -> None:
 
     assert name == stream(tmp_path, {"t": STREAM})
     assert (tmp_path / "t" / "_log.json").exists()
+
+
+def test_a_directory_with_facts_of_another_capture_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
+    """Named as it is called; one without a manifest, or without a fact, belongs to no capture yet."""
+    into, mine, other = tmp_path / "logs", recipe("public.t"), recipe("public.u")
+    manifest.demand_same_capture(into, manifest.first_manifest(mine))
+    with FolderInUse(into) as used:
+        manifest.write_manifest(used, mine)
+    manifest.demand_same_capture(into, manifest.first_manifest(other))
+    with FolderInUse(into) as used:
+        manifest.write_manifest(used, mine)
+    written(into)
+    manifest.demand_same_capture(into, manifest.first_manifest(mine))
+    before = sorted(path.name for path in into.rglob("*"))
+    told = f"{re.escape(str(into))} holds another capture, with --tables public.t, and not with --tables public.u"
+    with pytest.raises(ForeignStateError, match=told):
+        manifest.demand_same_capture(into, manifest.first_manifest(other))
+    with FolderInUse(into) as used, pytest.raises(ForeignStateError, match=told):
+        manifest.write_manifest(used, other)
+
+    assert before == sorted(path.name for path in into.rglob("*"))
+    (into / manifest.CAPTURE_FILE).unlink()
+    manifest.demand_same_capture(into, manifest.first_manifest(other))
