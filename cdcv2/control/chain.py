@@ -403,9 +403,9 @@ def _wait_remedy(seen: ChainSight, wait: Mapping[str, Any]) -> str:
 def _target(seen: ChainSight, view: StageSight) -> Link:
     name = view.row.name
     if seen.target.error is not None:
-        return Link("target", name, "no answer", None, seen.target.error, {},
-                    f"start it, or mend the target of {name} in {seen.file}; "
-                    f"then cdcv2 doctor {seen.file}")  # fmt: skip
+        start = f"start it, or mend the target of {name} in {seen.file}; then " if seen.target.away else ""
+        measure = "no answer" if start else "not known"
+        return Link("target", name, measure, None, seen.target.error, {}, f"{start}cdcv2 doctor {seen.file}")
     at = seen.target.value
     measure = "nothing is committed yet" if at is None else through_text(at)
     if seen.blocked is not None:
