@@ -177,6 +177,26 @@ def test_a_schema_keeps_what_others_put_there(postgres: Postgres) -> None:
     assert (EntryState.GONE, False) == (case.go_on().state, case.exists())
 
 
+@pytest.mark.parametrize("kind", list(CASES))
+def test_what_a_server_has_is_removed_by_whatever_address_leads_to_it(kind: Kind, postgres: Postgres) -> None:
+    """The file has another address of it by now. Another database or server has nothing of ours."""
+    case, info, make = case_of(postgres, kind), conninfo(postgres), CASES[kind][0]
+    case.address = "PostgreSQL db:1/bank"
+    case.how = make({case.address: info})
+    made = case.up()
+    away = conninfo(postgres).replace(f"port={postgres.port}", "port=1")
+    case.how = make({"PostgreSQL localhost:1/other": info, "PostgreSQL away/bank": away})
+    owed = case.down()
+    assert owed.debt is not None and "no connection to PostgreSQL db:1/bank is declared any more" in owed.debt.text
+    case.how = make({"PostgreSQL away/bank": away, "PostgreSQL localhost:1/bank": info})
+    case.catalogue.kept[made.nonce] = replace(owed, server="another")
+    owed = case.go_on()
+    assert owed.debt is not None and "is declared any more" in owed.debt.text and case.exists()
+    case.catalogue.kept[made.nonce] = replace(owed, server=made.server)
+
+    assert (EntryState.GONE, False) == (case.go_on().state, case.exists())
+
+
 def test_a_publication_follows_the_file_and_shows_what_others_changed(postgres: Postgres) -> None:
     """Its tables are its settings."""
     case = case_of(postgres, Kind.PUBLICATION)

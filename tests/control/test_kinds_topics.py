@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -76,6 +77,23 @@ def test_a_topic_that_was_made_again_under_its_name_is_another(broker: KafkaBrok
     assert f"ours has the identity {made.identity}" in entry.debt.text
 
     assert (EntryState.GONE, True) == (case.down().state, case.exists())
+
+
+def test_what_a_cluster_has_is_removed_by_whatever_address_leads_to_it(broker: KafkaBroker) -> None:
+    """The file has another address of it by now. One of another cluster leads to nothing of ours."""
+    case = case_at(broker, "moved")
+    made = case.up()
+    away = Client("127.0.0.1:1", patience=0.5)
+    case.how = TopicKind({"away": away})
+    owed = case.down()
+    assert owed.debt is not None and "no cluster Kafka is declared any more" in owed.debt.text and case.exists()
+    case.how = TopicKind({"away": away, "localhost": Client(broker.bootstrap, patience=20)})
+    case.catalogue.kept[made.nonce] = replace(owed, server="another")
+    owed = case.go_on()
+    assert owed.debt is not None and "no cluster Kafka is declared any more" in owed.debt.text and case.exists()
+    case.catalogue.kept[made.nonce] = replace(owed, server=made.server)
+
+    assert (EntryState.GONE, False) == (case.go_on().state, case.exists())
 
 
 def test_settings_follow_the_file_and_partitions_stay(broker: KafkaBroker) -> None:

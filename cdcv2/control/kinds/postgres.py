@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any, LiteralString
 
 from cdcv2 import failpoints
@@ -101,9 +102,17 @@ class PostgresKind(ABC):
     def _clear(self, session: Connection[Any], entry: CatalogueEntry) -> None:
         """Remove what :meth:`_remains` asks for."""
 
+    def _conninfo(self, entry: CatalogueEntry) -> str | None:
+        """That of its database; where the file has another address by now, the one that leads to the same database."""
+        database = entry.address.rpartition("/")[2]
+        if entry.address in self._servers or entry.server is None:
+            return self._servers.get(entry.address)
+        there = (info for address, info in self._servers.items() if address.rpartition("/")[2] == database)
+        return next((info for info in there if _system_of(info) == entry.server), None)
+
     def _do(self, entry: CatalogueEntry, work: Callable[[Connection[Any]], None]) -> NoAnswer | None:
         """Do it in one transaction; what hindered it, or None."""
-        conninfo = self._servers.get(entry.address)
+        conninfo = self._conninfo(entry)
         if conninfo is None:
             text = f"no connection to {entry.address} is declared any more: declare it until {entry.shown} is removed"
             return NoAnswer(Reason.UNREACHABLE, text)
@@ -122,6 +131,16 @@ class PostgresKind(ABC):
         except Cdcv2Error as error:
             return NoAnswer(Reason.DENIED, str(error))
         return None
+
+
+def _system_of(conninfo: str) -> str | None:
+    """The identity of a server; None: it does not answer."""
+    import psycopg
+
+    with suppress(Cdcv2Error, psycopg.Error), closing(connect(conninfo, autocommit=True)) as session:
+        (system,) = session.execute(_SYSTEM).fetchone() or (None,)
+        return system
+    return None
 
 
 def hindrance(error: psycopg.Error, entry: CatalogueEntry) -> NoAnswer:

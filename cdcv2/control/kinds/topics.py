@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from cdcv2 import failpoints
@@ -28,7 +29,7 @@ class TopicKind:
 
     def look(self, entry: CatalogueEntry) -> Look:
         """See :class:`cdcv2.control.reconcile.ExternalKind`."""
-        client = self._clients.get(entry.address)
+        client = self._client(entry)
         if client is None:
             return _undeclared(entry)
         try:
@@ -56,8 +57,18 @@ class TopicKind:
         """See :class:`cdcv2.control.reconcile.ExternalKind`."""
         return self._do(entry, lambda client: _delete(client, entry))
 
+    def _client(self, entry: CatalogueEntry) -> Client | None:
+        """That of its cluster; where the file has another address by now, the one that leads to the same cluster."""
+        found = self._clients.get(entry.address)
+        if found is None and entry.server is not None:
+            for client in self._clients.values():
+                with suppress(Cdcv2Error):
+                    if cluster_id(client) == entry.server:
+                        return client
+        return found
+
     def _do(self, entry: CatalogueEntry, work: Any) -> NoAnswer | None:
-        client = self._clients.get(entry.address)
+        client = self._client(entry)
         if client is None:
             return _undeclared(entry)
         try:
