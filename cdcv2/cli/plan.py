@@ -72,8 +72,11 @@ def changes_of(pipeline: Pipeline) -> list[PipelineChange]:
         return kinds[entry.kind].look(entry)
 
     desired = list(external.needs.desired(entries))
+    replaced = [PipelineChange("refused", one.shown, text) for one, text in refused_changes(pipeline, entries, desired)]
+    refused = [PipelineChange("refused", f"job {name}", text) for name, text in mistakes(pipeline)]
+    if replaced:
+        # cdcv2 up does nothing then.
+        return [*refused, *replaced]
     after = after_looks(planned_entries(entries, desired, now), look, now)
     jobs = job_changes(with_needs(jobs_of(pipeline), after), Supervisor(folder_of(pipeline)).look(), now)
-    refused = (PipelineChange("refused", f"job {name}", text) for name, text in mistakes(pipeline))
-    replaced = [PipelineChange("refused", one.shown, text) for one, text in refused_changes(pipeline, entries, desired)]
-    return [*refused, *replaced, *jobs, *external_changes(entries, after, look, now)]
+    return [*refused, *jobs, *external_changes(entries, after, look, now)]

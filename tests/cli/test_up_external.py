@@ -362,6 +362,7 @@ def test_a_topic_of_logs_that_go_on_is_not_removed(
     text = f"would be removed, with its records, and the capture {name} goes on with the logs"
 
     assert text not in same and [refused] * 2 == [text in " ".join(one.split()) for one in (planned, looked)]
+    assert not refused or {"refused"} == {line.split()[0] for line in planned.splitlines()}
     if refused:
         ended = run("up", two.file, "--once", "--timeout", "0")
         assert (Exit.UNABLE, {"in use"}) == (ended.code, {*states(run, two.file)}) and text in ended.err
