@@ -72,11 +72,12 @@ def _tables_that_were_not_published(
     pipeline: Pipeline, capture: str, entries: list[CatalogueEntry], desired: list[DesiredState]
 ) -> Iterator[tuple[CatalogueEntry, str]]:
     """The publications of ours that lack a table of these logs: it was left out of the file for a while."""
-    names = {one.name for one in desired if one.kind is Kind.PUBLICATION and one.user == capture}
-    tables = {table for recipe in recipes_of(pipeline.captures[capture]) for table in recipe.tables}
-    for entry in entries:
-        if entry.kind is not Kind.PUBLICATION or entry.name not in names or not (entry.owned and entry.is_there):
-            continue
+    names = {(one.kind, one.name) for one in desired if one.kind is Kind.PUBLICATION and one.user == capture}
+    made = [one for one in entries if (one.kind, one.name) in names and one.owned and one.is_there]
+    # A capture that is wrong, and has none, is left to its job.
+    recipes = recipes_of(pipeline.captures[capture]) if made else []
+    tables = {table for recipe in recipes for table in recipe.tables}
+    for entry in made:
         published = (entry.settings if entry.applied is None else entry.applied).get("tables", ())
         lacking = sorted(tables - {*published})
         if lacking:
