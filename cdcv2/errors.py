@@ -304,7 +304,8 @@ class ViewError(Cdcv2Error):
             f"{target}, key {key!r}: {reason}. Either the log lacks rows from before it begins (it was captured "
             "without a snapshot, or the connector covers its table only later, as cdcv2 verify shows: take a new "
             "snapshot that covers it), or its key columns are no key of the log's rows (name more of them, or none for "
-            "a multiset), or the table was changed by hand (restore it, or materialize it again)"
+            "a multiset), or rows of the source were written again by ALTER TABLE ... TYPE, which is in no log "
+            "(docs/operations/columns.md), or the table was changed by hand (restore it, or materialize it again)"
             f"{rows and f'. The rows: {rows}'}"
         )
         self.target, self.key, self.reason, self.rows = target, key, reason, rows
