@@ -250,25 +250,47 @@ def _withdrawn(entry: CatalogueEntry, thing: ExternalObject) -> list[str]:
 
 
 def _rewritten(entry: CatalogueEntry, thing: ExternalObject) -> list[str]:
-    """The tables of a publication whose rows were written again with another type of a column.
+    """The tables of a publication whose rows have other values by DDL, of which a server sends nothing.
 
-    Either alone means nothing: ``VACUUM FULL`` writes a table again, and a column may get another default.
+    - Rows were written again with another type of a column, or by an expression. The file alone means nothing:
+      ``VACUUM FULL`` writes a table again.
+    - A column has the name that another one had: that was dropped, or two were renamed.
     """
     before = (entry.applied or {}).get("stored", {})
     now, found = thing.settings.get("stored", {}), list[str]()
     for table in sorted(before.keys() & now.keys() & {*entry.settings.get("tables", ())}):
         (file, columns), (new_file, new_columns) = before[table], now[table]
-        changed = any(columns[one] != new_columns[one] for one in columns.keys() & new_columns.keys())
-        if file != new_file and changed:
+        both = [(columns[name], new_columns[name]) for name in columns.keys() & new_columns.keys()]
+        if any(old[0] != new[0] for old, new in both):
+            found.append(table)
+        elif file != new_file and any(_has_other_values(old, new) for old, new in both):
             found.append(table)
     return found
+
+
+def _has_other_values(old: list[Any], new: list[Any]) -> bool:
+    """Whether a column of a table that was written again may have other values: its number, version, type, and rest.
+
+    A change of the rest explains another version: a default, ``NOT NULL``, or that an added column is written out.
+    """
+    return bool(old[1] != new[1] and (old[2] != new[2] or old[3] == new[3]))
+
+
+def _with_columns_of_before(stored: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
+    """What is stored, with the columns that were dropped meanwhile: another one of the name is noticed as such."""
+    return {
+        table: [file, {**before.get(table, [None, {}])[1], **columns}] for table, (file, columns) in stored.items()
+    }
 
 
 def _compared(entry: CatalogueEntry, thing: ExternalObject, found: Condition, now: float) -> Step:
     """The step for what is there: as it should be, or changed by us in the file, or by others in their system."""
     wrong = misfits(entry, thing)
     if not wrong:
-        seen = {name: thing.settings[name] for name in ("members", "version", "stored") if name in thing.settings}
+        seen = {name: thing.settings[name] for name in ("members", "version") if name in thing.settings}
+        if "stored" in thing.settings:
+            before = (entry.applied or {}).get("stored", {})
+            seen |= {"stored": _with_columns_of_before(thing.settings["stored"], before)}
         # Of what others made, only what it publishes is compared with later.
         fits = {**entry.settings, **seen} if entry.owned or seen else None
         return Step(replace(entry, applied=fits, debt=None), Act.NOTHING, found)

@@ -56,10 +56,11 @@ def invalidation(entry: CatalogueEntry, thing: ExternalObject) -> str:
 def rewriting(entry: CatalogueEntry, tables: list[str]) -> str:
     """Rows were changed by DDL, of which the server sends nothing."""
     return (
-        f"the rows of {', '.join(tables)}, which {entry.shown} publishes, were written again by ALTER TABLE ... TYPE "
-        "since it was seen last: they may have other values, and the server sends no change for that. Compare with the "
-        "source (cdcv2 compare --source). If nothing is missing: cdcv2 up FILE --accept-lost "
-        f"{entry.name}; else start over (docs/operations/columns.md#a-column-gets-another-type)"
+        f"the rows of {', '.join(tables)}, which {entry.shown} publishes, were changed by ALTER TABLE since it was "
+        "seen last: all were written again with another type of a column or by an expression, or a column was replaced "
+        "by another one of its name. The server sends no change for that. Compare with the source (cdcv2 compare "
+        f"--source). If nothing is missing: cdcv2 up FILE --accept-lost {entry.name}; else start over "
+        "(docs/operations/columns.md#a-column-gets-another-type)"
     )
 
 

@@ -187,11 +187,15 @@ JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = p.tablename
 JOIN pg_publication o ON o.pubname = p.pubname
 LEFT JOIN pg_publication_rel r ON r.prpubid = o.oid AND r.prrelid = c.oid WHERE p.pubname = %s
 """
-#: Of each table the file in which its rows are, and the version of each of its columns.
+#: Of each table the file in which its rows are, and of each of its columns: the number, the version, the type, and what
+#: else may change of it.
 _STORED = """
 SELECT n.nspname || '.' || c.relname, c.relfilenode::text,
-       (SELECT jsonb_object_agg(a.attnum, a.xmin::text) FROM pg_attribute a
-        WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped)
+       (SELECT jsonb_object_agg(a.attname, jsonb_build_array(
+            a.attnum, a.xmin::text, concat_ws('/', a.atttypid, a.atttypmod, a.attcollation),
+            md5(concat_ws('/', a.atthasmissing, a.atthasdef, a.attnotnull, a.attidentity, a.attgenerated, a.attstorage,
+                          to_jsonb(a) - 'attname' - 'attmissingval' - 'atttypid' - 'atttypmod' - 'attcollation'))))
+        FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped)
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname || '.' || c.relname = ANY (%s) AND c.relkind = 'r'
 """
@@ -204,8 +208,7 @@ class PublicationKind(PostgresKind):
 
     What a look finds also has ``members``: of each table what is another when it left the publication and came back, or
     when another table has taken its name; ``version``, which is another when what it publishes of its tables was
-    changed, as ``publish``, also when that was changed back; and ``stored``, of which both parts are others when the
-    rows were written again with another type of a column.
+    changed, as ``publish``, also when that was changed back; and ``stored``: of each table its file and its columns.
     """
 
     def _found(self, session: Connection[Any], entry: CatalogueEntry) -> ExternalObject | None:
