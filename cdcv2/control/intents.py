@@ -117,7 +117,9 @@ def refused_replacements(
       sent by none, whichever capture that one is for.
     - The connector of ours that has made the slot: its positions go with it, so another one takes a second snapshot.
     """
-    known, wanted = [one for one in entries if one.is_live and one.is_there], list(desired)
+    # What is lost is not forgotten, either, when another one takes its place.
+    known = [one for one in entries if one.is_live and (one.is_there or one.state is EntryState.LOST)]
+    wanted = list(desired)
     # By name alone: the file may name the same server by another address from now on.
     names = {(one.kind, one.name) for one in wanted}
     makers = {one.name: one.maker[2] for one in wanted if one.kind is Kind.SLOT and one.maker is not None}

@@ -31,7 +31,7 @@ from cdcv2.control.external_state import (
     twofold,
 )
 from cdcv2.control.folder_paths import planned_by_path
-from cdcv2.control.intents import DesiredState, after_removal, blocked_by, has_slot, slots_of
+from cdcv2.control.intents import DesiredState, after_removal, blocked_by, has_slot, slots_of, used
 from cdcv2.control.other_addresses import after_looks, awaited_elsewhere, continued, same_at_another, withheld
 from cdcv2.errors import Cdcv2Error, FencedError, OutputError, RefusedError, UnavailableError, UsageError
 
@@ -217,6 +217,12 @@ class Reconciliation:
             step = self._with_slots(entry, step, now)
         step = self._by_all_addresses(entry, step, look, now)
         changed = [step.entry] if step.entry != entry else []
+        if entry.kind is Kind.CONNECTOR and step.act is Act.MAKE:
+            # It reads by it from its first moment on, whenever the job is started.
+            changed += [
+                used(one, now) for one in self.catalogue.entries()
+                if one.nonce in entry.needs and one.kind is Kind.PUBLICATION and one.state is EntryState.MADE
+            ]
         if step.entry.state is EntryState.GONE and entry.state is not EntryState.GONE:
             changed += after_removal(step.entry, self.catalogue.entries(), now)
         if changed:

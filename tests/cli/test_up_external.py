@@ -280,7 +280,8 @@ def test_another_name_of_a_publication_is_refused_while_its_slot_goes_on(
         replace(entry, state=EntryState.IN_USE, identity="1")
         for entry in planned_entries([], list(external_needs(pipeline).needs.desired([])), 5.0)
     ]
-    lost = replace(made[0], nonce="7f", name="gone", state=EntryState.LOST, debt=Debt(Reason.LOST, "it fell", 1.0, 1))
+    topic = next(one for one in made if one.kind is Kind.TOPIC)
+    lost = replace(topic, nonce="7f", name="gone", state=EntryState.LOST, debt=Debt(Reason.LOST, "it fell", 1.0, 1))
     with OwnedFolder(pipeline.state, 5.0) as folder, take_catalogue(folder, "cdcv2 up", 5.0, "shop") as catalogue:
         catalogue.write([*made, lost])
     same = run("doctor", file, "--json").out

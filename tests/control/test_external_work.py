@@ -203,3 +203,22 @@ def test_a_clock_that_is_set_back_leaves_a_request_in_doubt_for_as_long_as_ever(
     assert EntryState.WANTED is setting.entry(Kind.TARGET_TABLE).state
     setting.turn(6)
     assert EntryState.IN_USE is setting.entry(Kind.TARGET_TABLE).state
+
+
+@pytest.mark.parametrize("hindered", [True, False])
+def test_a_publication_is_in_use_from_the_request_of_its_connector_on(hindered: bool) -> None:
+    """The connector reads by it at once, and its job may be started later, or never."""
+    publication = DesiredState(Kind.PUBLICATION, "shop", "db", {"tables": ["a.b"]}, True, "job")
+    connector = DesiredState(Kind.CONNECTOR, "shop", "connect", {}, True, "job", needs=(publication.key,))
+    world, catalogue, nonces = World(), MemoryCatalogue(), iter("ab")
+    owner = catalogue.taken()
+    control = Reconciliation(owner, world.kinds(), lambda: world.now)  # type: ignore[arg-type]
+    world.server("connect").hindered = Reason.UNREACHABLE if hindered else None
+    control.desire([publication, connector], nonces.__next__)
+    control.round()
+    states = {one.kind: one.state for one in owner.entries()}
+
+    assert states == (
+        {Kind.PUBLICATION: EntryState.MADE, Kind.CONNECTOR: EntryState.WANTED} if hindered
+        else {Kind.PUBLICATION: EntryState.IN_USE, Kind.CONNECTOR: EntryState.MADE}
+    )

@@ -75,13 +75,15 @@ def test_a_publication_keeps_its_name_while_its_slot_goes_on(
 @pytest.mark.parametrize("slot", [SLOT, (Kind.SLOT, "localhost", SLOT[2])])
 @pytest.mark.parametrize("others", [[], [desired((Kind.PUBLICATION, "localhost", "new"), user="b")]])
 @pytest.mark.parametrize("owned", [(True, True), (False, True), (True, False), (False, False)])
+@pytest.mark.parametrize("state", [EntryState.IN_USE, EntryState.LOST])
 def test_it_keeps_its_name_whatever_else_changes_with_it(
-    slot: tuple[Kind, str, str], others: list[DesiredState], owned: tuple[bool, bool]
+    slot: tuple[Kind, str, str], others: list[DesiredState], owned: tuple[bool, bool], state: EntryState
 ) -> None:
     """The capture is renamed, or the server has another address in the file, or there is no publication any more."""
     drawn, old = Drawn(), (Kind.PUBLICATION, "db", "old")
     drawn.plan(desired(old, owned=owned[0]), desired(SLOT, owned=owned[1]))
     entries = [replace(one, state=EntryState.IN_USE) for one in drawn.entries.values()]
+    entries[0] = replace(entries[0], state=state)
     found = refused_replacements(entries, [*others, desired(slot, user="b")])
 
     assert [entries[0]] * any(owned) == [one for one, _ in found]

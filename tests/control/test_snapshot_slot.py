@@ -87,7 +87,9 @@ class Pipeline:
         def there() -> bool:
             self.control.round()
             self.now += DOUBT / 4
-            return {state} == {entry.state for entry in self.catalogue.kept.values()}
+            # The connector reads by the publication from its first moment on.
+            states = {entry.state for entry in self.catalogue.kept.values() if entry.state is not EntryState.IN_USE}
+            return {state} == states
 
         return poll_until(there, 120, pause=0.5)
 
@@ -100,6 +102,8 @@ def test_a_connector_makes_its_own_slot_and_nothing_of_it_is_left(
     pipeline.desire(up=True)
     assert pipeline.come_to(EntryState.MADE), pipeline.catalogue.kept
     assert [None] * 3 == [entry.debt for entry in pipeline.catalogue.kept.values()]
+    assert [Kind.PUBLICATION] == [
+        entry.kind for entry in pipeline.catalogue.kept.values() if entry.state is EntryState.IN_USE]
     with postgres.connect() as session:
         assert [("shop",)] == session.execute("SELECT slot_name::text FROM pg_replication_slots").fetchall()
     # Connect keeps a configuration as it was given, so that a drift is of others.
