@@ -85,8 +85,8 @@ def configure(parser: OptionParser) -> None:
     parser.add_argument("--start-held", action="append", default=[], metavar="NAME",
                         help="let a held job start again; several: repeat the option")
     parser.add_argument("--accept-lost", action="append", default=[], metavar="PUBLICATION",
-                        help="go on with a publication that is lost, since cdcv2 compare has shown that nothing is "
-                             "missing; several: repeat the option")
+                        help="go on with a publication that is lost and was put back; run cdcv2 compare --source "
+                             "then, which shows whether something is missing; several: repeat the option")
     parser.add_argument("--once", action="store_true", help="start what should run, and end: for a timer")
     declare(parser, "--timeout", default=None, more="; with --once")
     parser.add_argument("--stop-jobs", action="store_true", help="end the jobs when this command ends")

@@ -187,6 +187,7 @@ def _slot(seen: ChainSight) -> Link:
     gap = next((one for one in seen.lost if one.kind in (Kind.SLOT, Kind.PUBLICATION)), None)
     if gap is not None:
         # Whatever it sends now, something before is missing.
+        name += f", which reads by the publication {gap.name}" if gap.kind is Kind.PUBLICATION else ""
         return Link("slot", name, "in doubt", None, gap.text, {gap.kind.value: gap.name}, f"start over: {_START_OVER}")
     if slot is None and _has_captured(seen):
         fault = f"there is no replication slot {name}: what was committed since it was dropped is lost"

@@ -236,14 +236,17 @@ def _keeping(entry: CatalogueEntry, look: Look, found: Condition, now: float, cl
 
 def _withdrawn(entry: CatalogueEntry, thing: ExternalObject) -> list[str]:
     """The tables of a publication that it has ceased to publish since it was seen last, even if only for a moment."""
-    if entry.kind is not Kind.PUBLICATION or entry.applied is None or "members" not in thing.settings:
+    if entry.kind is not Kind.PUBLICATION or "members" not in thing.settings:
         return []
-    before, now = entry.applied.get("members", {}), thing.settings["members"]
+    applied = entry.applied or {}
+    before, now = applied.get("members", {}), thing.settings["members"]
     meant = {*entry.settings["tables"]}
-    gone = {*entry.applied["tables"]} - {*now} if thing.settings["tables"] != ["*"] else set[str]()
+    # What others are to publish is not sent before they do; what we are to add was in no log yet.
+    known = {*applied.get("tables", ())} if entry.owned else meant
+    gone = known - {*now} if thing.settings["tables"] != ["*"] else set[str]()
     again = {name for name, member in before.items() if now.get(name, member) != member}
     version = thing.settings.get("version")
-    if entry.applied.get("version", version) != version:
+    if applied.get("version", version) != version:
         # What it publishes of its tables was changed, perhaps for a moment.
         again |= {*now}
     return sorted((gone | again) & meant)
@@ -283,17 +286,34 @@ def _with_columns_of_before(stored: Mapping[str, Any], before: Mapping[str, Any]
     }
 
 
+def recovered(entry: CatalogueEntry, look: Look, now: float) -> CatalogueEntry | str:
+    """A publication that is lost, in use once more as it is now; or why not: it must be the one that was seen."""
+    if isinstance(look, NoAnswer):
+        return look.text
+    thing = look.thing
+    if thing is None or thing.identity != entry.identity:
+        return "it is missing, or another one has its name: start over (docs/operations/start-over.md)"
+    wrong = misfits(entry, thing)
+    if wrong:
+        return f"{texts.comparison(entry, thing, wrong)}. Put it back as it was; then accept it, and compare"
+    applied = _seen(replace(entry, applied=None), thing)
+    return replace(_became(entry, EntryState.IN_USE, now), applied=applied, debt=None)
+
+
+def _seen(entry: CatalogueEntry, thing: ExternalObject) -> dict[str, Any] | None:
+    """What is compared with later, of a thing that fits. Of what others made: only what it publishes."""
+    seen = {name: thing.settings[name] for name in ("members", "version") if name in thing.settings}
+    if "stored" in thing.settings:
+        before = (entry.applied or {}).get("stored", {})
+        seen |= {"stored": _with_columns_of_before(thing.settings["stored"], before)}
+    return {**entry.settings, **seen} if entry.owned or seen else None
+
+
 def _compared(entry: CatalogueEntry, thing: ExternalObject, found: Condition, now: float) -> Step:
     """The step for what is there: as it should be, or changed by us in the file, or by others in their system."""
     wrong = misfits(entry, thing)
     if not wrong:
-        seen = {name: thing.settings[name] for name in ("members", "version") if name in thing.settings}
-        if "stored" in thing.settings:
-            before = (entry.applied or {}).get("stored", {})
-            seen |= {"stored": _with_columns_of_before(thing.settings["stored"], before)}
-        # Of what others made, only what it publishes is compared with later.
-        fits = {**entry.settings, **seen} if entry.owned or seen else None
-        return Step(replace(entry, applied=fits, debt=None), Act.NOTHING, found)
+        return Step(replace(entry, applied=_seen(entry, thing), debt=None), Act.NOTHING, found)
     changed = _differences(entry.applied, thing.settings, entry.rules.exact) if entry.applied is not None else []
     by_hand = [name for name in wrong if name in changed]
     if not entry.owned:

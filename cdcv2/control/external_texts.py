@@ -58,9 +58,7 @@ def rewriting(entry: CatalogueEntry, tables: list[str]) -> str:
     return (
         f"the rows of {', '.join(tables)}, which {entry.shown} publishes, were changed by ALTER TABLE since it was "
         "seen last: all were written again with another type of a column or by an expression, or a column was replaced "
-        "by another one of its name. The server sends no change for that. Compare with the source (cdcv2 compare "
-        f"--source). If nothing is missing: cdcv2 up FILE --accept-lost {entry.name}; else start over "
-        "(docs/operations/columns.md#a-column-gets-another-type)"
+        f"by another one of its name. The server sends no change for that. {_accept(entry)}"
     )
 
 
@@ -70,8 +68,14 @@ def withdrawal(entry: CatalogueEntry, tables: list[str]) -> str:
     return (
         f"{entry.shown} has not published {named} all the time since it was seen last: it left the publication, or was "
         f"published in part, or another table has its name now. Changes of {named} may be missing in the logs, also "
-        "when it is published again. Compare with the source (cdcv2 compare --source). If nothing is missing: cdcv2 up "
-        f"FILE --accept-lost {entry.name}; else start over (docs/operations/start-over.md)"
+        f"when it is published again. {_accept(entry)}"
+    )
+
+
+def _accept(entry: CatalogueEntry) -> str:
+    return (
+        f"Put it back as it was, end cdcv2 up, start it with --accept-lost {entry.name}, and run cdcv2 compare "
+        "--source: unless all is equal, start over (docs/operations/start-over.md#something-is-lost)"
     )
 
 

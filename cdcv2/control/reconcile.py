@@ -25,6 +25,7 @@ from cdcv2.control.external_state import (
     hindered,
     is_doubtful,
     may_be_of_others,
+    recovered,
     spared,
     stopping,
     too_early,
@@ -98,19 +99,23 @@ class Reconciliation:
         return changed
 
     def accept(self, publication: str) -> None:
-        """Go on with a publication that is lost: a person has seen that nothing is missing in the logs.
+        """Go on with a publication that is lost, as it is now: a person compares then whether something is missing.
 
-        It has to be the one that was seen, as it is now. Raises UsageError where none of this name is lost.
+        Raises UsageError where none of this name is lost, RefusedError where it is not there as the file has it.
         """
         lost = [one for one in self.catalogue.entries() if one.state is EntryState.LOST]
         found = [one for one in lost if one.kind is Kind.PUBLICATION and one.name == publication]
         if not found:
             names = ", ".join(one.name for one in lost if one.kind is Kind.PUBLICATION) or "none"
             raise UsageError(f"no publication {publication!r} is lost; those that are: {names}")
-        now = self._clock()
-        self.catalogue.write([
-            replace(one, state=EntryState.IN_USE, since=now, applied=None, debt=None) for one in found
-        ])
+        accepted = []
+        for one in found:
+            look = self._look(one)
+            again = recovered(one, look, self._clock())
+            if isinstance(again, str):
+                raise RefusedError(f"{one.shown} cannot be accepted: {again}")
+            accepted.append(again)
+        self.catalogue.write(accepted)
 
     def find_known(self) -> None:
         """Look whether what is wanted is what an unwanted entry means, before jobs are started on the new entry."""

@@ -6,6 +6,7 @@ They are known before anything is made or removed. ``plan`` and ``doctor`` name 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 
 from cdcv2.control.entries import CatalogueEntry, Kind
 from cdcv2.control.intents import DesiredState, refused_replacements
@@ -13,6 +14,8 @@ from cdcv2.control.pipeline_check import recipes_of
 from cdcv2.control.pipeline_file import Pipeline
 from cdcv2.control.pipeline_jobs import folder_of, jobs_of
 from cdcv2.control.supervisor import Supervisor
+from cdcv2.logs.log_json import LOG_FILE
+from cdcv2.store.file_system import is_there
 
 #: The frontiers of a capture that has captured nothing yet.
 _NOTHING = ([0], [1])
@@ -24,26 +27,28 @@ def refused_changes(
     """The entries that would be changed or removed and must not be, each with the reason and what to do."""
     known, wanted = list(entries), list(desired)
     found = refused_replacements(known, wanted)
-    for job, capture in _going_on(pipeline):
-        found += _topics_of_its_logs(job, capture, known, wanted)
+    for job, capture, same_tables in _going_on(pipeline):
+        found += _topics_of_its_logs(pipeline, job, capture, known, wanted, same_tables=same_tables)
         found += _tables_that_were_not_published(pipeline, capture, known, wanted)
     return found
 
 
-def _going_on(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
-    """Each job that has captured something, with the capture of the file that goes on with its logs.
+def _going_on(pipeline: Pipeline) -> Iterator[tuple[str, str, bool]]:
+    """Each job that has captured something, with the capture of the file that goes on with its logs, and whether that
+    states the same ``tables``.
 
     It may have another name by now. Where logs in a directory by commit times are of other tables, that shows in there;
     of a remap and of logs in Kafka, in what the job has run with.
     """
-    places = {_place(one.parts): one.name for one in jobs_of(pipeline) if "into" in one.parts}
+    places = {_place(one.parts): one for one in jobs_of(pipeline) if "into" in one.parts}
     supervisor = Supervisor(folder_of(pipeline))
     for report in supervisor.look():
         capture = places.get(_place(report.sight.parts))
         if capture is None or report.damage is not None:
             continue
         if any(frontier not in _NOTHING for frontier in supervisor.job(report.name).frontiers()):
-            yield report.name, capture
+            stated = report.sight.parts.get("tables")
+            yield report.name, capture.name, stated is not None and stated == capture.parts.get("tables")
 
 
 def _place(parts: Mapping[str, str]) -> tuple[str | None, str | None]:
@@ -52,15 +57,28 @@ def _place(parts: Mapping[str, str]) -> tuple[str | None, str | None]:
 
 
 def _topics_of_its_logs(
-    job: str, capture: str, entries: list[CatalogueEntry], desired: list[DesiredState]
+    pipeline: Pipeline, job: str, capture: str, entries: list[CatalogueEntry], desired: list[DesiredState], *,
+    same_tables: bool,
 ) -> Iterator[tuple[CatalogueEntry, str]]:
-    """The topics of tables that were left out, whose logs in the same place have them."""
+    """The topics of tables that were left out, whose logs in the same place have them.
+
+    A topic of a connector is used by all captures of its source, and the table may be another one's.
+    """
+    source, into = pipeline.captures[capture].source, pipeline.captures[capture].arguments.into
+    prefix = "" if source is None else f"{source.prefix}."
+
+    def is_its_own(entry: CatalogueEntry) -> bool:
+        place = into.of(entry.name.removeprefix(prefix))
+        if entry.users == (job,):
+            return True
+        return not same_tables if place.is_topic else is_there(Path(place.name) / LOG_FILE)
+
     names = {(one.kind, one.name) for one in desired}
     for entry in entries:
         gone = entry.is_live and entry.is_there and (entry.kind, entry.name) not in names
         # A connector without heartbeats needs their topic no more.
         of_table = entry.kind is Kind.TOPIC and entry.owned and not entry.name.startswith("__")
-        if gone and of_table and job in entry.users:
+        if gone and of_table and job in entry.users and is_its_own(entry):
             yield entry, (
                 f"{entry.shown} would be removed, with its records, and the capture {capture} goes on with the logs "
                 "that have its table: it would refuse them. Other tables need another 'into', and on a remap another "

@@ -30,6 +30,8 @@ from cdcv2.control.pipeline_jobs import folder_of, jobs_of
 from cdcv2.control.reconcile import Reconciliation
 from cdcv2.core.own_json import with_digest, without_digest
 from cdcv2.exits import Exit
+from cdcv2.logs.directory import DirectoryLog
+from cdcv2.rows.row_type import RowType
 from tests.cli.conftest import Run
 from tests.external_world import MemoryCatalogue, World, WorldObject
 
@@ -367,6 +369,30 @@ def test_a_topic_of_logs_that_go_on_is_not_removed(
     if refused:
         ended = run("up", two.file, "--once", "--timeout", "0")
         assert (Exit.UNABLE, {"in use"}) == (ended.code, {*states(run, two.file)}) and text in ended.err
+
+
+@pytest.mark.parametrize(("logs", "second", "refused"), [
+    ("there/first", False, False), ("there/first", True, True), ("'kafka:c.{table}'", False, False),
+    ("'kafka:c.{table}'", True, True),
+])
+def test_a_capture_beside_others_of_its_source_may_be_left_out(
+    run: Run, two: TwoTables, logs: str, second: bool, refused: bool
+) -> None:
+    """Topics of a connector have all of its captures as users. ``second``: the table is left out of the other's."""
+    tables = "[public.orders, public.items]" if second else "[public.orders]"
+    first = f"  first: {{into: {logs}, remap: there/timeline, tables: %s}}"
+    other = "  other: {into: there/other, remap: there/timeline2, tables: [public.items]}"
+    pipeline = two.write(f"{first % tables}\n{other}", ["orders", "items"])
+    two.make(pipeline)
+    for job, names in (("first", ["orders", "items"] if second else ["orders"]), ("other", ["items"])):
+        two.ran(pipeline, job, [[501]])
+        for name in names:
+            if job == "other" or "kafka" not in logs:
+                DirectoryLog(two.folder / "there" / job / f"public.{name}", create=True, row_type=RowType(
+                    json.loads(ROW.replace("orders", name)))).close()
+    two.write(first % "[public.orders]", ["orders"])
+
+    assert refused is ("would be removed, with its records" in " ".join(run("plan", two.file).out.split()))
 
 
 @pytest.mark.parametrize(("into", "captured", "altered", "refused"), [

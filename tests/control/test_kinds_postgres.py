@@ -22,7 +22,7 @@ from cdcv2.control.kinds.postgres import (
 )
 from cdcv2.control.kinds.slots import SlotKind
 from cdcv2.core.antichain import Antichain
-from cdcv2.errors import MissingLogError, UsageError
+from cdcv2.errors import MissingLogError, RefusedError, UsageError
 from cdcv2.materialize.protocol.messages import Checkpoint, Field, Open, Table
 from cdcv2.materialize.targets.postgres import fence
 from cdcv2.materialize.targets.postgres.driver import PostgresDriver
@@ -252,28 +252,54 @@ def test_a_table_that_leaves_a_publication_in_use_is_lost_also_when_it_is_back(
     assert "has not published" in lost.debt.text and "public.sold" in lost.debt.text
 
 
-def test_a_publication_that_is_lost_goes_on_when_a_person_has_seen_that_nothing_is_missing(postgres: Postgres) -> None:
-    """As it is from then on: the next time is noticed, too. One that was made again has another identity."""
-    drop_and_add = "ALTER PUBLICATION shop DROP TABLE items; ALTER PUBLICATION shop ADD TABLE items"
+@pytest.mark.parametrize("owned", [True, False])
+def test_a_publication_that_is_lost_goes_on_where_a_person_accepts_it(owned: bool, postgres: Postgres) -> None:
+    """As it is from then on: the next time is noticed, too. It has to be the same one, and to publish all tables."""
     with postgres.connect(autocommit=True) as session:
         session.execute("DROP PUBLICATION IF EXISTS shop")
+        if not owned:
+            session.execute("CREATE PUBLICATION shop FOR TABLE items, orders")
         case = case_of(postgres, Kind.PUBLICATION)
-        case.up(settings={"tables": ["public.items"]})
+        case.up(owned=owned, settings={"tables": ["public.items", "public.orders"]})
         case.use()
+        case.go_on()
         with pytest.raises(UsageError, match="no publication 'shop' is lost; those that are: none"):
             case.control().accept("shop")
         states = []
-        for change in (drop_and_add, drop_and_add, "DROP PUBLICATION shop; CREATE PUBLICATION shop FOR TABLE items"):
-            for statement in change.split("; "):
-                session.execute(statement)
+        for _ in range(2):
+            session.execute("ALTER PUBLICATION shop DROP TABLE items")
             states.append(case.go_on().state)
             with pytest.raises(UsageError, match="no publication 'sho' is lost; those that are: shop"):
                 case.control().accept("sho")
+            with pytest.raises(RefusedError, match="cannot be accepted: .*public.items.*Put it back as it was"):
+                case.control().accept("shop")
+            session.execute("ALTER PUBLICATION shop ADD TABLE items")
             case.control().accept("shop")
             states += [case.go_on().state, case.go_on().state]
+        session.execute("DROP PUBLICATION shop; CREATE PUBLICATION shop FOR TABLE items, orders")
+        states.append(case.go_on().state)
+        with pytest.raises(RefusedError, match="cannot be accepted: it is missing, or another one has its name"):
+            case.control().accept("shop")
         session.execute("DROP PUBLICATION shop")
 
-    assert [EntryState.LOST, EntryState.IN_USE, EntryState.IN_USE] * 2 + [EntryState.LOST] * 3 == states
+    assert [EntryState.LOST, EntryState.IN_USE, EntryState.IN_USE] * 2 + [EntryState.LOST] == states
+
+
+def test_a_publication_of_others_that_lacks_a_table_in_use_is_lost(postgres: Postgres) -> None:
+    """From the first look on: what is committed before its owner adds the table is in no topic."""
+    with postgres.connect(autocommit=True) as session:
+        session.execute("DROP PUBLICATION IF EXISTS shop; CREATE PUBLICATION shop FOR TABLE items")
+        case = case_of(postgres, Kind.PUBLICATION)
+        before = case.up(owned=False, settings={"tables": ["public.items", "public.orders"]})
+        case.use()
+        lost = case.go_on()
+        session.execute("ALTER PUBLICATION shop ADD TABLE orders")
+        still = case.go_on()
+        session.execute("DROP PUBLICATION shop")
+
+    assert before.debt is not None and Reason.DRIFT is before.debt.reason
+    assert (EntryState.LOST, EntryState.LOST) == (lost.state, still.state)
+    assert lost.debt is not None and "has not published public.orders" in lost.debt.text
 
 
 @pytest.mark.parametrize(("change", "lost"), [

@@ -15,6 +15,7 @@ The tables need ``REPLICA IDENTITY FULL``, or updates and deletes come without t
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -132,6 +133,8 @@ def unsent_tables(config: Mapping[str, Any], tables: Iterable[str]) -> list[str]
     ['public.sold']
     >>> unsent_tables({"schema.exclude.list": "old"}, ["public.items", "old.items"])
     ['old.items']
+    >>> unsent_tables({"table.include.list": r"public\\.\\w{5\\,6},a[b&&[^c]]"}, ["public.items"])
+    []
     """
     return sorted(
         table for table in tables
@@ -141,12 +144,15 @@ def unsent_tables(config: Mapping[str, Any], tables: Iterable[str]) -> list[str]
 
 def _is_sent(config: Mapping[str, Any], what: str, name: str) -> bool:
     include, exclude = (str(config.get(f"{what}.{way}.list") or "") for way in ("include", "exclude"))
-    patterns = [one.strip() for one in re.split(r"(?<!\\),", include or exclude) if one.strip()]
+    # A comma that is meant itself is escaped.
+    patterns = [one.strip().replace("\\,", ",") for one in re.split(r"(?<!\\),", include or exclude) if one.strip()]
     try:
-        matched = any(re.fullmatch(one, name, re.IGNORECASE) for one in patterns)
+        with warnings.catch_warnings(action="ignore"):
+            matched = any(re.fullmatch(one, name, re.IGNORECASE) for one in patterns)
     except re.error:
         return True
-    return not patterns or "${" in include + exclude or matched == bool(include)
+    unreadable = any(sign in include + exclude for sign in ("${", "&&"))
+    return not patterns or unreadable or matched == bool(include)
 
 
 def heartbeat_topic(prefix: str, start: str = "__debezium-heartbeat") -> str:
