@@ -340,7 +340,7 @@ class ExternalSequence:
             self.demand_as_stated()
 
     def _declare_addresses(self, what: str) -> None:
-        """As the text of a debt asks: what was made at another address of a server is removed while that is declared."""
+        """As the text of a debt asks: what was made at another address of a server goes while that is declared."""
         debts = [one["debt"]["text"] for one in self._entries(what) if one["debt"] is not None]
         if any("is declared any more" in text for text in debts):
             text = self._file(what).read_text("utf-8")

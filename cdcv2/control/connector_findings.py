@@ -27,9 +27,15 @@ _DEFAULTS = {
 
 
 def connector_findings(
-    part: str, config: Mapping[str, Any], recipe: DatabaseConnector | None, *, slot: str | None, publication: str | None
+    part: str, config: Mapping[str, Any], recipe: DatabaseConnector | None, *, slot: str | None,
+    publication: str | None, database: str | None = None,
 ) -> Iterator[Finding]:
-    """What is found of a connector's settings; ``recipe`` is that of the capture of its topics."""
+    """What is found of a connector's settings; ``recipe`` is that of the capture of its topics, ``database`` the name
+    of the one that the file has; None: not known.
+    """
+    read = str(config.get("database.dbname"))
+    yield judged(part, database is None or "${" in read or read == database, f"it reads the database {read}",
+                 f"set database.dbname={database} in the connector, or mend conninfo in the pipeline file")  # fmt: skip
     for name, demanded in _DEMANDED.items():
         found = config.get(name, _DEFAULTS[name])
         if found is None:

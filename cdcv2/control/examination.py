@@ -17,6 +17,7 @@ from cdcv2.control.owned_folders import demand_alone
 from cdcv2.control.pipeline_check import check_instance, check_view_of, demand_own_logs, recipes_of, row_types
 from cdcv2.control.pipeline_external import external_needs
 from cdcv2.control.pipeline_file import CaptureFields, ConnectorFields, Pipeline, SourceFields, ViewFields
+from cdcv2.control.pipeline_servers import database_server
 from cdcv2.control.refusals import refused_changes
 from cdcv2.control.replay_fields import ReplayFields, known_tables
 from cdcv2.control.source_findings import source_findings
@@ -165,6 +166,8 @@ def _connector(
                       'connector: {name: ..., url: "http://CONNECT:8083"}')  # fmt: skip
         return
     made = _made_config(pipeline, connector) if connector.owned else None
+    conninfo = source.conninfo()
+    database = None if conninfo is None else database_server(conninfo).database
     worker = ConnectClient(connector.url, patience=_PATIENCE)
     yield version_finding(part, worker.plugins())
     recipe = next((one for found in recipes.values() for one in found if one.prefix == source.prefix), None)
@@ -172,7 +175,7 @@ def _connector(
     if config is None and made is not None:
         yield Finding(part, f"Connect has no connector {connector.name} yet: cdcv2 up makes it")
         yield from connector_findings(
-            part, made, recipe, slot=source.slot.name, publication=source.publication.name
+            part, made, recipe, slot=source.slot.name, publication=source.publication.name, database=database
         )
         return
     if config is None:
@@ -181,7 +184,7 @@ def _connector(
                       f"{worker.url}/connectors/{connector.name}/config")  # fmt: skip
         return
     yield from connector_findings(
-        part, config, recipe, slot=source.slot.name, publication=source.publication.name
+        part, config, recipe, slot=source.slot.name, publication=source.publication.name, database=database
     )
     yield from state_findings(part, worker.status(connector.name) or {})
 

@@ -103,7 +103,7 @@ def url_of(source: SourceFields) -> str:
 def _source(source: SourceFields) -> DatabaseServer | None:
     owned = source.slot.owned or source.publication.owned
     try:
-        return None if source.postgres is None else source.postgres.text_as(_database)
+        return None if source.postgres is None else source.postgres.text_as(database_server)
     except UsageError:
         # What others own is not looked at where the environment lacks a variable: jobs on that do not wait for it.
         if owned:
@@ -119,7 +119,7 @@ def target_server(view: ViewFields) -> DatabaseServer | KafkaCluster | None:
     try:
         if driver == "postgres":
             named = fields.get("conninfo")
-            return _database("") if named is None else named.made_by(lambda: _database(named.conninfo()))
+            return database_server("") if named is None else named.made_by(lambda: database_server(named.conninfo()))
         return _kafka(*target_cluster(view)) if driver == "kafka" else None
     except UsageError:
         if view.owned is not None:
@@ -127,7 +127,8 @@ def target_server(view: ViewFields) -> DatabaseServer | KafkaCluster | None:
         return None
 
 
-def _database(conninfo: str) -> DatabaseServer:
+def database_server(conninfo: str) -> DatabaseServer:
+    """The database to which a connection string leads, with what the environment adds. Raises UsageError for none."""
     demand_readable(conninfo)
     from psycopg.conninfo import conninfo_to_dict
 

@@ -47,7 +47,7 @@ def bad(findings: Iterable[Finding]) -> list[tuple[str, str]]:
 
 
 def of_connector(config: Mapping[str, str]) -> list[tuple[str, str]]:
-    return bad(connector_findings("c", config, RECIPE, slot="shop", publication="shop"))
+    return bad(connector_findings("c", config, RECIPE, slot="shop", publication="shop", database="d"))
 
 
 def test_the_connector_that_we_make_is_all_right() -> None:
@@ -75,6 +75,7 @@ def test_the_connector_that_we_make_is_all_right() -> None:
     ("notification.enabled.channels", None, "wrong", "it sends no notifications"),
     ("table.include.list", "public.order", "warning", "its filters leave out public.orders"),
     ("schema.exclude.list", "pub.*", "warning", "its filters leave out public.orders"),
+    ("database.dbname", "other", "wrong", "it reads the database other"),
 ])  # fmt: skip
 def test_a_wrong_setting_of_a_connector_is_found(name: str, value: str | None, health: str, text: str) -> None:
     """Also one that is left out, whose default is another."""
