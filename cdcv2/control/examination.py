@@ -183,9 +183,11 @@ def _connector(
                       f"curl -X PUT -H 'Content-Type: application/json' -d @connector.json "
                       f"{worker.url}/connectors/{connector.name}/config")  # fmt: skip
         return
+    # What cdcv2 up alters is as it will be then; cdcv2 plan shows the difference.
     yield from connector_findings(
-        part, config, recipe, slot=source.slot.name, publication=source.publication.name, database=database
-    )
+        part, {**config, **(made or {})}, recipe, slot=source.slot.name, publication=source.publication.name,
+        database=database,
+    )  # fmt: skip
     yield from state_findings(part, worker.status(connector.name) or {})
 
 

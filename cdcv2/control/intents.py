@@ -113,8 +113,8 @@ def refused_replacements(
 ) -> list[tuple[CatalogueEntry, str]]:
     """What must not be replaced by another while the slot that belongs to it goes on, each with the reason.
 
-    - The publication that the slot reads by, if one of both is ours: what is committed before another one is made is
-      sent by none, whichever capture that one is for.
+    - The publication that the slot reads by, if one of both is ours, or the one that is made: what is committed before
+      another one is made is sent by none, whichever capture that one is for.
     - The connector of ours that has made the slot: its positions go with it, so another one takes a second snapshot.
     """
     # What is lost is not forgotten, either, when another one takes its place.
@@ -135,7 +135,11 @@ def refused_replacements(
                     f"and takes a second snapshot, at which the capture stops. {_KEEP.format('connector')}"
                 )))
             is_read_by = old.kind is Kind.PUBLICATION and old.address == slot.address and {*old.users} & {*slot.users}
-            if is_read_by and (old.kind, old.name) not in names and (old.owned or slot.owned):
+            ours = old.owned or slot.owned or any(
+                one.kind is Kind.PUBLICATION and one.owned and (one.address == old.address or one.user in old.users)
+                for one in wanted
+            )
+            if is_read_by and (old.kind, old.name) not in names and ours:
                 found.append((old, (
                     f"{slot.shown} reads by {old.shown}, and goes on: what is committed before another publication is "
                     f"made would be lost. {_KEEP.format('publication')}"
@@ -245,8 +249,9 @@ def _updated(
         raise UsageError(f"{entry.shown} needs {' '.join(unknown[0])}, which is not declared: declare it")
     if one.owned and not entry.owned and (entry.attempted is None or entry.identity is None):
         # It was of others until now: it is judged again, from nothing. What we made once, and is the same, is ours.
-        entry = replace(entry, state=EntryState.WANTED, since=now, attempted=None, identity=None)
-        entry = replace(entry, applied=None, debt=None)
+        entry = replace(entry, attempted=None, identity=None, applied=None)
+        if entry.state is not EntryState.LOST:
+            entry = replace(entry, state=EntryState.WANTED, since=now, debt=None)
     return replace(
         entry,
         settings=one.settings,

@@ -5,7 +5,7 @@ They are known before anything is made or removed. ``plan`` and ``doctor`` name 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from cdcv2.control.entries import CatalogueEntry, Kind
@@ -34,26 +34,24 @@ def refused_changes(
 
 
 def _going_on(pipeline: Pipeline) -> Iterator[tuple[str, str, bool]]:
-    """Each job that has captured something, with the capture of the file that goes on with its logs, and whether that
-    states the same ``tables``.
+    """Each job that has captured something, with the capture of the file that goes on with its logs, or with its remap,
+    and whether that states the same ``tables``.
 
     It may have another name by now. Where logs in a directory by commit times are of other tables, that shows in there;
     of a remap and of logs in Kafka, in what the job has run with.
     """
-    places = {_place(one.parts): one for one in jobs_of(pipeline) if "into" in one.parts}
+    plans = [one for one in jobs_of(pipeline) if one.name in pipeline.captures]
+    places = {(part, one.parts[part]): one for one in plans for part in ("remap", "into") if part in one.parts}
     supervisor = Supervisor(folder_of(pipeline))
     for report in supervisor.look():
-        capture = places.get(_place(report.sight.parts))
+        parts = report.sight.parts
+        found = (places.get((part, parts[part])) for part in ("into", "remap") if part in parts)
+        capture = next((one for one in found if one is not None), None)
         if capture is None or report.damage is not None:
             continue
         if any(frontier not in _NOTHING for frontier in supervisor.job(report.name).frontiers()):
-            stated = report.sight.parts.get("tables")
+            stated = parts.get("tables")
             yield report.name, capture.name, stated is not None and stated == capture.parts.get("tables")
-
-
-def _place(parts: Mapping[str, str]) -> tuple[str | None, str | None]:
-    """What the digests of a job's parts state of where its logs are."""
-    return parts.get("into"), parts.get("remap")
 
 
 def _topics_of_its_logs(

@@ -122,8 +122,11 @@ def _publication(
         return
     published = {table for (table,) in _rows_of(connection, _PUBLISHED, name)}
     lacking = [table for table in tables if table not in published]
-    # Behind a slot that is there already, what was committed to them is in no topic.
+    # Behind a slot that is there already, what was committed to them is in no topic. One of ours gets what is new.
     begun = _rows_of(connection, _SLOT, _slot(source))
+    if lacking and source.publication.owned:
+        yield Finding(part, f"the publication {name} has no {', '.join(lacking)} yet: cdcv2 up adds it")
+        lacking = []
     yield judged(part, not lacking, f"the publication {name} has {len(tables) - len(lacking)} of {len(tables)} tables",
                  f"what is committed to {', '.join(lacking)} never arrives, as the slot {_slot(source)} passes it: "
                  "start over with them (docs/operations/start-over.md)" if begun else

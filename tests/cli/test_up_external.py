@@ -348,7 +348,9 @@ def two(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TwoTable
 
 @pytest.mark.parametrize(("place", "captured", "refused"), [
     ("remap: there/timeline", [[1], [501]], True), ("remap: there/timeline", [[1]], False),
-    ("remap: there/timeline2", [[1], [501]], False), ("remap: there/timeline", [], False),
+    ("remap: there/timeline2", [[1], [501]], True), ("remap: there/timeline", [], False),
+    ("remap: there/timeline, into: there/logs2", [[501]], True),
+    ("remap: there/timeline2, into: there/logs2", [[501]], False),
 ])
 @pytest.mark.parametrize("name", ["shop", "renamed"])
 def test_a_topic_of_logs_that_go_on_is_not_removed(
@@ -360,7 +362,8 @@ def test_a_topic_of_logs_that_go_on_is_not_removed(
     two.make(pipeline)
     two.ran(pipeline, "shop", captured)
     same = run("doctor", two.file, "--json").out
-    two.write(f"  {name}: {{into: there/logs, {place}, tables: [public.orders]}}", ["orders"])
+    place = place if "into" in place else f"{place}, into: there/logs"
+    two.write(f"  {name}: {{{place}, tables: [public.orders]}}", ["orders"])
     planned, looked = run("plan", two.file).out, run("doctor", two.file).out
     text = f"would be removed, with its records, and the capture {name} goes on with the logs"
 

@@ -345,6 +345,8 @@ def test_a_server_is_looked_at_and_mended_by_the_remedies(
             if one["remedy"].startswith(rights):
                 session.execute(one["remedy"].partition(";")[0].encode())
         allowed = of_source(run("doctor", path, "--json").out)
+        session.execute("CREATE PUBLICATION own")
+        added = of_source(run("doctor", path, "--json").out)
 
     def wrong(findings: list[dict[str, str]]) -> list[str]:
         return [one["text"] for one in findings if one["health"] == "wrong"]
@@ -362,5 +364,7 @@ def test_a_server_is_looked_at_and_mended_by_the_remedies(
     ] == lacking(asked)
     assert [] == wrong(allowed) == lacking(allowed)
     assert "the publication own is not there yet: cdcv2 up makes it" in [one["text"] for one in allowed]
+    assert [] == wrong(added) and "the publication own has no public.orders yet: cdcv2 up adds it" in [
+        one["text"] for one in added]
     assert "does not answer" in shown.out and "Kafka Connect at" in shown.out and "may make tables" in shown.out
     assert password not in before.out + before.err + shown.out + shown.err

@@ -7,7 +7,7 @@ from itertools import count
 
 import pytest
 
-from cdcv2.control.entries import CatalogueEntry, Kind, EntryState
+from cdcv2.control.entries import CatalogueEntry, Debt, EntryState, Kind, Reason
 from cdcv2.control.intents import DesiredState, blocked_by, planned, released, refused_replacements, used
 from cdcv2.errors import UsageError
 
@@ -87,6 +87,29 @@ def test_it_keeps_its_name_whatever_else_changes_with_it(
     found = refused_replacements(entries, [*others, desired(slot, user="b")])
 
     assert [entries[0]] * any(owned) == [one for one, _ in found]
+
+
+def test_what_was_let_go_keeps_its_name_too_where_ours_would_take_its_place() -> None:
+    """All were let go, and then another publication is to be made."""
+    drawn, old, new = Drawn(), (Kind.PUBLICATION, "db", "old"), (Kind.PUBLICATION, "db", "new")
+    drawn.plan(desired(old, owned=False), desired(SLOT, owned=False))
+    entries = [replace(one, state=EntryState.IN_USE) for one in drawn.entries.values()]
+
+    assert [] == refused_replacements(entries, [desired(new, owned=False), desired(SLOT, owned=False)])
+    assert [entries[0]] == [one for one, _ in refused_replacements(entries, [desired(new), desired(SLOT, owned=False)])]
+
+
+def test_what_is_lost_stays_so_when_the_file_calls_it_ours_and_back() -> None:
+    """And nothing of others is taken for ours by that."""
+    drawn, key = Drawn(), (Kind.PUBLICATION, "db", "shop")
+    drawn.plan(desired(key, owned=False))
+    (nonce, entry), = drawn.entries.items()
+    debt = Debt(Reason.LOST, "it fell", 1.0, 1)
+    drawn.entries[nonce] = replace(entry, state=EntryState.LOST, identity="7", debt=debt)
+    for owned in (True, False):
+        drawn.plan(desired(key, owned=owned))
+        found = drawn.entries[nonce]
+        assert (EntryState.LOST, debt, None) == (found.state, found.debt, found.identity)
 
 
 @pytest.mark.parametrize("name", ["shop", "other", None])
