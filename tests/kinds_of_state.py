@@ -145,12 +145,13 @@ def moved(case: KindCase) -> None:
 def undeclared(case: KindCase) -> None:
     """Without a connection any more: owed, and named."""
     made = case.up()
-    case.catalogue.kept[made.nonce] = replace(made, address="nowhere")
+    # By another address that leads to its server it would be found.
+    case.catalogue.kept[made.nonce] = replace(made, address="nowhere", server="another")
     entry = case.down()
     assert entry.debt is not None and "nowhere" in entry.debt.text
     assert (EntryState.UNWANTED, Reason.UNREACHABLE) == (entry.state, entry.debt.reason)
 
-    case.catalogue.kept[made.nonce] = replace(entry, address=case.address)
+    case.catalogue.kept[made.nonce] = replace(entry, address=case.address, server=made.server)
     assert EntryState.GONE is case.go_on().state
 
 

@@ -56,7 +56,7 @@ def sight(controller: dict[str, Any], first: dict[str, Any], fault: str | None =
     ({"waits": [AWAY]}, {"state": "held", "reason": "no log"}, None, "replica", "held: no log", "--start-held rows-1"),
     ({"waits": [AWAY]}, {}, None, "instance", "rows-1.sock does not respond", "cdcv2 output shop.yaml rows-1"),
     ({"state": "held", "reason": "no state"}, {"waits": [ALONE]}, None, "instance", "no state", "--start-held rows"),
-    ({}, {"event_at": 900.0}, None, "replica", "stated nothing for 100 s", "kill it"),
+    ({}, {"event_at": 900.0}, None, "replica", "stated nothing for 100 s", "cdcv2 pause shop.yaml rows-1"),
     ({}, {}, "s/rows.sock is there, and is no socket", "instance", "is no socket", "cdcv2 up shop.yaml"),
 ])  # fmt: skip
 def test_the_first_link_of_an_instance_that_stands_still_is_named(

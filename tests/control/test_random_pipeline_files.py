@@ -99,8 +99,10 @@ def folder() -> Path:
         (made / "rows" / f"public.{table}.avsc").write_text(ROW, "utf-8")
     for prefix in ("shop", "store"):
         for snapshot in ("initial", "no_data"):
-            config = debezium_config(prefix, ["public.orders"], host="db", port=5432, database="shop", user="cdc",
-                                     publication="disabled", snapshot=snapshot)  # fmt: skip
+            config = debezium_config(
+                prefix, ["public.orders", "public.items"], host="db", port=5432, database="shop", user="cdc",
+                publication="disabled", snapshot=snapshot,
+            )  # fmt: skip
             (made / f"{prefix}-{snapshot}.json").write_text(json.dumps(config), "utf-8")
     return made
 
