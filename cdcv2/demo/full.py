@@ -130,7 +130,7 @@ class FullDemo:
 
     def _replay(self, end: int) -> None:
         output = self.folder / "tables"
-        with stopped(self._submit("--max-records", str(self._mangled // 12))) as job:
+        with stopped(self._submit("--max-records", str(self._mangled // 30))) as job:
             job.wait_until(lambda: len(tables.uppers(output)) >= 2, "some frontiers are finished", 240)
             job.kill9()
         killed_at = tables.uppers(output)
