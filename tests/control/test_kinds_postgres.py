@@ -305,6 +305,7 @@ def test_a_publication_of_others_that_lacks_a_table_in_use_is_lost(postgres: Pos
 @pytest.mark.parametrize(("change", "lost"), [
     ("ALTER TABLE sold ALTER COLUMN price TYPE numeric(14,4)", True),
     ("ALTER TABLE sold ALTER COLUMN name TYPE text USING upper(name)", True),
+    ("ALTER TABLE sold ALTER COLUMN name TYPE varchar(10) USING upper(name)", True),
     ("ALTER TABLE sold DROP COLUMN price; ALTER TABLE sold ADD COLUMN price numeric(10,2) DEFAULT 7", True),
     ("ALTER TABLE sold DROP COLUMN price; LOOK; ALTER TABLE sold ADD COLUMN price numeric(10,2)", True),
     ("ALTER TABLE sold RENAME name TO x; ALTER TABLE sold RENAME more TO name; ALTER TABLE sold RENAME x TO y", True),
