@@ -383,9 +383,10 @@ class BoundTransactions:
     def _release_snapshot(self, touched: dict[Tx, BoundTransaction], changed: StepChanges) -> bool:
         opened = self._open.get(SNAPSHOT)
         end = opened.end if opened is not None else None
-        if opened is None or end is None or opened.halts:
+        if opened is None or end is None:
             return False
-        if rules.lacking(dict(end.counts), opened.seen):
+        counted = not rules.lacking(dict(end.counts), opened.seen)
+        if not rules.is_first_whole(sound=not opened.halts, counted=counted):
             return False
         base, first = end.commit, self._tracker.first()
         if first is not None:

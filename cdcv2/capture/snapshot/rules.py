@@ -1,9 +1,10 @@
 """How a snapshot is judged: every decision about one is here, for every way to capture.
 
-Does a run count, is the snapshot whole, what contradicts it, where does it end: to change that, change a function of
-this file. All are pure. What they are asked about is kept beside it, in ``tracker``, ``runs``, ``extent`` and
-``positions``; what to do about what they find is stated in ``remedies``. Decisions about a part of one, and about what
-is beside it, are elsewhere:
+Does a run count, is the snapshot whole (:func:`is_first_whole`, :func:`is_resnapshot_whole`), what contradicts it,
+where does it end: to change that, change a function of this file. All are pure. What they are asked about is kept
+beside it, in ``tracker``, ``runs``, ``extent`` and ``positions``; on a timeline of bindings, in
+:mod:`cdcv2.capture.bound_transactions`. What to do about what they find is stated in ``remedies``. Decisions about a
+part of one, and about what is beside it, are elsewhere:
 
 - what one run of a connector is, by its notifications: ``run_rules``;
 - whether a record of a snapshot is a row at all: the connector (``envelope`` of Debezium's), which parses it;
@@ -144,6 +145,18 @@ def end_is_known(counts: Mapping[str, int], lsn: int | None) -> bool:
 
 
 # -- before the release
+
+
+def is_first_whole(*, sound: bool, counted: bool) -> bool:
+    """Whether the first snapshot is whole, by commit times and on a timeline.
+
+    ``sound``: nothing contradicts it; ``counted``: there are as many rows as its run counts, or without notifications
+    :func:`count_unnotified` has shown that none can be missing.
+
+    >>> is_first_whole(sound=True, counted=True), is_first_whole(sound=True, counted=False)
+    (True, False)
+    """
+    return sound and counted
 
 
 def declared_too_early(at: int, declared: Collection[int]) -> Contradiction | None:

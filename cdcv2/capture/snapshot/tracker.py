@@ -266,10 +266,13 @@ class SnapshotTracker:
     def whole(self) -> bool:
         """Whether every row of the first snapshot is there; finds contradictions on the way."""
         wrong = rules.declared_too_early(self.lsn or 0, self.declared)
-        if self._contradict(0, wrong or rules.not_empty(self._runs.run(0), self._rows_of(0), self._empty)):
-            return False
-        if self._notified:
-            return self._is_counted(0)
+        sound = not self._contradict(0, wrong or rules.not_empty(self._runs.run(0), self._rows_of(0), self._empty))
+        # What is not sound is not counted: its first contradiction is the one that stops the capture.
+        counted = sound and (self._is_counted(0) if self._notified else self._is_all_read())
+        return rules.is_first_whole(sound=sound, counted=counted)
+
+    def _is_all_read(self) -> bool:
+        """Whether the first snapshot, of which there are no notifications, is read to its end."""
         counted = rules.count_unnotified(
             self.without_topic(), self._tables, self._may, all_read=self._extent.is_read(0)
         )

@@ -195,6 +195,12 @@ def test_without_notifications_the_marked_row_ends_a_snapshot_and_it_is_whole_on
     assert rules.CountedRun({}, left, wrong) == rules.count_unnotified(left, "ab", "a", all_read=True)
 
 
+@pytest.mark.parametrize(("sound", "counted"), [(True, True), (True, False), (False, True), (False, False)])
+def test_the_first_snapshot_is_whole_only_if_nothing_speaks_against_it(sound: bool, counted: bool) -> None:
+    """Neither a contradiction, nor rows that are missing."""
+    assert rules.is_first_whole(sound=sound, counted=counted) is (sound and counted)
+
+
 def test_a_resnapshot_is_whole_only_if_nothing_speaks_against_it() -> None:
     """Its runs, its counts, and what is still to be read."""
     asked = ("sound", "counted", "all_read")
