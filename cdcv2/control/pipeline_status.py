@@ -1,7 +1,8 @@
 """How a pipeline stands: a row for each table and each of its targets, and one for each job.
 
 A row of a job is made of its status and of the events that it wrote; a row of a table of these, and of what servers
-answer (:mod:`cdcv2.control.sights`). :mod:`cdcv2.control.seconds_behind` decides how far a table is behind.
+answer (:mod:`cdcv2.control.sights`). :mod:`cdcv2.control.seconds_behind` decides how far a table is behind; of one
+that is lost or not covered that is not known, which is decided here.
 """
 
 from __future__ import annotations

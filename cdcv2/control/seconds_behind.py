@@ -13,6 +13,7 @@ no END beyond it, the topic may lack commits      at most the age of the last EN
 the source does not answer                        the age of the last END that is in: "since the last END read"
 its WAL ends before what was captured             not known: it is another server, or a restored one
 nothing is complete yet, or no clock is known     not known
+something of it is lost, or it is not covered     not known: ``pipeline_status`` decides that, and asks no further
 ================================================= ==================================================================
 
 The distance in WAL is no measure: it also grows by checkpoints, by vacuum, and by tables that are not captured. The
@@ -27,6 +28,9 @@ That the server has sent all its WAL to a connector that runs proves nothing: it
 
 Where the topic may lack commits, all of them are younger than its last END, than the moment at which nothing was
 missing as an earlier look knows, and not older than the first commit behind the last END that the server names.
+
+Where only the connector can show that the topic has all commits, :mod:`cdcv2.control.sights` gives it time for that,
+and looks again: by the same :func:`has_ended` and :attr:`SourceSight.read_slot`.
 """
 
 from __future__ import annotations
@@ -79,6 +83,11 @@ class SourceSight(NamedTuple):
     last_tx: int | None = None
     first_after: float | None = None
     slot_name: str = ""
+
+    @property
+    def read_slot(self) -> SlotSight | None:
+        """Its slot, if a connector reads from it: only that can confirm what the topic has."""
+        return self.slot if self.slot is not None and self.slot.active else None
 
 
 class EndSight(NamedTuple):
@@ -195,6 +204,16 @@ def ends_before(source: SourceSight, captured: int | None) -> bool:
     return captured is not None and source.position < captured
 
 
+def has_ended(source: SourceSight, last: EndSight | None, through: int = 0) -> bool:
+    """Whether a source has committed nothing behind the last END, nor behind ``through``, if a copy is further.
+
+    >>> end = EndSight(757, 500, 100.0, 8)
+    >>> has_ended(SourceSight(130.0, 500), end), has_ended(SourceSight(130.0, 900), end)
+    (True, False)
+    """
+    return source.position <= max(through, 0 if last is None else last.lsn)
+
+
 _AT_END = "the source has committed nothing since"
 _CONFIRMED = "the connector has confirmed all that is committed"
 
@@ -213,10 +232,10 @@ def _all_in_topic(
 ) -> str | None:
     """Why the topic has all that the source has committed; None: it may lack commits."""
     through = copy.frontier[0] - 1 if copy.of_commits and copy.frontier and isinstance(copy.frontier[0], int) else 0
-    if source.position <= max(through, 0 if last is None else last.lsn):
+    if has_ended(source, last, through):
         return _AT_END
-    slot = source.slot
-    if slot is None or not slot.active or slot.confirmed is None or slot.confirmed < source.position:
+    slot = source.read_slot
+    if slot is None or slot.confirmed is None or slot.confirmed < source.position:
         return None
     return _CONFIRMED if connector is None or connector.runs else None
 
@@ -228,12 +247,13 @@ def _doubt(source: SourceSight, connector: ConnectorSight | None, topic: TopicSi
         return "Connect does not answer: commits may be missing"
     if connector is not None and not connector.runs:
         return "the connector does not run: commits may be missing"
-    if source.slot is None or not source.slot.active:
+    slot = source.read_slot
+    if slot is None:
         return "no connector reads from the slot: commits may be missing"
-    if source.slot.sent is not None and source.slot.sent < source.position:
-        unsent = source.position - source.slot.sent
+    if slot.sent is not None and slot.sent < source.position:
+        unsent = source.position - slot.sent
         return f"{unsent} bytes of WAL are not sent to the connector yet: commits may be missing"
-    unconfirmed = max(0, source.position - (source.slot.confirmed or 0))
+    unconfirmed = max(0, source.position - (slot.confirmed or 0))
     return f"the connector has not confirmed {unconfirmed} bytes of WAL: commits may be missing"
 
 

@@ -19,7 +19,7 @@ from cdcv2.control.pipeline_check import recipes_of
 from cdcv2.control.pipeline_file import CaptureFields, Pipeline, SourceFields
 from cdcv2.control.questions import NOT_ASKED, Reply, ask_all
 from cdcv2.control.seconds_behind import (
-    MISSING, ConnectorSight, EndSight, SlotSight, SourceSight, TopicSight,
+    MISSING, ConnectorSight, EndSight, SlotSight, SourceSight, TopicSight, has_ended,
 )
 from cdcv2.control.source_sight import confirmed_slot, first_commit_after, source_sight
 from cdcv2.errors import UnavailableError, UsageError
@@ -118,9 +118,7 @@ def _doubted(
         database = None if source is None else sources[source.name].database.value
         if source is None or ends is None or database is None or None not in ends.beyond.values():
             continue
-        slot, last = database.slot, ends.last
-        ended = last is not None and database.position <= last.lsn
-        if slot is not None and slot.active and not ended:
+        if database.read_slot is not None and not has_ended(database, ends.last):
             found[capture.name] = source
     return found
 
