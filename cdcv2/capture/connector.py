@@ -14,9 +14,16 @@ contract                          a time is complete                            
 :class:`RowConnector`             when the remap binds offsets to it              rows
 ================================  ==============================================  =======================
 
-Two things of the contract are words of the first connector, which another one translates its own to: the markers of a
-snapshot's rows (:class:`~.facts.SnapshotRow`) are Debezium's, and column types in the annotations of row types are
-PostgreSQL's names.
+Some of the contract is as the first connector has it, and another one translates its own to that:
+
+- The markers of a snapshot's rows (:class:`~.facts.SnapshotRow`) are Debezium's. Column types in the annotations of row
+  types are PostgreSQL's names.
+- ``tx``, ``lsn`` and ``seq`` are whole numbers; :mod:`~.facts` states what of. A position of two parts becomes one
+  number, alike in every record: of a binlog ``(number of its file << 32) + position``. A GTID is its last number if all
+  are of one server; those of several are in no order: take the position in the binlog of the one that is read. Another
+  server has other positions, and is another source.
+- ``order`` and ``table_order`` must be in the records, as a connector keeps no count. Topics whose records lack one of
+  these numbers can be captured as plain topics at most.
 
 Where a record stands is in the record; which positions are read next is known to the capture, not to a connector.
 """

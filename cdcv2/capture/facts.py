@@ -1,6 +1,15 @@
 """The facts that capture works on: what a record of a source means, without its format.
 
 Facts are plain values (named tuples): they can be sent between processes, compared and counted.
+
+Their numbers are ints for every database (:mod:`~cdcv2.capture.connector` has how other positions become such):
+
+- ``tx`` names a transaction: the same in its rows, its BEGIN and its END.
+- ``lsn`` is where it was committed, and its time in the logs: from 1 to 2**63 - 2, and greater than that of all that
+  were committed before. ENDs are in this order in their topic. A snapshot may have 0, and less than all behind it.
+- ``seq``, of a row, is the ``lsn`` of the last END before that of its own transaction; None: its transaction is the
+  first. If a greater one is read, and its own END is not there, that is taken for lost, and the capture stops.
+- ``order`` numbers the rows of a transaction, ``table_order`` those of a table in it: both from 1.
 """
 
 from __future__ import annotations

@@ -6,8 +6,11 @@ none: the records of its open transactions are in its open-records log (:mod:`cd
 The shape is stated once, by the types below. Each names the class whose ``export`` (of streams ``plain``) makes that
 part; the capture puts the parts together (:mod:`cdcv2.capture.run.commit_times`, :mod:`cdcv2.capture.run.stream_state`,
 and on Spark :mod:`cdcv2.spark.capture.query`). mypy holds them to it, but for a key that may be missing, and what is
-read is checked against it. :func:`plain_memory` makes JSON of every memory, and :func:`read_memory` reads
-it.
+read is checked against it. :func:`plain_memory` makes JSON of every memory, and :func:`read_memory` reads it.
+
+A key that is new must be ``NotRequired``, and what reads it must do without: an older memory lacks it, and would be
+refused as damaged. An older release overlooks it. Raise :data:`MEMORY_VERSION` only where that would be wrong, or where
+a key gets another meaning: every memory of before is then refused, and its user has to remove it.
 
 Rows are never kept: they are in the source's topics, and are read again. So a memory is small. It is written after the
 statements that it describes, so that a crash leaves the old or the new one. Losing it costs time, never facts: the
@@ -30,6 +33,7 @@ from cdcv2.core.own_json import check_shape, checked, reading
 from cdcv2.errors import ForeignStateError, MissingLogError, RefusedError
 from cdcv2.protocol.log import Place, Positions, places_from_plain, plain_places
 
+#: When it is raised is stated above.
 MEMORY_VERSION = 1
 #: What a memory is of that does not state it: what was once the only one.
 _UNSTATED = {"connector": FIRST_KIND}

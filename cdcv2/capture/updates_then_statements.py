@@ -13,9 +13,10 @@ A crash before a statement leaves updates that no statement counts; the next run
 A crash between two statements leaves some logs ahead; the next run goes on at the meet of all.
 
 Every capture calls :func:`write_release`, and what writes the logs of one again. Where the rows are, and who writes
-them, is in the :class:`LogSet`. One log that is written alone has the same order in
-:meth:`~cdcv2.protocol.writer.Writer.advance`, ``stage`` and then ``commit``, which a release calls one by one; what a
-statement counts is in :mod:`cdcv2.protocol.statements`.
+them, is in the :class:`LogSet`: :class:`WriterLogs`; :class:`~cdcv2.capture.run.table_writers.CoveredTableLogs`, of
+which some are not covered; and on Spark :class:`~cdcv2.spark.capture.release_frames.FrameLogs`. One log that is written
+alone has the same order in :meth:`~cdcv2.protocol.writer.Writer.advance`, ``stage`` and then ``commit``, which a
+release calls one by one; what a statement counts is in :mod:`cdcv2.protocol.statements`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,12 @@
 """The table of connectors: a new database is ONE row of :data:`DATABASES`, and one folder beside ``debezium``.
 
-Nothing else of a capture names a kind of database; what keeps a server (``cdcv2 up``, ``doctor``, ``init``) knows
-PostgreSQL, and a capture needs none of it. The folder fulfils :class:`~cdcv2.capture.connector.DatabaseConnector`; the
-row has how it is made, what remedies and helps call its parts, how ``cdcv2 rows`` makes its row types, and which
-options of ``cdcv2 capture`` do not go with it. With a second row the commands have an option that chooses.
+Nothing else of a capture names a kind of database. What looks at a server or keeps one knows PostgreSQL, and Debezium's
+names (``debezium.config``), and a capture needs none of it: that is :mod:`cdcv2.control`, so ``cdcv2 up``, ``doctor``,
+``init``, ``status`` and ``explain``, and it is ``cdcv2 compare --source``.
+
+The folder fulfils :class:`~cdcv2.capture.connector.DatabaseConnector`; the row has how it is made, what remedies and
+helps call its parts, how ``cdcv2 rows`` makes its row types, and which options of ``cdcv2 capture`` do not go with it.
+With a second row the commands have an option that chooses.
 """
 
 from __future__ import annotations

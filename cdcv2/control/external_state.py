@@ -8,6 +8,11 @@ It has no clock and no connection, so that a test can try every case. Its caller
 
 So a crash between any two of these leaves an entry from which the next controller goes on. Nothing is recorded as
 there because an act returned, and nothing as missing because one failed: only looks are believed.
+
+When a thing that was there is lost is decided in ``_keeping``; of a publication's tables, in ``_withdrawn`` and
+``_rewritten``. They compare what looks have found: of a publication that is ``PublicationKind._found`` of
+``kinds/postgres``. What differs by kind is in ``KINDS`` of ``entries``; what people are shown is in ``external_texts``,
+and what they can do in the table of docs/operations/external-state.md#something-is-lost.
 """
 
 from __future__ import annotations

@@ -10,6 +10,9 @@ rules are those of :class:`~cdcv2.protocol.timeline.Timeline`; here are the orde
 front door. The logs that hold the common frontier back are read first, so what is held in memory for the others stays
 small.
 
+A command makes its logs of its arguments by ``open_logs`` of :mod:`cdcv2.cli.logs`, and has their reading shown by the
+``ProgressObserver`` there. A new command is a module of ``cdcv2.cli`` that ``COMMANDS`` of :mod:`cdcv2.cli.main` names.
+
 The file is long because it is one door: the functions that open logs take the arguments of the reader that they make,
 and each of its answers needs all of its state.
 """

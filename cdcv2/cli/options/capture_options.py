@@ -1,5 +1,8 @@
 """Every option of a capture, each stated once: to add an option, add an entry to :data:`OPTIONS`, and use it.
 
+One that goes with all ways, and is not about Kafka, must be in ``WITH_ALL_WAYS`` of tests/cli/test_capture_options.py,
+too: so that no way ignores it by oversight.
+
 An entry has its name and its help, which ways to capture it goes with, whether it is about Kafka, and which program has
 it: the command, the job on Spark, or both. The parsers of both, what is refused (``capture_ways``), and the fields of a
 pipeline's file (:func:`fields_of_pipelines`) come from it. What the arguments mean is in ``capture_arguments``,

@@ -71,6 +71,7 @@ class LinesConnector:
         if record.topic == self.transaction_topic:
             return End(tx, number, {table: last for table in self.tables if last})
         row = ROWS.from_plain({"id": last})
+        # These records do not name the END before, so all that is read is released at once: see cdcv2.capture.facts.
         return RowFact(record.topic, tx, number, number, None, "c", ((row, 1),), record.position)
 
     def malformed(self, reason: str, position: Position) -> DecodeError:
