@@ -58,7 +58,8 @@ def rewriting(entry: CatalogueEntry, tables: list[str]) -> str:
     return (
         f"the rows of {', '.join(tables)}, which {entry.shown} publishes, were changed by ALTER TABLE since it was "
         "seen last: all were written again with another type of a column or by an expression, or a column was replaced "
-        f"by another one of its name. The server sends no change for that. {_accept(entry)}"
+        "by another one of its name. The server sends no change for that. If numbers have more or fewer digits behind "
+        f"the point now, start over: cdcv2 compare does not see that. {_accept(entry)}"
     )
 
 
