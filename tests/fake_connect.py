@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -17,6 +18,8 @@ class FakeConnect:
         self.configs: dict[str, dict[str, str]] = {}
         self.cluster = "cluster-1"
         self.refusal: tuple[int, str] | None = None
+        #: the user and the password without which it refuses all
+        self.login: tuple[str, str] | None = None
         #: with what every request is answered, whatever it asks for; None: as Connect does
         self.always: tuple[object] | None = None
         #: the ends of paths for which it answers as a worker that starts or ends: 404, and a page
@@ -26,8 +29,9 @@ class FakeConnect:
         #: whether a connector that was stopped still has tasks; those that were stopped
         self.running, self.stopped = False, set[str]()
         self.url = ""
-        #: methods and paths, in order
+        #: methods and paths, in order; the login of each request
         self.asked: list[tuple[str, str]] = []
+        self.authorizations: list[str | None] = []
 
     def answer(self, method: str, path: str, body: Any) -> tuple[int, object]:
         """The status and the body."""
@@ -84,7 +88,12 @@ def fake_connect() -> Iterator[FakeConnect]:
             """As all others."""
             length = int(self.headers.get("Content-Length") or 0)
             body = json.loads(self.rfile.read(length)) if length else None
-            status, answer = fake.answer(self.command, self.path, body)
+            fake.authorizations.append(self.headers.get("Authorization"))
+            wanted = "" if fake.login is None else f"Basic {b64encode(':'.join(fake.login).encode()).decode()}"
+            if wanted and self.headers.get("Authorization") != wanted:
+                status, answer = 401, "User cannot access the resource."
+            else:
+                status, answer = fake.answer(self.command, self.path, body)
             text = b"" if answer is None else json.dumps(answer).encode()
             self.send_response(status)
             self.send_header("Content-Length", str(len(text)))

@@ -37,7 +37,7 @@ from cdcv2.core.json_text import parse_json
 from cdcv2.errors import OutputError, UsageError
 from cdcv2.exits import Exit
 from cdcv2.store.broker_addresses import demand_brokers
-from cdcv2.store.connect_client import ConnectClient, demand_connect_url
+from cdcv2.store.connect_client import ConnectClient, curl
 from cdcv2.store.file_system import text_of
 
 EXAMPLES = (
@@ -74,6 +74,8 @@ def configure(parser: OptionParser) -> None:
     declare(parser, "--bootstrap", default="localhost:9092", more=" (default: localhost:9092)")
     parser.add_argument("--connect", metavar="URL", default="http://localhost:8083",
                         help="Connect's REST interface (default: http://localhost:8083)")
+    parser.add_argument("--connect-login", metavar="FILE", type=Path,
+                        help="a file with the login at Connect, in the form of netrc, as curl reads it")
     parser.add_argument("--replication", metavar="N", type=int, default=-1,
                         help="how many copies Kafka keeps of each topic (default: -1, what the cluster is set to)")
 
@@ -104,10 +106,12 @@ def _draft(args: argparse.Namespace) -> FirstPipeline:
     if args.owned and args.from_connector is not None:
         raise UsageError("--owned is of a connector that is made, and --from-connector of one that others run: leave "
                          "one of them out")
-    demand_connect_url(args.connect)
     demand_brokers(args.bootstrap)
     target = None if args.target is None else plain_address(args.target, "--target")
-    connector = None if args.from_connector is None else _connector(args.from_connector)
+    # From the folder of the file that is written, the same path may lead elsewhere.
+    login = None if args.connect_login is None else args.connect_login.absolute()
+    ConnectClient(args.connect, login)
+    connector = None if args.from_connector is None else _connector(args.from_connector, login)
     address = source_address(args.source)
     with closing(connect(address.conninfo, origin=address.origin, autocommit=True)) as session:
         info = session.info
@@ -122,14 +126,14 @@ def _draft(args: argparse.Namespace) -> FirstPipeline:
     if connector is not None and "://" in args.from_connector:
         url = args.from_connector.partition("/connectors/")[0]
     return FirstPipeline(
-        name, database, tables, args.bootstrap, url, args.replication, connector, args.owned, target
+        name, database, tables, args.bootstrap, url, args.replication, connector, args.owned, target, login
     )
 
 
-def _connector(where: str) -> dict[str, str]:
+def _connector(where: str, login: Path | None) -> dict[str, str]:
     if where.startswith(("http://", "https://")):
         url, _, name = where.partition("/connectors/")
-        config = ConnectClient(url).config(unquote(name.rstrip("/"))) if name else None
+        config = ConnectClient(url, login).config(unquote(name.rstrip("/"))) if name else None
         if config is None:
             raise UsageError(f"there is no connector at {where}: write http://HOST:8083/connectors/NAME")
         return connector_of(config, where)
@@ -168,8 +172,10 @@ def _next(made: FirstPipeline, folder: Path) -> list[str]:
     if made.connector is None and not made.owned:
         steps += [
             "start the connector (Connect needs the password as PGPASSWORD, and its env provider):",
-            f"  curl -X PUT -H 'Content-Type: application/json' -d @{folder / CONNECTOR_FILE} "
-            f"{made.connect}/connectors/{made.name}/config",
+            "  " + curl(
+                f"-X PUT -H 'Content-Type: application/json' -d @{folder / CONNECTOR_FILE} "
+                f"{made.connect}/connectors/{made.name}/config", made.login,
+            ),
             "and then:",
         ]
     return [*steps, f"  cdcv2 up {path}"]

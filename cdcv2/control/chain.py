@@ -16,6 +16,7 @@ The file is long as it has all links: which one is named depends on what those b
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from cdcv2.completeness import through_text
@@ -28,6 +29,7 @@ from cdcv2.control.seconds_behind import (
 )
 from cdcv2.control.sights import TopicEnds
 from cdcv2.core.antichain import Antichain
+from cdcv2.store.connect_client import curl
 
 #: Seconds without a move until a wait is a fault; and without an event until a job is silent: a job has one at least
 #: every ten seconds, but it may be in one long step. Less where its input has moved meanwhile.
@@ -98,7 +100,8 @@ class ChainSight(NamedTuple):
     """What was seen of the way to one table or target. None, and :data:`NOT_ASKED`: it is no part of the way, or the
     file does not name it.
 
-    ``file``: the pipeline file, for commands. ``blocked``: who holds a lock that the target's session waits for.
+    ``file``: the pipeline file, for commands. ``login``: the file with the login at Connect. ``blocked``: who holds a
+    lock that the target's session waits for.
     ``captured``: the LSN through which the logs were complete before the database was looked at, if times are LSNs.
     ``beat_at``: when the connector wrote its last heartbeat; ``beat_every``: the seconds between two of them, as it is
     configured, 0 without them. None: that is not known. ``lost``: what the way passes in other systems, and is lost;
@@ -125,6 +128,7 @@ class ChainSight(NamedTuple):
     instance: InstanceSight | None = None
     lost: tuple[MissingState, ...] = ()
     changed: tuple[MissingState, ...] = ()
+    login: Path | None = None
 
     @property
     def without_kafka(self) -> bool:
@@ -224,7 +228,8 @@ def _connector(seen: ChainSight) -> Link:
 def _own_connector(seen: ChainSight) -> Link:
     connector, name = seen.connector.value, seen.connector_name or "connector"
     if seen.connector.error is not None:
-        remedy = f"start Kafka Connect at {seen.url}, or mend url: in {seen.file}"
+        start = f"start Kafka Connect at {seen.url}, or mend url: in {seen.file}"
+        remedy = start if seen.connector.away else f"cdcv2 doctor {seen.file}"
         return Link("connector", name, "no answer", None, seen.connector.error, {}, remedy)
     if not isinstance(connector, ConnectorSight):
         database = seen.database.value
@@ -235,20 +240,20 @@ def _own_connector(seen: ChainSight) -> Link:
                         f"start the connector that reads from {slot.name}, and read its log")  # fmt: skip
         return Link("connector", name, "not asked: the file names no url")
     if connector.state == MISSING:
-        remedy = f"curl -X PUT -H 'Content-Type: application/json' -d @connector.json {_at(seen)}/config"
-        return Link("connector", name, "not there", None, f"Connect has no connector {name}", {}, remedy)
+        made = curl(f"-X PUT -H 'Content-Type: application/json' -d @connector.json {_at(seen)}/config", seen.login)
+        return Link("connector", name, "not there", None, f"Connect has no connector {name}", {}, made)
     measure = f"{connector.state}; tasks: {', '.join(connector.tasks) or 'none'}"
     if connector.runs:
         return _changed(seen, _running(seen, Link("connector", name, measure)))
     states = {connector.state, *connector.tasks}
     if "FAILED" in states:
         return Link("connector", name, measure, None, f"it has failed: {connector.reason or 'see the log of Connect'}",
-                    {}, f"mend the cause; then curl -X POST '{_at(seen)}/restart?includeTasks=true&onlyFailed=true'")
+                    {}, f"mend the cause; then {_restart(seen, '&onlyFailed=true')}")
     if states & {"PAUSED", "STOPPED"}:
         return Link("connector", name, measure, None, f"it is {connector.state.lower()}", {},
-                    f"curl -X PUT {_at(seen)}/resume")  # fmt: skip
+                    curl(f"-X PUT {_at(seen)}/resume", seen.login))  # fmt: skip
     fault = f"it is {connector.state.lower()}" if connector.tasks else "it has no task"
-    return Link("connector", name, measure, None, fault, {}, f"curl -X POST '{_at(seen)}/restart?includeTasks=true'")
+    return Link("connector", name, measure, None, fault, {}, _restart(seen))
 
 
 def _changed(seen: ChainSight, link: Link) -> Link:
@@ -274,9 +279,12 @@ def _running(seen: ChainSight, link: Link) -> Link:
     if not reads or seen.beat_every == 0 or silent <= patience:
         return link._replace(moved_at=moved)
     fault = f"it runs, and for {silent:.0f} s nothing of it has arrived in Kafka, not even a heartbeat"
-    restart = f"curl -X POST '{_at(seen)}/restart?includeTasks=true'"
-    remedy = f"see Connect's log, and whether it reaches Kafka; then {restart}"
+    remedy = f"see Connect's log, and whether it reaches Kafka; then {_restart(seen)}"
     return link._replace(moved_at=moved, fault=fault, remedy=remedy)
+
+
+def _restart(seen: ChainSight, more: str = "") -> str:
+    return curl(f"-X POST '{_at(seen)}/restart?includeTasks=true{more}'", seen.login)
 
 
 def _at(seen: ChainSight) -> str:

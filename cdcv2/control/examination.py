@@ -24,7 +24,7 @@ from cdcv2.control.source_findings import source_findings
 from cdcv2.control.view_checkpoint import checkpoint_of, timeline_of
 from cdcv2.logs.kafka_topics import describe
 from cdcv2.rows.row_type import RowType
-from cdcv2.store.connect_client import ConnectClient
+from cdcv2.store.connect_client import curl
 from cdcv2.store.kafka_client import Client
 from cdcv2.store.postgres_session import connect
 
@@ -161,14 +161,14 @@ def _connector(
     pipeline: Pipeline, source: SourceFields, recipes: Mapping[str, list[DatabaseConnector]]
 ) -> Iterator[Finding]:
     part, connector = f"connector of {source.name}", source.connector
-    if connector is None or connector.url is None:
+    worker = None if connector is None else connector.client(patience=_PATIENCE)
+    if connector is None or worker is None:
         yield Finding(part, "the file does not name it", Health.NOT_CHECKED,
                       'connector: {name: ..., url: "http://CONNECT:8083"}')  # fmt: skip
         return
     made = _made_config(pipeline, connector) if connector.owned else None
     conninfo = source.conninfo()
     database = None if conninfo is None else database_server(conninfo).database
-    worker = ConnectClient(connector.url, patience=_PATIENCE)
     yield version_finding(part, worker.plugins())
     recipe = next((one for found in recipes.values() for one in found if one.prefix == source.prefix), None)
     config = worker.config(connector.name)
@@ -180,8 +180,8 @@ def _connector(
         return
     if config is None:
         yield Finding(part, f"Connect has no connector {connector.name}", Health.WRONG,
-                      f"curl -X PUT -H 'Content-Type: application/json' -d @connector.json "
-                      f"{worker.url}/connectors/{connector.name}/config")  # fmt: skip
+                      curl(f"-X PUT -H 'Content-Type: application/json' -d @connector.json "
+                           f"{worker.url}/connectors/{connector.name}/config", connector.login))  # fmt: skip
         return
     # What cdcv2 up alters is as it will be then; cdcv2 plan shows the difference.
     yield from connector_findings(

@@ -21,7 +21,6 @@ from cdcv2.control.questions import NOT_ASKED, ask_all
 from cdcv2.control.replay_fields import ReplayFields
 from cdcv2.control.sights import SourceView, slot_of
 from cdcv2.errors import UnavailableError, UsageError
-from cdcv2.store.connect_client import ConnectClient
 from cdcv2.store.kafka_client import Client
 from cdcv2.store.postgres_session import connect
 from cdcv2.suggestions import meant
@@ -137,7 +136,7 @@ def _way(
         connector, found = source.connector, status.sight.sources.get(source.name, SourceView())
         seen = seen._replace(
             source=source.name, slot=slot_of(source), database=found.database, connector=found.connector,
-            url=None if connector is None else connector.url,
+            url=None if connector is None else connector.url, login=None if connector is None else connector.login,
             connector_name=source.name if connector is None else connector.name,
         )
     if capture is not None:
@@ -190,9 +189,8 @@ def _beats(pipeline: Pipeline, capture: CaptureFields) -> tuple[float | None, fl
         return last_written_at(Client(bootstrap, config, patience=_PATIENCE), topic)
 
     def every() -> float | None:
-        settings = None if connector.url is None else ConnectClient(connector.url, patience=_PATIENCE).config(
-            connector.name
-        )
+        client = connector.client(patience=_PATIENCE)
+        settings = None if client is None else client.config(connector.name)
         milliseconds = str((settings or {}).get("heartbeat.interval.ms", "0"))
         return int(milliseconds) / 1000 if settings is not None and milliseconds.isdecimal() else None
 

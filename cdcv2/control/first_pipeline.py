@@ -6,6 +6,7 @@ import itertools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from cdcv2.connectors.debezium.config import IDLE_SETTINGS, JSON_CONVERTERS, debezium_config, slot_name
@@ -59,7 +60,8 @@ class FirstPipeline:
 
     ``connector`` is the configuration of a connector that is there; None: one is made, with ``replication`` as the
     replication factor of its topics. ``owned``: cdcv2 up makes it, with its publication, slot and topics. ``target``:
-    the connection string of the copy's database, without a password; None: it is still to be filled in.
+    the connection string of the copy's database, without a password; None: it is still to be filled in. ``login``: a
+    file with the login at Connect.
     """
 
     name: str
@@ -71,6 +73,7 @@ class FirstPipeline:
     connector: Mapping[str, str] | None = None
     owned: bool = False
     target: str | None = None
+    login: Path | None = None
 
     @property
     def slot(self) -> str:
@@ -111,6 +114,7 @@ class FirstPipeline:
 
     def _pipeline(self) -> str:
         found = self.connector or {}
+        login = "" if self.login is None else f"login: {json.dumps(str(self.login))}, "
         prefix = found.get("topic.prefix", self.name)
         notifications = found.get("notification.sink.topic.name") if found else f"{self.name}.notifications"
         place = self.database
@@ -132,7 +136,7 @@ class FirstPipeline:
             *([f"    notifications: {json.dumps(notifications)}"] if notifications else []),
             *_OWNED[self.owned],
             f"    connector: {{name: {json.dumps(found.get('name', self.name))}, url: {json.dumps(self.connect)}, "
-            f"owned: {f'yes, config: {CONNECTOR_FILE}' if self.owned else 'no'}}}",
+            f"{login}owned: {f'yes, config: {CONNECTOR_FILE}' if self.owned else 'no'}}}",
             f"    slot: {{name: {json.dumps(found.get('slot.name', self.slot))}}}",
             f"    publication: {{name: {json.dumps(found.get('publication.name', self.slot))}}}",
             "captures:",

@@ -57,7 +57,7 @@ from cdcv2.control.written_folders import written_folders
 from cdcv2.control.yaml_lines import LineError, YamlNode, load
 from cdcv2.errors import UsageError
 from cdcv2.store.broker_addresses import demand_brokers
-from cdcv2.store.connect_client import demand_connect_url
+from cdcv2.store.connect_client import ConnectClient, demand_connect_url
 from cdcv2.suggestions import meant
 
 #: What a name is made of: it becomes part of the names of files and of slots.
@@ -84,13 +84,20 @@ class OwnedObject:
 
 @dataclass(frozen=True)
 class ConnectorFields:
-    """A connector; ``url``: where Connect's REST interface is; ``config``: a file with the connector's settings."""
+    """A connector; ``url``: where Connect's REST interface is; ``login``: a file in the form of netrc with the login
+    there; ``config``: a file with the connector's settings.
+    """
 
     name: str
     url: str | None
+    login: Path | None
     owned: bool
     config: Path | None
     node: YamlNode = field(repr=False)
+
+    def client(self, *, patience: float) -> ConnectClient | None:
+        """A client of its Kafka Connect; None: the file does not name it. Raises UsageError for its login."""
+        return None if self.url is None else ConnectClient(self.url, self.login, patience=patience)
 
 
 @dataclass(frozen=True)
@@ -311,13 +318,16 @@ class _PipelineReader:
         )
 
     def _connector(self, name: str, part: YamlNode) -> ConnectorFields:
-        fields = part.fields("", "name url owned config")
+        fields = part.fields("", "name url login owned config")
         owned = "owned" in fields and _flag(fields["owned"])
         url = fields["url"].text_as(demand_connect_url) if "url" in fields else None
         if owned and (url is None or "config" not in fields):
             part.fail("a connector of its own (owned: yes) needs url: that of Connect, and config: a JSON file")
         config = self._under(fields["config"]) if "config" in fields else None
-        return ConnectorFields(fields["name"].text() if "name" in fields else name, url, owned, config, part)
+        login = self._under(fields["login"]) if "login" in fields else None
+        if login is not None and url is None:
+            fields["login"].fail("a login is for the url of Connect, which is missing: write url:, or leave this out")
+        return ConnectorFields(fields["name"].text() if "name" in fields else name, url, login, owned, config, part)
 
     def _capture(self, name: str, part: YamlNode, sources: Mapping[str, SourceFields]) -> CaptureFields:
         parser = OptionParser("cdcv2 capture", None)

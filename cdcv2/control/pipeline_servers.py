@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from cdcv2.control.entries import Kind
@@ -55,7 +56,8 @@ class PipelineServers:
     databases: Mapping[str, DatabaseServer]
     connectors: Mapping[str, Mapping[str, str]]
     targets: Mapping[str, DatabaseServer | KafkaCluster]
-    urls: tuple[str, ...]
+    #: address of Kafka Connect -> the file with the login there
+    connects: Mapping[str, Path | None]
 
     def kinds(self) -> Mapping[Kind, ExternalKind]:
         """How each kind is looked at and made there. Raises UsageError for what is no address."""
@@ -71,7 +73,9 @@ class PipelineServers:
             Kind.TOPIC: topics, Kind.REMAP: RemapKind(topics, folders), Kind.STATE_FOLDER: folders,
             Kind.PUBLICATION: PublicationKind(sources), Kind.SLOT: SlotKind(sources),
             Kind.TARGET_TABLE: TargetTableKind(targets), Kind.STAGING: StagingKind(targets),
-            Kind.CONNECTOR: ConnectorKind({url: ConnectClient(url, patience=PATIENCE) for url in self.urls}),
+            Kind.CONNECTOR: ConnectorKind({
+                url: ConnectClient(url, login, patience=PATIENCE) for url, login in self.connects.items()
+            }),
         }  # fmt: skip
 
 
@@ -90,8 +94,21 @@ def servers_of(pipeline: Pipeline) -> PipelineServers:
         _kafka_of(pipeline) if any(pipeline.kafka) else None,
         {name: found for name, found in databases.items() if found is not None}, connectors,
         {name: found for name, found in views.items() if found is not None},
-        tuple(sorted({url_of(one) for one in sources if one.connector is not None and one.connector.url})),
+        _connects(pipeline.sources.values()),
     )
+
+
+def _connects(sources: Iterable[SourceFields]) -> Mapping[str, Path | None]:
+    found: dict[str, Path | None] = {}
+    for source in sources:
+        connector, url = source.connector, url_of(source)
+        if connector is None or not url:
+            continue
+        if found.setdefault(url, connector.login) != connector.login:
+            connector.node.fail(f"another source has another login for {url}: write the same file in both")
+        if connector.login is not None:
+            dict(connector.node.entries())["login"].made_by(partial(connector.client, patience=PATIENCE))
+    return found
 
 
 def url_of(source: SourceFields) -> str:

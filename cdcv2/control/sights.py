@@ -145,10 +145,10 @@ def _connector(source: SourceFields) -> Callable[[], ConnectorSight]:
     connector = source.connector
     if connector is None or connector.url is None:
         raise UsageError(f"the source {source.name} names no connector with an url")
-    name, url = connector.name, connector.url
+    name, url, login = connector.name, connector.url, connector.login
 
     def question() -> ConnectorSight:
-        status = ConnectClient(url, patience=PATIENCE).status(name)
+        status = ConnectClient(url, login, patience=PATIENCE).status(name)
         if status is None:
             return ConnectorSight(name, MISSING)
         return connector_sight(name, url, status)

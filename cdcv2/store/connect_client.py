@@ -7,15 +7,20 @@ from __future__ import annotations
 
 import http.client
 import json
+import netrc
 import re
+import shlex
 import urllib.error
 import urllib.request
+from base64 import b64encode
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
 from cdcv2.core.json_text import parse_json
 from cdcv2.errors import MissingLogError, RefusedError, UnavailableError, UsageError
+from cdcv2.store.file_system import text_of
 
 #: Names of settings whose values are not shown, unless they only refer to a place outside.
 SECRET = re.compile(
@@ -54,14 +59,30 @@ def demand_connect_url(url: str) -> str:
     return url
 
 
+def curl(request: str, login: Path | None) -> str:
+    """The command of curl that makes a request of Connect, logged in as :class:`ConnectClient` is.
+
+    >>> curl("-X PUT http://connect:8083/connectors/shop/resume", Path("connect.netrc"))
+    'curl --netrc-file connect.netrc -X PUT http://connect:8083/connectors/shop/resume'
+    """
+    return f"curl {'' if login is None else f'--netrc-file {shlex.quote(str(login))} '}{request}"
+
+
 class ConnectClient:
-    """A Connect cluster, or one worker of it. ``patience``: how long an answer is waited for, in seconds.
+    """A Connect cluster, or one worker of it.
+
+    Args:
+        url: where it listens.
+        login: a file with user and password in the form of netrc, as curl reads it; None: it asks for none.
+        patience: how long an answer is waited for, in seconds.
 
     Methods raise UnavailableError without an answer, with ``forbidden`` set where Connect answered and refused us.
+    They and the constructor raise UsageError for a ``login`` that cannot be read, or that has nothing of the host.
     """
 
-    def __init__(self, url: str, *, patience: float = 30.0) -> None:
-        self.url, self._patience = demand_connect_url(url).rstrip("/"), patience
+    def __init__(self, url: str, login: Path | None = None, *, patience: float = 30.0) -> None:
+        self.url, self._login, self._patience = demand_connect_url(url).rstrip("/"), login, patience
+        self._authorization()
 
     def cluster_id(self) -> str:
         """The identity of the Kafka cluster that it works for."""
@@ -156,6 +177,10 @@ class ConnectClient:
         request = urllib.request.Request(self.url + path, data, method=method, headers={
             "Content-Type": "application/json", "Accept": "application/json",
         })  # fmt: skip
+        authorization = self._authorization()
+        if authorization is not None:
+            # Not to where an answer leads on: that may be another server.
+            request.add_unredirected_header("Authorization", authorization)
         try:
             with urllib.request.urlopen(request, timeout=self._patience) as answer:
                 text = answer.read(_LONGEST)
@@ -178,10 +203,34 @@ class ConnectClient:
         except ValueError:
             raise UnavailableError(f"{self.url} does not answer as Kafka Connect does: correct its address") from None
 
+    def _authorization(self) -> str | None:
+        """The header that logs in, read again each time, as passwords change."""
+        if self._login is None:
+            return None
+        host = urlsplit(self.url).hostname or ""
+        # Its errors for a file that is not there, or no text, are those of all files that a user names.
+        text_of(self._login, f"the login for Kafka Connect in {self._login}")
+        try:
+            found = netrc.netrc(self._login).authenticators(host)
+        except netrc.NetrcParseError:
+            # Its message has words of the file, which may be a password, and often the next line's number.
+            raise UsageError(
+                f"{self._login} has not the form of netrc: write the line machine {host} login NAME password PASSWORD"
+            ) from None
+        if found is None:
+            raise UsageError(
+                f"{self._login} has no login for {host}: add the line machine {host} login NAME password PASSWORD"
+            )
+        return f"Basic {b64encode(f'{found[0]}:{found[2]}'.encode()).decode()}"
+
     def _refusal(self, method: str, path: str, code: int, refusal: str) -> Exception:
         what = f"Kafka Connect at {self.url} refuses {method} {path}"
         if code in (401, 403):
-            error = UnavailableError(f"{what} (status {code}): get the right")
+            how = "get the right" if code == 403 else (
+                "it asks for a login: name a file with one, as login: of the connector" if self._login is None
+                else f"correct the login in {self._login}"
+            )
+            error = UnavailableError(f"{what} (status {code}): {how}")
             error.forbidden = True
             return error
         if code == 409:

@@ -92,6 +92,11 @@ FAULTS: dict[str, tuple[ChainSight, str, str, str]] = {
     "it is silent for more than two of its long heartbeats": (
         WELL._replace(beat_at=NOW - 241, beat_every=120.0, topics=Reply(ENDS._replace(last=None))),
         "connector", "for 241 s nothing of it has arrived", "restart?includeTasks=true"),
+    "Connect refuses us": (
+        WELL._replace(connector=Reply(error="it asks for a login")), "connector", "asks for a login", "doctor"),
+    "the connector is paused, and Connect asks for a login": (
+        WELL._replace(connector=connector(state="PAUSED", tasks=("PAUSED",)), login=Path("c.netrc")), "connector",
+        "is paused", "curl --netrc-file c.netrc -X PUT http://connect:8083/connectors/shop/resume"),
     "Connect is away": (WELL._replace(connector=AWAY), "connector", "does not answer", "start Kafka Connect"),
     "its settings were changed by others": (
         WELL._replace(changed=(MissingState(Kind.CONNECTOR, "shop", "the connector was changed by others"),)),

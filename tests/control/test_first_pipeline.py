@@ -117,6 +117,18 @@ def test_the_next_steps_are_named() -> None:
     assert "read shop/pipeline.yaml, name its target, and:" in lines
 
 
+def test_a_login_at_connect_goes_into_the_file_and_the_steps(tmp_path: Path, run: Run) -> None:  # noqa: F811
+    """By its path; what the file has is not copied. A wrong file is named before the database is asked."""
+    shop = replace(SHOP, login=tmp_path / "connect.netrc")
+    connector = read_pipeline(str(made(tmp_path, shop))).sources["Shop-1"].connector
+    (started,) = [line for line in _next(shop, Path("shop")) if "curl" in line]
+    wrong = run("init", "--source", "env", "--connect-login", tmp_path / "away", "--output", tmp_path / "two")
+
+    assert connector is not None and tmp_path / "connect.netrc" == connector.login
+    assert started.startswith(f"  curl --netrc-file {tmp_path / 'connect.netrc'} -X PUT")
+    assert (2, True) == (wrong.code, f"the login for Kafka Connect in {tmp_path / 'away'} cannot be read" in wrong.err)
+
+
 def test_doctor_looks_before_the_connector_is_started() -> None:
     """What it finds is mended before the snapshot begins."""
     lines = _next(SHOP, Path("shop"))

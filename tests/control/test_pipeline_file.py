@@ -163,6 +163,7 @@ WRONG = [
     ("    prefix: shop", "    prefix: ''", 9, "the name is empty: write one"),
     ("    prefix: shop", "    prefixes: shop", 9, "'prefixes' is not known here"),
     ("http://localhost:8083", "localhost:8083", 11, "'localhost:8083' is no address of Kafka Connect"),
+    ('{url: "http://localhost:8083"', "{login: a.netrc", 11, "a login is for the url of Connect, which is missing"),
     ("owned: no", "owned: nope", 11, "'nope' is none of yes, no"),
     ("owned: no", "owned: yes", 11, "needs url: that of Connect, and config: a JSON file"),
     ("name: shop_2", "name: Shop-2", 12, "'Shop-2' is no name here"),
@@ -323,6 +324,7 @@ def test_two_captures_of_one_folder_are_refused_also_by_a_link(tmp_path: Path) -
 @pytest.mark.parametrize(("old", "new", "text"), [
     ("config: kafka.properties", "config: away", "line 4: the Kafka settings in {}/away cannot be read: No such file"),
     ("owned: no}", "owned: yes,\n      config: away}", "line 12: {}/away cannot be read: No such file"),
+    ("owned: no}", "owned: no,\n      login: away}", "line 12: the login for Kafka Connect in {}/away cannot be read: No"),
 ])  # fmt: skip
 def test_a_file_that_a_setting_names_and_is_not_there_is_an_error_with_its_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: str, new: str, text: str
@@ -336,3 +338,18 @@ def test_a_file_that_a_setting_names_and_is_not_there_is_an_error_with_its_line(
 
     assert text.format(tmp_path) in str(caught.value)
     assert str(caught.value).endswith("mend the path, or put the file there")
+
+
+def test_one_connect_has_one_login(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two sources with the same address and another login: it is not known which is meant."""
+    monkeypatch.setenv("SHOP_PASSWORD", "hush")
+    for name in ("kafka.properties", "a.netrc"):
+        (tmp_path / name).write_text("default login alice password hush\n" * (name == "a.netrc"), "utf-8")
+    plain = '{connector: {url: "http://localhost:8083", login: a.netrc}}'
+    text = SHOP.replace("owned: no", "owned: no, login: a.netrc").replace("captures:", f"  two: {plain}\ncaptures:", 1)
+    text = text.replace("    tables:", "    source: db\n    tables:", 1)
+    both = servers_of(read(tmp_path, text))
+    assert {"http://localhost:8083": tmp_path / "a.netrc"} == both.connects
+
+    with pytest.raises(UsageError, match="line 13: another source has another login for http://localhost:8083"):
+        servers_of(read(tmp_path, text.replace(", login: a.netrc", "", 1)))
