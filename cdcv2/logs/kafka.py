@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +94,10 @@ class KafkaLog:
         self._most = described.message_bytes
         self._producer: Any = None
         # Taken and not known to be durable: with the client's own queue all that a flush still has to do.
-        self._undelivered: list[tuple[bytes, Headers]] = []
+        # What no broker has acknowledged, by number; and the numbers of what was given up, and is to be sent again.
+        self._unacknowledged: dict[int, tuple[bytes, Headers]] = {}
+        self._failed: list[int] = []
+        self._numbers = count()
         self._trouble: Any = None
         check_ordering(description.ordering)
         self._headers: Headers = description.headers()
@@ -144,14 +150,18 @@ class KafkaLog:
         self._retry_produce()
         if self._producer is None:
             return
-        if self._producer.flush(self._client.patience + _GIVEN_UP) or self._undelivered:
+        try:
+            left = self._client.served(lambda: self._producer.flush(self._client.patience + _GIVEN_UP))
+        except self._client.kafka.KafkaException as cause:
+            raise self._dropped(cause) from None
+        if left or self._failed:
             self._drop()
             raise self._failure()
 
     def close(self) -> None:
         """Leave the cluster. What was sent and not flushed may be in the log or not."""
         self._drop()
-        self._undelivered = []
+        self._unacknowledged, self._failed = {}, []
 
     def put_stop(self, stop: Stop) -> None:
         """Keep a stop in an empty message. Raises as :meth:`flush` does, and :meth:`description`."""
@@ -193,32 +203,43 @@ class KafkaLog:
 
     def _produce(self, raw: bytes, headers: Headers) -> None:
         # Everything in the buffer is delivered or given up before this deadline, and makes room.
-        deadline = time.monotonic() + self._client.patience + _GIVEN_UP
-        while True:
-            try:
-                self._opened().produce(self._topic, value=raw, headers=[*headers], on_delivery=self._delivered)
-                break
-            except BufferError:
-                if time.monotonic() > deadline:
-                    raise self._client.error(f"topic {self._topic!r}", None) from None
-                self._producer.poll(0.1)
-            except self._client.kafka.KafkaException as cause:
-                self._trouble = cause.args[0]
-                self._drop()
-                raise self._failure() from None
-        self._producer.poll(0)
+        deadline, number = time.monotonic() + self._client.patience + _GIVEN_UP, next(self._numbers)
+        report, producer = partial(self._delivered, number), self._opened()
+        try:
+            while True:
+                try:
+                    producer.produce(self._topic, value=raw, headers=[*headers], on_delivery=report)
+                    break
+                except BufferError:
+                    if time.monotonic() > deadline:
+                        raise self._client.error(f"topic {self._topic!r}", None) from None
+                    self._client.served(lambda: producer.poll(0.1))
+            self._unacknowledged[number] = raw, headers
+            self._client.served(lambda: producer.poll(0))
+        except self._client.kafka.KafkaException as cause:
+            raise self._dropped(cause) from None
 
     def _retry_produce(self) -> None:
-        for _ in range(len(self._undelivered)):
-            self._produce(*self._undelivered[0])
-            del self._undelivered[0]
+        while self._failed:
+            self._produce(*self._unacknowledged[self._failed[0]])
+            del self._unacknowledged[self._failed.pop(0)]
 
     def _drop(self) -> None:
-        """Let the producer go; what it had not delivered is handed back to us, and is `_undelivered`."""
-        if self._producer is not None:
-            self._producer.purge()
-            self._producer.flush(5)
-            self._producer = None
+        """Let the producer go; what it had not delivered is to be sent again."""
+        producer, self._producer = self._producer, None
+        if producer is None:
+            return
+        producer.purge()
+        with suppress(self._client.kafka.KafkaException):
+            self._client.served(lambda: producer.flush(5))
+        # Also what was not reported, as a report that comes with an error of the producer is not carried out.
+        self._failed = sorted(self._unacknowledged)
+
+    def _dropped(self, cause: Any) -> Cdcv2Error:
+        """The error, when the producer has ended by this one, and is let go."""
+        self._trouble = cause.args[0]
+        self._drop()
+        return self._failure()
 
     def _opened(self) -> Any:
         if self._producer is None:
@@ -227,9 +248,11 @@ class KafkaLog:
             )
         return self._producer
 
-    def _delivered(self, error: Any, message: Any) -> None:
-        if error is not None:
-            self._undelivered.append((message.value(), tuple(message.headers() or ())))
+    def _delivered(self, number: int, error: Any, message: Any) -> None:
+        if error is None:
+            del self._unacknowledged[number]
+        else:
+            self._failed.append(number)
             # That a queue was emptied explains nothing; the error before it does.
             kafka_error = self._client.kafka.KafkaError
             if self._trouble is None or error.code() not in (kafka_error._PURGE_QUEUE, kafka_error._PURGE_INFLIGHT):

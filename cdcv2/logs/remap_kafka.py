@@ -97,7 +97,7 @@ class KafkaRemap:
                 self._topic, value=raw, partition=0,
                 on_delivery=lambda error, message: delivered.append((error, message.offset())),
             )
-            self._producer.flush(self._client.patience + 5)
+            self._client.served(lambda: self._producer.flush(self._client.patience + 5))
         except self._client.kafka.KafkaException as cause:
             delivered.append((cause.args[0], -1))
         error, offset = delivered[0] if delivered else (None, -1)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -149,9 +149,11 @@ class Connect(Server):
 
 
 def worker_child(
-    server: Server, program: str, files: list[Path], *, heap: str, environment: Mapping[str, str]
+    server: Server, program: str, files: list[Path], *, heap: str, environment: Mapping[str, str],
+    more: Sequence[Path] = (),
 ) -> Child:
-    """The process of a worker with Debezium's connector as its one plugin. ``program``: Connect's class to start."""
+    """The process of a worker with Debezium's connector as its one plugin. ``program``: Connect's class to start;
+    ``more``: jars that its class path has besides."""
     logging = server.folder / "log4j2.properties"
     logging.write_text(
         LOG4J.format(level="warn") + "logger.dbz.name = io.debezium\nlogger.dbz.level = info\n", "utf-8"
@@ -170,7 +172,7 @@ def worker_child(
             *flags("kafka"),
             f"-Dlog4j2.configurationFile={logging}",
             "-cp",
-            f"{jars.fetch('kafka')}/*",
+            ":".join([f"{jars.fetch('kafka')}/*", *map(str, more)]),
             f"org.apache.kafka.connect.cli.{program}",
             *files,
         ],

@@ -6,8 +6,9 @@ that a connector's configuration needs no password.
 
 from __future__ import annotations
 
+import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from cdcv2.servers.connect import HEAP, worker_child
@@ -25,13 +26,19 @@ class DistributedConnect(Server):
         environment: what the process finds in its environment, PGPASSWORD above all; adds to ours.
         folder: its log; None: a temporary folder, removed in the end.
         heap: the JVM's heap.
+        settings: worker settings that add to or replace ours.
+        jars: what its class path has besides, as extensions of its REST interface.
+        port: where it listens; None: a free one.
     """
 
     def __init__(
-        self, bootstrap: str, *, environment: Mapping[str, str], folder: Path | None = None, heap: str = HEAP
+        self, bootstrap: str, *, environment: Mapping[str, str], folder: Path | None = None, heap: str = HEAP,
+        settings: Mapping[str, str] | None = None, jars: Sequence[Path] = (),
+        port: int | None = None,
     ) -> None:
         super().__init__("connect-distributed", folder)
-        self._environment, self._heap, self._port = dict(environment), heap, free_port()
+        self._jars = jars
+        self._environment, self._heap, self._port = dict(environment), heap, port or free_port()
         topics = {
             f"{what}.storage.{key}": value
             for what in ("config", "offset", "status")
@@ -58,6 +65,7 @@ class DistributedConnect(Server):
             "config.providers.env.class": f"{_PROVIDERS}.EnvVarConfigProvider",
             "config.providers.env.param.allowlist.pattern": "PG[A-Z]+",
             "config.providers.file.class": f"{_PROVIDERS}.FileConfigProvider",
+            **(settings or {}),
         }
 
     @property
@@ -68,12 +76,17 @@ class DistributedConnect(Server):
     def _launch(self) -> Child:
         worker = self.folder / "worker.properties"
         worker.write_text("".join(f"{name}={value}\n" for name, value in self._worker.items()), "utf-8")
-        return worker_child(self, "ConnectDistributed", [worker], heap=self._heap, environment=self._environment)
+        return worker_child(self, "ConnectDistributed", [worker], heap=self._heap, environment=self._environment,
+                            more=self._jars)  # fmt: skip
 
     def _answers(self) -> bool:
         # Of the list of connectors: it answers when the worker has read its topics.
         try:
             with urllib.request.urlopen(f"{self.url}/connectors", timeout=5) as answer:
                 return bool(answer.status == 200)
+        except urllib.error.HTTPError as refusal:
+            with refusal:
+                # It works, and asks for a login.
+                return refusal.code == 401
         except OSError:
             return False

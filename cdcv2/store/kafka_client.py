@@ -101,7 +101,23 @@ class Client:
         (``consume`` alone waits all of its time for all that it was asked for.)
         """
         first: list[Any] = consumer.consume(1, timeout=timeout)
-        return [*first, *consumer.consume(most - 1, timeout=0)] if first else first
+        found = [*first, *consumer.consume(most - 1, timeout=0)] if first else first
+        # The client asks for its group, without a right to it, too; what is read here is of no group.
+        foreign = self.kafka.KafkaError.GROUP_AUTHORIZATION_FAILED
+        return [one for one in found if one.error() is None or one.error().code() != foreign]
+
+    def served(self, act: Callable[[], T]) -> T:
+        """What a producer's ``flush`` or ``poll`` returns. Raises KafkaException for an error that ends the producer.
+
+        librdkafka's Python client raises such an error wherever it is, also between reports of deliveries. The report
+        that comes next is not carried out then, and that hides the error behind a SystemError.
+        """
+        try:
+            return act()
+        except SystemError as broken:
+            if isinstance(broken.__cause__, self.kafka.KafkaException):
+                raise broken.__cause__ from None
+            raise
 
     @property
     def admin(self) -> Any:

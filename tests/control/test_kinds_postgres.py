@@ -12,6 +12,7 @@ import pytest
 
 from cdcv2.control.entries import Answer, EntryState, Kind, Reason
 from cdcv2.control.intents import used
+from cdcv2.control.kinds import postgres as postgres_kinds
 from cdcv2.control.kinds.postgres import (
     WITHIN_DESTROY,
     WITHIN_MAKE,
@@ -159,6 +160,28 @@ def test_a_table_that_is_locked_or_needed_is_owed(postgres: Postgres) -> None:
         session.rollback()
 
     assert EntryState.GONE is case.go_on().state
+
+
+def test_a_publication_whose_table_or_itself_is_locked_is_owed(
+    postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a session of others: on the way up, and on the way down."""
+    monkeypatch.setattr(postgres_kinds, "PATIENCE", 200)
+    case = case_of(postgres, Kind.PUBLICATION)
+    table = case.settings["tables"][0]
+    with closing(postgres.connect()) as session:
+        session.execute(f"LOCK TABLE {table}")
+        case.up()
+        entry = case.entry()
+        assert entry.debt is not None and (EntryState.WANTED, Reason.BUSY) == (entry.state, entry.debt.reason), entry
+        session.rollback()
+        assert EntryState.MADE is case.go_on().state
+        session.execute(f'COMMENT ON PUBLICATION "{case.name}" IS NULL')
+        entry = case.down()
+        assert entry.debt is not None and (EntryState.UNWANTED, Reason.BUSY) == (entry.state, entry.debt.reason), entry
+        session.rollback()
+
+    assert (EntryState.GONE, False) == (case.go_on().state, case.exists())
 
 
 def test_a_schema_keeps_what_others_put_there(postgres: Postgres) -> None:

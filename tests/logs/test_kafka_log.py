@@ -41,6 +41,7 @@ from cdcv2.servers.kafka import KafkaBroker
 from cdcv2.servers.processes import free_port
 from cdcv2.store.kafka_client import Client
 from cdcv2.timeline.ordering import AS_COMPLETE
+from tests.guarded_kafka import guarded_kafka
 from tests.logs.polling import next_of, until
 
 pytestmark = pytest.mark.integration
@@ -342,7 +343,7 @@ def test_a_broker_that_goes_away_and_comes_back(
     # A buffer that is full makes the sender wait, not fail.
     small = KafkaLog.__new__(KafkaLog)
     small.__dict__.update(log.__dict__, _producer=log._client.producer(queue_buffering_max_messages=1))
-    small._undelivered = []
+    small._unacknowledged, small._failed = {}, []
     for message in (SECOND, SECOND):
         small.send(message)
     with pytest.raises(UnavailableError):
@@ -367,42 +368,20 @@ def test_a_closed_log_can_be_used_again(broker: KafkaBroker, topic: str) -> None
     assert [FIRST, SECOND] == messages(log)
 
 
-@pytest.fixture(scope="module")
-def guarded() -> Iterator[tuple[KafkaBroker, str]]:
-    """A broker with a second listener that asks for a name and a password; and its address."""
-    port = free_port()
-    login = "org.apache.kafka.common.security.plain.PlainLoginModule required"
-    broker = KafkaBroker(settings={
-        "sasl.enabled.mechanisms": "PLAIN",
-        "listener.name.guarded.plain.sasl.jaas.config": f'{login} user_alice="{PASSWORD}";',
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,GUARDED:SASL_PLAINTEXT",
-    })
-    for name in ("listeners", "advertised.listeners"):
-        broker._settings[name] += f",GUARDED://127.0.0.1:{port}"
-    with broker:
-        yield broker, f"127.0.0.1:{port}"
-
-
-def test_settings_come_from_a_file_and_stay_there(
-    guarded: tuple[KafkaBroker, str], tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_settings_come_from_a_file_and_stay_there(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Java's own file logs us in; a wrong password is reported, and shown nowhere."""
-    broker, address = guarded
-    path = tmp_path / "client.properties"
-    path.write_text(
-        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.jaas.config=org.apache.kafka.common.security"
-        f'.plain.PlainLoginModule required username="alice" password="{PASSWORD}";\n'
-    )
-    log = KafkaLog("orders", address, ROW, config_file=path, create=True)
-    log.send(FIRST)
-    log.flush()
-    assert [FIRST] == messages(log)
+    with guarded_kafka(PASSWORD) as guarded:
+        path, address = guarded.login(tmp_path), guarded.address
+        log = KafkaLog("orders", address, ROW, config_file=path, create=True)
+        log.send(FIRST)
+        log.flush()
+        assert [FIRST] == messages(log)
 
-    path.write_text(path.read_text().replace(PASSWORD, "wrong horse"))
-    with pytest.raises(UnavailableError, match=address) as caught:
-        KafkaLog("orders", address, ROW, config_file=path, patience=2)
-    assert "uthentication" in str(caught.value)
-    assert "horse" not in str(caught.value) + caplog.text + repr(log)
+        path.write_text(path.read_text().replace(PASSWORD, "wrong horse"))
+        with pytest.raises(UnavailableError, match=address) as caught:
+            KafkaLog("orders", address, ROW, config_file=path, patience=2)
+        assert "uthentication" in str(caught.value)
+        assert "horse" not in str(caught.value) + caplog.text + repr(log)
 
 
 def test_a_log_is_marked_with_another_ordering_than_that_of_commits(broker: KafkaBroker, topic: str) -> None:

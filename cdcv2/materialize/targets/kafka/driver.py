@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -114,16 +115,16 @@ class KafkaDriver(PushDriver):
                 self._producer.produce(topic, key=key, value=_json(message), on_delivery=self._delivered)
                 break
             except BufferError:
-                self._producer.poll(0.1)
+                self._serve(lambda: self._producer.poll(0.1))
                 if time.monotonic() > deadline:
                     raise self._client.error(f"topic {topic!r}", None) from None
             except self._client.kafka.KafkaException as cause:
                 raise self._failure(topic, cause.args[0]) from None
-        self._producer.poll(0)
+        self._serve(lambda: self._producer.poll(0))
 
     def settle(self) -> None:
         """Wait for all deliveries. Raises UnavailableError, MissingLogError, RefusedError."""
-        left = self._producer.flush(self._client.patience + 5)
+        left = self._serve(lambda: self._producer.flush(self._client.patience + 5))
         if self._trouble:
             raise self._failure(*self._trouble[0])
         if left:
@@ -134,7 +135,15 @@ class KafkaDriver(PushDriver):
         producer, self._producer = self._producer, None
         if producer is not None:
             producer.purge()
-            producer.flush(5)
+            with suppress(self._client.kafka.KafkaException):
+                self._client.served(lambda: producer.flush(5))
+
+    def _serve(self, act: Callable[[], int]) -> int:
+        """What the producer's act returns. Raises as :meth:`settle`, also for an error that ends the producer."""
+        try:
+            return self._client.served(act)
+        except self._client.kafka.KafkaException as cause:
+            raise self._failure(None, cause.args[0]) from None
 
     def _delivered(self, error: Any, message: Any) -> None:
         if error is not None:
@@ -145,10 +154,10 @@ class KafkaDriver(PushDriver):
             if message.key() is None:
                 self._stated[message.topic()] = [message.partition(), message.offset()]
 
-    def _failure(self, topic: str, error: Any) -> Cdcv2Error:
+    def _failure(self, topic: str | None, error: Any) -> Cdcv2Error:
         if error.code() == self._client.kafka.KafkaError.MSG_SIZE_TOO_LARGE:
             return RefusedError(f"the topic {topic!r} takes no delta as large as ours: raise its max.message.bytes")
-        return self._client.error(f"topic {topic!r}", error)
+        return self._client.error("its topics" if topic is None else f"topic {topic!r}", error)
 
 
 def _json(plain: Any) -> bytes:
