@@ -105,7 +105,8 @@ class ChainSight(NamedTuple):
     ``captured``: the LSN through which the logs were complete before the database was looked at, if times are LSNs.
     ``beat_at``: when the connector wrote its last heartbeat; ``beat_every``: the seconds between two of them, as it is
     configured, 0 without them. None: that is not known. ``lost``: what the way passes in other systems, and is lost;
-    ``changed``: the same, of what others have changed.
+    ``changed``: the same, of what others have changed. ``made_by_up``: cdcv2 up makes the connector; ``owed``: what it
+    could not make on the way yet.
     """
 
     file: str
@@ -129,6 +130,8 @@ class ChainSight(NamedTuple):
     lost: tuple[MissingState, ...] = ()
     changed: tuple[MissingState, ...] = ()
     login: Path | None = None
+    made_by_up: bool = False
+    owed: tuple[MissingState, ...] = ()
 
     @property
     def without_kafka(self) -> bool:
@@ -239,6 +242,12 @@ def _own_connector(seen: ChainSight) -> Link:
             return Link("connector", name, "not asked: the file names no url", None, fault, {"slot": slot.name},
                         f"start the connector that reads from {slot.name}, and read its log")  # fmt: skip
         return Link("connector", name, "not asked: the file names no url")
+    if connector.state == MISSING and seen.made_by_up:
+        # The connector comes last, so it waits for all that is owed.
+        first = seen.owed[0].text if seen.owed else None
+        fault = f"Connect has no connector {name}: cdcv2 up {'makes it' if first is None else f'waits: {first}'}"
+        remedy = f"cdcv2 {'up' if first is None else 'external'} {seen.file}"
+        return Link("connector", name, "not there", None, fault, {}, remedy)
     if connector.state == MISSING:
         made = curl(f"-X PUT -H 'Content-Type: application/json' -d @connector.json {_at(seen)}/config", seen.login)
         return Link("connector", name, "not there", None, f"Connect has no connector {name}", {}, made)

@@ -97,6 +97,30 @@ def version_finding(part: str, plugins: Sequence[Mapping[str, Any]]) -> Finding:
     return judged(part, numbers >= OLDEST, f"Debezium {found}", "take 3.7.0 or later: others may lose rows")
 
 
+def rights_findings(
+    part: str, rights: Mapping[str, frozenset[str] | None], may_create: Callable[[str], bool], *, owned: bool
+) -> Iterator[Finding]:
+    """What is found of the rights to the topics of a capture: see :func:`cdcv2.logs.kafka_rights.rights_to`.
+
+    It reads them. ``owned``: cdcv2 up makes and removes them. A topic that we may not see may be there or not.
+    """
+    needed = ("READ", "DELETE") if owned else ("READ",)
+    lacking = {
+        topic: ([] if not owned or may_create(topic) else ["CREATE"]) if allowed is None
+        else [right for right in (*needed, *(("CREATE",) if owned and not allowed else ())) if right not in allowed]
+        for topic, allowed in sorted(rights.items())
+    }
+    if not any(lacking.values()):
+        yield Finding(part, f"Kafka lets it {'make, read and remove' if owned else 'read'} its topics")
+    for topic, missing in lacking.items():
+        if missing:
+            options = " ".join(f"--operation {right.capitalize()}" for right in missing)
+            # Without that alone all works, until it is to be removed.
+            health = Health.WARNING if missing == ["DELETE"] else Health.WRONG
+            yield Finding(part, f"{topic}: Kafka does not grant {' and '.join(missing)} to it", health,
+                          f"kafka-acls.sh --add --allow-principal User:NAME {options} --topic {topic}")  # fmt: skip
+
+
 def topics_findings(
     part: str, recipe: DatabaseConnector, there: set[str], describe: Callable[[str], Topic], *, owned: bool = False
 ) -> Iterator[Finding]:

@@ -8,7 +8,9 @@ from typing import Any
 
 from cdcv2.capture.connector import FROM_STATE, DatabaseConnector
 from cdcv2.control.catalogue import catalogue_entries
-from cdcv2.control.connector_findings import connector_findings, state_findings, topics_findings, version_finding
+from cdcv2.control.connector_findings import (
+    connector_findings, rights_findings, state_findings, topics_findings, version_finding,
+)
 from cdcv2.control.disks import disks_of, refusal
 from cdcv2.control.findings import Finding, Health, guarded, judged
 from cdcv2.control.entries import EntryState, Kind
@@ -22,6 +24,7 @@ from cdcv2.control.refusals import refused_changes
 from cdcv2.control.replay_fields import ReplayFields, known_tables
 from cdcv2.control.source_findings import source_findings
 from cdcv2.control.view_checkpoint import checkpoint_of, timeline_of
+from cdcv2.logs.kafka_rights import may_create, rights_to
 from cdcv2.logs.kafka_topics import describe
 from cdcv2.rows.row_type import RowType
 from cdcv2.store.connect_client import curl
@@ -202,8 +205,12 @@ def _topics(pipeline: Pipeline, capture: CaptureFields, recipes: list[DatabaseCo
     client = Client(bootstrap, config, patience=_PATIENCE)
     there = set(client.request("Kafka", lambda: client.admin.list_topics(timeout=_PATIENCE)).topics)
     yield Finding("kafka", f"answers, and has {len(there)} topics")
+    owned = bool(capture.source and capture.source.connector and capture.source.connector.owned)
+    topics = [topic for recipe in recipes for topic in recipe.topics()]
+    yield from rights_findings(
+        f"capture {capture.name}", rights_to(client, topics), lambda topic: may_create(client, topic), owned=owned
+    )
     for recipe in recipes:
-        owned = bool(capture.source and capture.source.connector and capture.source.connector.owned)
         yield from topics_findings(
             f"capture {capture.name}", recipe, there, lambda topic: describe(client, topic), owned=owned
         )

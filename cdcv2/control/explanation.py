@@ -126,17 +126,18 @@ def _way(
 ) -> Explanation:
     names = {part.name for part in (capture, view) if part is not None}
     tables = [row for row in status.tables if row.job in names]
-    lost, changed = (
+    lost, changed, owed = (
         tuple(one for name in sorted(names) for one in things.get(name, ()))
-        for things in (status.lost.of, status.lost.changed)
+        for things in (status.lost.of, status.lost.changed, status.lost.owed)
     )
-    seen = ChainSight(str(pipeline.path), time.time(), lost=lost, changed=changed)
+    seen = ChainSight(str(pipeline.path), time.time(), lost=lost, changed=changed, owed=owed)
     source = capture.source if capture is not None else None
     if source is not None:
         connector, found = source.connector, status.sight.sources.get(source.name, SourceView())
         seen = seen._replace(
             source=source.name, slot=slot_of(source), database=found.database, connector=found.connector,
             url=None if connector is None else connector.url, login=None if connector is None else connector.login,
+            made_by_up=connector is not None and connector.owned,
             connector_name=source.name if connector is None else connector.name,
         )
     if capture is not None:

@@ -26,12 +26,14 @@ class MissingState(NamedTuple):
 class LostState(NamedTuple):
     """Job -> what it used, and is lost. ``error``: why the catalogue cannot be read; then nothing is known of it.
 
-    ``changed``: job -> what others have changed, and is not as the file has it.
+    ``changed``: job -> what others have changed, and is not as the file has it. ``owed``: job -> what is still to be
+    made for it, and could not be.
     """
 
     of: dict[str, list[MissingState]]
     error: str | None = None
     changed: dict[str, list[MissingState]] = {}
+    owed: dict[str, list[MissingState]] = {}
 
     def text(self, job: str | None) -> str | None:
         """What is lost of a job; None: nothing that is known."""
@@ -40,18 +42,22 @@ class LostState(NamedTuple):
 
 def lost_state(pipeline: Pipeline) -> LostState:
     """What is lost of a pipeline's external state, as ``cdcv2 up`` has seen it. Nothing is asked of servers."""
-    found, changed = dict[str, list[MissingState]](), dict[str, list[MissingState]]()
+    found, changed, owed = (dict[str, list[MissingState]]() for _ in range(3))
     try:
         if is_there(pipeline.state / DATABASE):
             with read_catalogue(pipeline.state) as catalogue:
                 for entry in catalogue.entries():
                     text = "" if entry.debt is None else entry.debt.text
-                    drifted = entry.debt is not None and entry.debt.reason is Reason.DRIFT
+                    reason = None if entry.debt is None else entry.debt.reason
+                    wanted = entry.state is EntryState.WANTED and entry.owned
                     for job in entry.users:
+                        state = MissingState(entry.kind, entry.name, text)
                         if entry.state is EntryState.LOST:
-                            found.setdefault(job, []).append(MissingState(entry.kind, entry.name, text))
-                        elif drifted:
-                            changed.setdefault(job, []).append(MissingState(entry.kind, entry.name, text))
+                            found.setdefault(job, []).append(state)
+                        elif reason is Reason.DRIFT:
+                            changed.setdefault(job, []).append(state)
+                        elif wanted and reason not in (None, Reason.AWAITED):
+                            owed.setdefault(job, []).append(state)
     except Cdcv2Error as error:
         return LostState({}, str(error))
-    return LostState(found, None, changed)
+    return LostState(found, None, changed, owed)

@@ -170,7 +170,8 @@ class Client:
         past = f" (last error: {self._last_error})" if self._last_error and self._last_error not in reply else ""
         if error is not None and error.code() in self._codes(*_FORBIDDEN):
             forbidden = UnavailableError(
-                f"Kafka at {self.bootstrap} does not let us use {what}{reply}{past}: get the right"
+                f"Kafka at {self.bootstrap} does not let us use {what}{reply}{past}: get the right "
+                "(docs/operations/kafka.md#rights-in-kafka)"
             )
             forbidden.forbidden = True
             return forbidden

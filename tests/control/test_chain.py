@@ -92,6 +92,13 @@ FAULTS: dict[str, tuple[ChainSight, str, str, str]] = {
     "it is silent for more than two of its long heartbeats": (
         WELL._replace(beat_at=NOW - 241, beat_every=120.0, topics=Reply(ENDS._replace(last=None))),
         "connector", "for 241 s nothing of it has arrived", "restart?includeTasks=true"),
+    "no connector, and cdcv2 up makes it": (
+        WELL._replace(connector=connector(state=MISSING, tasks=()), made_by_up=True), "connector", "cdcv2 up makes it",
+        "cdcv2 up shop.yaml"),
+    "no connector, as Kafka refuses its topics to cdcv2 up": (
+        WELL._replace(connector=connector(state=MISSING, tasks=()), made_by_up=True,
+                      owed=(MissingState(Kind.TOPIC, "shop.orders", "no right to it"),)), "connector",
+        "cdcv2 up waits: no right to it", "cdcv2 external shop.yaml"),
     "Connect refuses us": (
         WELL._replace(connector=Reply(error="it asks for a login")), "connector", "asks for a login", "doctor"),
     "the connector is paused, and Connect asks for a login": (

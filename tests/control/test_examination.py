@@ -15,7 +15,7 @@ import pytest
 from cdcv2.connectors.debezium.config import IDLE_SETTINGS, JSON_CONVERTERS, debezium_config
 from cdcv2.connectors.debezium.recipe import Recipe
 from cdcv2.control.connector_findings import (
-    connector_findings, state_findings, topic_findings, topics_findings, version_finding,
+    connector_findings, rights_findings, state_findings, topic_findings, topics_findings, version_finding,
 )
 from cdcv2.control import disks
 from cdcv2.control.examination import examine
@@ -144,6 +144,25 @@ def test_topics_that_are_not_there_yet_are_no_step_where_they_are_ours() -> None
     assert ["warning"] == [health for health, _ in bad(others)]
     assert ([], ["not there yet: 3 topics of the connector; cdcv2 up makes them"]) == (
         bad(ours), [one.text for one in ours])
+
+
+@pytest.mark.parametrize(("allowed", "owned", "found"), [
+    (frozenset({"READ", "DELETE", "DESCRIBE"}), True, []), (frozenset({"READ"}), False, []),
+    (None, False, []), (None, True, [("wrong", "t: Kafka does not grant CREATE to it")]),
+    (frozenset({"READ"}), True, [("warning", "t: Kafka does not grant DELETE to it")]),
+    (frozenset({"DESCRIBE"}), False, [("wrong", "t: Kafka does not grant READ to it")]),
+    (frozenset(), True, [("wrong", "t: Kafka does not grant READ and DELETE and CREATE to it")]),
+])  # fmt: skip
+def test_a_right_that_kafka_does_not_grant_is_found(
+    allowed: frozenset[str] | None, owned: bool, found: list[tuple[str, str]]
+) -> None:
+    """To read, and where cdcv2 up makes them, to make and to remove. One that we may not see may be there or not."""
+    rights = {"t": allowed, "u": frozenset({"READ", "DELETE"})}
+    findings = list(rights_findings("k", rights, lambda _: False, owned=owned))
+
+    assert found == bad(findings)
+    assert all("kafka-acls.sh --add" in one.remedy and "--topic t" in one.remedy for one in findings if one.remedy)
+    assert (not found) == any(one.text.startswith("Kafka lets it") for one in findings)
 
 
 def test_a_part_that_cannot_be_looked_at_is_a_finding() -> None:

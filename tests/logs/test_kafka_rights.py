@@ -9,6 +9,7 @@ import pytest
 
 from cdcv2.errors import UnavailableError
 from cdcv2.logs.kafka import KafkaLog
+from cdcv2.logs.kafka_rights import may_create, rights_to
 from cdcv2.logs.kafka_topics import create_topic
 from cdcv2.logs.remap_kafka import KafkaRemap
 from cdcv2.protocol.messages import Message, Updates
@@ -148,3 +149,19 @@ def test_a_remap_needs_no_more(kafka: GuardedKafka, topic: str, tmp_path: Path) 
     assert done(lambda: remap.append(b"b", 0))
 
     assert [b"b"] == [raw for _, raw in remap.read(0).records]
+
+
+def test_rights_are_asked_for_and_nothing_is_made(kafka: GuardedKafka, topic: str, tmp_path: Path) -> None:
+    """Of topics that are there, that we may not see, and that are not there; also without an authorizer in between."""
+    client, missing = Client(kafka.address, kafka.login(tmp_path)), f"{topic}-missing"
+    assert {topic: frozenset(), missing: frozenset()} == rights_to(client, [topic, missing])
+    assert not may_create(client, missing)
+    kafka.grant(topic, "READ")
+    kafka.grant(missing, "CREATE", "DESCRIBE")
+    assert poll_until(lambda: {topic: frozenset({"READ", "DESCRIBE"}), missing: None} == rights_to(
+        client, [topic, missing]), 20, pause=0.2)
+    assert may_create(client, missing)
+    of_all = rights_to(Client(kafka.broker.bootstrap), [topic, missing])
+
+    assert of_all[missing] is None and {"READ", "WRITE", "DELETE"} <= (of_all[topic] or frozenset())
+    assert {} == rights_to(client, [])
