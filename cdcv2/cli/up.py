@@ -84,9 +84,10 @@ def configure(parser: OptionParser) -> None:
     declare(parser, "pipeline")
     parser.add_argument("--start-held", action="append", default=[], metavar="NAME",
                         help="let a held job start again; several: repeat the option")
-    parser.add_argument("--accept-lost", action="append", default=[], metavar="PUBLICATION",
-                        help="go on with a publication that is lost and was put back; run cdcv2 compare --source "
-                             "then, which shows whether something is missing; several: repeat the option")
+    parser.add_argument("--accept-lost", action="append", default=[], metavar="NAME",
+                        help="go on with a publication or a connector that is lost and was put back; run cdcv2 "
+                             "compare --source then, which shows whether something is missing; several: repeat the "
+                             "option")
     parser.add_argument("--once", action="store_true", help="start what should run, and end: for a timer")
     declare(parser, "--timeout", default=None, more="; with --once")
     parser.add_argument("--stop-jobs", action="store_true", help="end the jobs when this command ends")
@@ -151,7 +152,7 @@ def at_work(
 ) -> Iterator[tuple[ExternalWork, list[JobPlan]]]:
     """What the file wants is in the catalogue, and is made and removed in a thread until the block is left.
 
-    ``accepted``: publications that are lost, and go on as they are. Gives that work, and the jobs with what is made for
+    ``accepted``: names of what is lost, and goes on as it is. Gives that work, and the jobs with what is made for
     them.
     """
     with catalogue.session() as session:
@@ -159,8 +160,7 @@ def at_work(
         desired = list(external.needs.desired(session.entries()))
         for _, text in refused_changes(pipeline, session.entries(), desired):
             raise RefusedError(text)
-        for name in accepted:
-            control.accept(name)
+        control.accept(accepted)
         control.desire(desired, new_nonce)
         control.find_known()
         needing = with_needs(plans, session.entries())

@@ -291,18 +291,35 @@ def _with_columns_of_before(stored: Mapping[str, Any], before: Mapping[str, Any]
     }
 
 
+def may_be_accepted(entry: CatalogueEntry) -> bool:
+    """Whether a person may have cdcv2 go on with it, although it is lost: all that matters of it can be put back.
+
+    What others run is what they state it to be. Of ours, a slot and a topic that are lost have lost what they held.
+    """
+    kinds = (Kind.PUBLICATION, Kind.CONNECTOR) if entry.owned else (Kind.PUBLICATION, Kind.CONNECTOR, Kind.SLOT)
+    return entry.state is EntryState.LOST and entry.kind in kinds
+
+
 def recovered(entry: CatalogueEntry, look: Look, now: float) -> CatalogueEntry | str:
-    """A publication that is lost, in use once more as it is now; or why not: it must be the one that was seen."""
+    """What is lost, in use once more as it is now; or why not: of ours, it must be the one that was seen."""
     if isinstance(look, NoAnswer):
         return look.text
+    if entry.server not in (None, look.server):
+        return f"{entry.address} is another server now: name where it is now"
     thing = look.thing
-    if thing is None or thing.identity != entry.identity:
+    if thing is None or (entry.owned and thing.identity != entry.identity):
         return "it is missing, or another one has its name: start over (docs/operations/start-over.md)"
+    if thing.invalid:
+        return f"its server has invalidated it ({thing.invalid}): start over (docs/operations/start-over.md)"
     wrong = misfits(entry, thing)
     if wrong:
         return f"{texts.comparison(entry, thing, wrong)}. Put it back as it was; then accept it, and compare"
     applied = _seen(replace(entry, applied=None), thing)
-    return replace(_became(entry, EntryState.IN_USE, now), applied=applied, debt=None)
+    identity = entry.identity if entry.owned else thing.identity
+    slot = entry.slot if entry.owned else thing.slot
+    return replace(
+        _became(entry, EntryState.IN_USE, now), applied=applied, identity=identity, slot=slot, debt=None,
+    )  # fmt: skip
 
 
 def _seen(entry: CatalogueEntry, thing: ExternalObject) -> dict[str, Any] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cdcv2.control.entries import CatalogueEntry, ExternalObject
+from cdcv2.control.entries import CatalogueEntry, ExternalObject, Kind
 
 
 def refusal(entry: CatalogueEntry, thing: ExternalObject) -> str:
@@ -86,10 +86,17 @@ def lost_before(entry: CatalogueEntry) -> str:
 
 
 def _what_is_lost(entry: CatalogueEntry) -> str:
+    theirs = entry.kind in (Kind.PUBLICATION, Kind.CONNECTOR, Kind.SLOT) and not entry.owned
+    after = f". Then cdcv2 up --accept-lost {entry.name} goes on with the one of its owner" if theirs else ""
     return (
         f"Lost with it: {entry.rules.holds}. It is not made again by itself: "
-        "decide whether to start over (docs/operations/start-over.md)"
+        f"decide whether to start over (docs/operations/start-over.md){after}"
     )
+
+
+def let_go_before(entry: CatalogueEntry) -> str:
+    """It was lost before the file left it out."""
+    return f"{entry.shown} was lost before the file left it out. {_accept(entry)}"
 
 
 def comparison(entry: CatalogueEntry, thing: ExternalObject, names: list[str]) -> str:

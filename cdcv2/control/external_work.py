@@ -7,6 +7,7 @@ all that it needs is there, and recorded as in use.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Collection
 from datetime import UTC, datetime
 from types import TracebackType
@@ -19,6 +20,8 @@ from cdcv2.control.reconcile import Reconciliation, is_unsettled
 PAUSE = 0.5
 #: So many seconds an act that is under way is waited for at the end. One that is left is found by the next owner.
 LEAVING = 10.0
+#: So many seconds jobs wait at the beginning until what they need was looked at: a server that is away takes longer.
+FIRST_LOOK = 15.0
 #: So many of the things that a job waits for are named.
 _SHOWN = 3
 
@@ -40,6 +43,7 @@ class ExternalWork:
         #: The entries as they were at the last :meth:`look`.
         self.entries = seen()
         self._ended, self._failure = threading.Event(), list[BaseException]()
+        self._looked, self._begun = threading.Event(), time.monotonic()
         self._thread = threading.Thread(target=self._run, name="external state", daemon=True)
 
     def turn(self) -> None:
@@ -51,6 +55,7 @@ class ExternalWork:
             changed = [] if missing_for(job, entries) else used_by(job, entries, self._control.now())
             if changed:
                 catalogue.write(changed)
+        self._looked.set()
 
     def waits(self, job: str) -> str | None:
         """What the job has to wait for, in words; None: it may start."""
@@ -58,17 +63,27 @@ class ExternalWork:
         if missing:
             more = f"; and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else ""
             return "; ".join(waiting_text(entry) for entry in missing[:_SHOWN]) + more
+        if any(job in one.users for one in self.entries if one.is_live) and not self._has_looked():
+            return "a first look at what it needs"
         unused = [one for one in self.entries if one.state is EntryState.MADE and job in one.users]
         return "what it needs, which is there and is recorded in a moment" if unused else None
 
     def is_done(self) -> bool:
         """Whether nothing is left to be made or removed, and every job may start."""
-        return not self.left() and all(self.waits(job) is None for job in self._jobs)
+        return self._has_looked() and not self.left() and all(self.waits(job) is None for job in self._jobs)
+
+    def _has_looked(self) -> bool:
+        """Whether what is in the catalogue was looked at since the beginning: it may be lost since the last time."""
+        needless = not any(one.is_live for one in self.entries)
+        return needless or self._looked.is_set() or time.monotonic() > self._begun + FIRST_LOOK
 
     def left(self) -> list[CatalogueEntry]:
         """What is still to be made or removed by us, or is lost, or is waited for by a job."""
         waited = {entry.nonce for job in self._jobs for entry in missing_for(job, self.entries)}
-        return [one for one in self.entries if (is_unsettled(one) and one.owned) or one.nonce in waited]
+        return [
+            one for one in self.entries
+            if (is_unsettled(one) and one.owned) or one.state is EntryState.LOST or one.nonce in waited
+        ]
 
     def look(self) -> None:
         """See the entries as they are now. Raises what ended the thread, if something did."""

@@ -116,6 +116,8 @@ def refused_replacements(
     - The publication that the slot reads by, if one of both is ours, or the one that is made: what is committed before
       another one is made is sent by none, whichever capture that one is for.
     - The connector of ours that has made the slot: its positions go with it, so another one takes a second snapshot.
+    - The slot itself, if the connector that reads it goes on: another one begins where it is made, behind the positions
+      of the connector, which fails then, or passes over what was committed in between.
     """
     # What is lost is not forgotten, either, when another one takes its place.
     known = [one for one in entries if one.is_live and (one.is_there or one.state is EntryState.LOST)]
@@ -125,7 +127,19 @@ def refused_replacements(
     makers = {one.name: one.maker[2] for one in wanted if one.kind is Kind.SLOT and one.maker is not None}
     found = []
     for slot in known:
-        if slot.kind is not Kind.SLOT or (slot.kind, slot.name) not in names:
+        if slot.kind is not Kind.SLOT:
+            continue
+        if (slot.kind, slot.name) not in names:
+            reader = next((
+                one for one in known if one.kind is Kind.CONNECTOR and (one.kind, one.name) in names
+                and (one.owned or slot.owned) and (one.nonce == slot.maker or slot.nonce in one.needs)
+            ), None)
+            if reader is not None:
+                found.append((slot, (
+                    f"{reader.shown} reads from {slot.shown}, and goes on: it has no position in another slot. Keep "
+                    "the name of the slot; or give the connector another one, too, and start over "
+                    "(docs/operations/start-over.md)"
+                )))
             continue
         for old in known:
             is_maker = old.kind is Kind.CONNECTOR and old.nonce == slot.maker

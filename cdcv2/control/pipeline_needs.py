@@ -7,14 +7,14 @@ is none of these.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from cdcv2.cli.options.remap_arguments import capture_request, written_places
 from cdcv2.connectors.debezium.config import heartbeat_topic, slot_name, unsent_tables
 from cdcv2.capture.connector import DatabaseConnector
-from cdcv2.control.entries import THIS_MACHINE, CatalogueEntry, Kind
+from cdcv2.control.entries import THIS_MACHINE, CatalogueEntry, EntryState, Kind
 from cdcv2.control.folder_paths import by_path
 from cdcv2.control.intents import DesiredState, matching
 from cdcv2.control.pipeline_check import row_types
@@ -53,11 +53,12 @@ class PipelineNeeds:
         """
         live = [entry for entry in by_path(entries, self.stated) if entry.is_live]
         matched = {one.nonce for one in (matching(live, wish) for wish in self.stated) if one is not None}
+        named = {(wish.kind, wish.user) for wish in self.stated}
         of_connectors = {nonce for entry in live if entry.kind is Kind.CONNECTOR for nonce in entry.needs}
         return [*self.stated, *(
             DesiredState(entry.kind, entry.name, entry.address, entry.settings, False, user)
             for entry in live if entry.nonce not in matched and (entry.owned or entry.attempted is not None)
-            for user in self._let_go(entry, of_connectors)
+            for user in self._let_go(entry, of_connectors) if not _is_past(entry, user, named)
         )]
 
     def _let_go(self, entry: CatalogueEntry, of_connectors: set[str]) -> list[str]:
@@ -67,6 +68,17 @@ class PipelineNeeds:
             part = "connector"
         users = [user for user in entry.users if user in self.ours]
         return [] if any(part in self.ours[user] for user in users) else users
+
+
+def _is_past(entry: CatalogueEntry, user: str, named: Collection[tuple[Kind, str]]) -> bool:
+    """Whether what was let go means nothing to the job any more: the file names another one in its place, or it is
+    lost, and was where the job itself finds and makes what it needs.
+    """
+    if entry.owned:
+        return False
+    if entry.kind in (Kind.CONNECTOR, Kind.SLOT, Kind.PUBLICATION):
+        return (entry.kind, user) in named
+    return entry.state is EntryState.LOST
 
 
 def needs_of(

@@ -6,7 +6,7 @@ after a second, then two, four, and so on, up to a minute.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Protocol, TypeVar, runtime_checkable
 
@@ -24,6 +24,7 @@ from cdcv2.control.external_state import (
     has_doubt,
     hindered,
     is_doubtful,
+    may_be_accepted,
     may_be_of_others,
     recovered,
     spared,
@@ -32,6 +33,7 @@ from cdcv2.control.external_state import (
     twofold,
 )
 from cdcv2.control.folder_paths import planned_by_path
+from cdcv2.control.let_go import remembered
 from cdcv2.control.intents import DesiredState, after_removal, blocked_by, has_slot, slots_of, used
 from cdcv2.control.other_addresses import after_looks, awaited_elsewhere, continued, same_at_another, withheld
 from cdcv2.errors import Cdcv2Error, FencedError, OutputError, RefusedError, UnavailableError, UsageError
@@ -98,24 +100,26 @@ class Reconciliation:
             self.catalogue.write(changed)
         return changed
 
-    def accept(self, publication: str) -> None:
-        """Go on with a publication that is lost, as it is now: a person compares then whether something is missing.
+    def accept(self, names: Collection[str]) -> None:
+        """Go on with what is lost under these names, as it is now: a person compares then whether something is missing.
 
-        Raises UsageError where none of this name is lost, RefusedError where it is not there as the file has it.
+        All of them, or none. Raises UsageError where nothing of a name is lost that can be accepted, RefusedError where
+        it is not there as the file has it.
         """
-        lost = [one for one in self.catalogue.entries() if one.state is EntryState.LOST]
-        found = [one for one in lost if one.kind is Kind.PUBLICATION and one.name == publication]
-        if not found:
-            names = ", ".join(one.name for one in lost if one.kind is Kind.PUBLICATION) or "none"
-            raise UsageError(f"no publication {publication!r} is lost; those that are: {names}")
+        lost = [one for one in self.catalogue.entries() if may_be_accepted(one)]
         accepted = []
-        for one in found:
-            look = self._look(one)
-            again = recovered(one, look, self._clock())
-            if isinstance(again, str):
-                raise RefusedError(f"{one.shown} cannot be accepted: {again}")
-            accepted.append(again)
-        self.catalogue.write(accepted)
+        for name in names:
+            found = [one for one in lost if one.name == name]
+            if not found:
+                others = ", ".join(sorted({one.name for one in lost})) or "nothing"
+                raise UsageError(f"nothing called {name!r} is lost and can be accepted; what can: {others}")
+            for one in found:
+                again = recovered(one, self._look(one), self._clock())
+                if isinstance(again, str):
+                    raise RefusedError(f"{one.shown} cannot be accepted: {again}")
+                accepted.append(again)
+        if accepted:
+            self.catalogue.write(accepted)
 
     def find_known(self) -> None:
         """Look whether what is wanted is what an unwanted entry means, before jobs are started on the new entry."""
@@ -217,11 +221,12 @@ class Reconciliation:
     def _written(self, entry: CatalogueEntry, look: Look) -> Step:
         """The next step, whose entry is written."""
         now = self._clock()
+        before, entry = entry, remembered(entry, look, self.catalogue.entries(), now)
         step = decide(entry, look, now, claimed=self._is_claimed(entry, look))
         if entry.kind is Kind.CONNECTOR and step.act in (Act.MAKE, Act.DESTROY):
             step = self._with_slots(entry, step, now)
         step = self._by_all_addresses(entry, step, look, now)
-        changed = [step.entry] if step.entry != entry else []
+        changed = [step.entry] if step.entry != before else []
         if entry.kind is Kind.CONNECTOR and step.act is Act.MAKE:
             # It reads by it from its first moment on, whenever the job is started.
             changed += [

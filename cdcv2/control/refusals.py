@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from cdcv2.control.entries import CatalogueEntry, Kind
-from cdcv2.control.intents import DesiredState, refused_replacements
+from cdcv2.control.entries import CatalogueEntry, EntryState, Kind
+from cdcv2.control.intents import DesiredState, matching, refused_replacements
 from cdcv2.control.pipeline_check import recipes_of
 from cdcv2.control.pipeline_file import Pipeline
 from cdcv2.control.pipeline_jobs import folder_of, jobs_of
@@ -26,7 +26,7 @@ def refused_changes(
 ) -> list[tuple[CatalogueEntry, str]]:
     """The entries that would be changed or removed and must not be, each with the reason and what to do."""
     known, wanted = list(entries), list(desired)
-    found = refused_replacements(known, wanted)
+    found = [*refused_replacements(known, wanted), *_topics_that_lack_rows(known, wanted)]
     for job, capture, same_tables in _going_on(pipeline):
         found += _topics_of_its_logs(pipeline, job, capture, known, wanted, same_tables=same_tables)
         found += _tables_that_were_not_published(pipeline, capture, known, wanted)
@@ -99,6 +99,51 @@ def _tables_that_were_not_published(
         if lacking:
             yield entry, (
                 f"{entry.shown} does not publish {', '.join(lacking)} any more, as the file left that out, and the "
-                f"capture {capture} goes on with logs that have it: what was committed meanwhile is in no topic. Give "
-                "the capture another 'into', and on a remap another 'remap' (docs/operations/tables.md)"
+                f"capture {capture} goes on with logs that have it: what was committed meanwhile is in no topic. "
+                f"{_START_OVER}"
             )
+
+
+_START_OVER = (
+    "Leave it out, or start over, with all tables of the connector (docs/operations/tables.md#put-a-table-back)"
+)
+
+
+def _topics_that_lack_rows(
+    entries: list[CatalogueEntry], desired: list[DesiredState]
+) -> Iterator[tuple[CatalogueEntry, str]]:
+    """The topics of a connector of ours that goes on, whose tables were left out of the file for a while.
+
+    What was sent before is in none if the topic was removed, also what the snapshot had; and what was committed
+    meanwhile, if the table left the publication. Logs that begin now would lack it, whatever their place.
+    """
+    live = [one for one in entries if one.is_live]
+    for connector in desired:
+        made = matching(live, connector) if connector.kind is Kind.CONNECTOR and connector.owned else None
+        if made is None or made.attempted is None:
+            continue
+        # A connector that was made again has the positions of before, as its slot shows.
+        slots = [one.attempted for one in live if one.kind is Kind.SLOT and one.nonce in made.needs]
+        began = min([made.attempted, *(one for one in slots if one is not None)])
+        published = {
+            table for one in live if one.kind is Kind.PUBLICATION and one.nonce in made.needs and one.owned
+            for table in (one.settings if one.applied is None else one.applied).get("tables", ())
+        }
+        for kind, _, name in connector.needs:
+            # Heartbeats mean nothing for what is captured.
+            if kind is not Kind.TOPIC or name.startswith("__"):
+                continue
+            olds = [one for one in entries if (one.kind, one.name) == (kind, name) and one.owned and one.identity]
+            gone = next((one for one in olds if one.state is EntryState.GONE and one.since > began), None)
+            left = published and not any(name.endswith(f".{table}") for table in published)
+            lacking = next((one for one in olds if one.state is EntryState.UNWANTED), None) if left else None
+            if gone is not None:
+                yield gone, (
+                    f"{gone.shown} was removed with its records, as the file left its table out, and {made.shown} goes "
+                    f"on: what it had sent of the table is in no topic. {_START_OVER}"
+                )
+            elif lacking is not None:
+                yield lacking, (
+                    f"{lacking.shown} lacks what was committed while the file left its table out, and {made.shown} "
+                    f"goes on. {_START_OVER}"
+                )

@@ -176,8 +176,8 @@ class InstanceFront:
                     self._check_peek(request)
                 case TailRequest():
                     self._check_table(request.table)
-                    if request.log not in (None, self._logs[request.table]):
-                        return _last(client, refused=self._other_log(request))
+                    if request.log is not None and request.log != self._logs[request.table]:
+                        return _last(client, refused=self._other_log(request.table, request.log))
         except MalformedError as fault:
             return _last(client, fault=str(fault))
         out = self._taken_over(client, request)
@@ -258,9 +258,10 @@ class InstanceFront:
         if table not in self._keys:
             raise MalformedError(f"the table {table!r} is not kept here: there are {', '.join(sorted(self._keys))}")
 
-    def _other_log(self, request: TailRequest) -> str:
-        what, there = f"the tail of {request.table}", self._logs[request.table]
-        return other_log_text(what, request.log or "", there, "Begin again without --after (after=)")
+    def _other_log(self, table: str, log: str) -> str:
+        return other_log_text(
+            f"the tail of {table}", log, self._logs[table], "Begin again without --after (after=)"
+        )  # fmt: skip
 
     # -- requests -----------------------------------------------------------------------------------------------
 

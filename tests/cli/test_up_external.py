@@ -421,6 +421,39 @@ def test_logs_go_on_only_if_their_tables_were_published_all_the_time(
         assert Exit.UNABLE == run("up", two.file, "--once", "--timeout", "0").code
 
 
+@pytest.mark.parametrize("into", ["there/second", "there/third"])
+@pytest.mark.parametrize("state, connector_since, published, refused", [
+    (EntryState.GONE, 5.0, True, True), (EntryState.GONE, 5.0, False, True), (EntryState.GONE, 90.0, False, False),
+    (EntryState.UNWANTED, 5.0, False, True), (EntryState.UNWANTED, 5.0, True, False),
+])  # fmt: skip
+def test_a_table_that_was_left_out_does_not_come_back_to_a_connector_that_goes_on(
+    run: Run, two: TwoTables, into: str, state: EntryState, connector_since: float, published: bool, refused: bool
+) -> None:
+    """What the connector had sent of it is in no topic, so logs in another place would lack it as well.
+
+    It may where the connector was made afterwards, and where its topic and its publication are what they were.
+    """
+    first = "  first: {into: there/first, tables: [public.orders]}"
+    both = f"{first}\n  second: {{into: {into}, tables: [public.items]}}"
+    pipeline = two.write(f"{first}\n  second: {{into: there/second, tables: [public.items]}}", ["orders", "items"])
+    made = two.make(pipeline)
+    tables = ["public.items", "public.orders"] if published else ["public.orders"]
+    with OwnedFolder(pipeline.state, 5.0) as folder, take_catalogue(folder, "cdcv2 up", 5.0, "shop") as catalogue:
+        catalogue.write([
+            replace(one, state=state, since=50.0, before=EntryState.IN_USE) if one.name == "shop.public.items"
+            else replace(one, attempted=connector_since) if one.kind is Kind.CONNECTOR
+            else replace(one, applied={**one.settings, "tables": tables}) if one.kind is Kind.PUBLICATION else one
+            for one in made
+        ])
+    two.write(both, ["orders", "items"])
+    planned = " ".join(run("plan", two.file).out.split())
+
+    assert refused is ("start over, with all tables of the connector" in planned), planned
+    if refused:
+        ended = run("up", two.file, "--once", "--timeout", "0")
+        assert Exit.UNABLE == ended.code and "tables.md#put-a-table-back" in ended.err
+
+
 def test_what_is_not_ours_is_not_shown_as_removed(capsys: pytest.CaptureFixture[str]) -> None:
     """Its entry ends, and it stays: the states of the entry would be read as those of the thing."""
     shown = dict[str, str]()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from cdcv2.control import external_work
 from cdcv2.control.entries import CatalogueEntry, EntryState, Kind, Look, Reason
 from cdcv2.control.external_state import DOUBT
 from cdcv2.control.external_work import ExternalWork
@@ -14,7 +16,7 @@ from cdcv2.control.intents import DesiredState
 from cdcv2.control.reconcile import Reconciliation
 from cdcv2.errors import FencedError, MalformedError, OutputError, RefusedError, UnavailableError, UsageError
 from cdcv2.servers.processes import poll_until
-from tests.external_world import MemoryCatalogue, World, WorldKind
+from tests.external_world import MemoryCatalogue, World, WorldKind, WorldObject
 
 SLOT = DesiredState(Kind.SLOT, "shop", "db", {"plugin": "pgoutput"}, True, "shop")
 TABLE = DesiredState(Kind.TARGET_TABLE, "orders", "copy", {}, True, "copy")
@@ -63,6 +65,47 @@ def test_a_job_waits_for_what_it_needs_and_not_for_what_another_needs() -> None:
     assert (None, True) == (setting.work.waits("shop"), setting.work.is_done())
     assert EntryState.IN_USE is setting.entry(Kind.SLOT).state
     assert Reason.MISSING is setting.entry(Kind.CONNECTOR).debt.reason  # type: ignore[union-attr]
+
+
+def test_no_job_starts_before_what_it_uses_was_looked_at() -> None:
+    """What was in use when the last owner ended may be lost by now: nothing is done before that is known."""
+    setting = Setting(TABLE)
+    setting.turn()
+    setting.world.server("copy").objects.clear()
+    setting.work = setting.controller(TABLE)
+    setting.work.look()
+    assert ("a first look at what it needs", None) == (setting.work.waits("copy"), setting.work.waits("shop"))
+    assert not setting.work.is_done()
+    setting.turn()
+
+    assert EntryState.LOST is setting.entry(Kind.TARGET_TABLE).state
+    assert not setting.work.is_done() and [Kind.TARGET_TABLE] == [one.kind for one in setting.work.left()]
+
+
+def test_a_server_that_is_away_delays_a_first_look_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jobs that need another one start then."""
+    setting = Setting(TABLE)
+    setting.turn()
+    setting.work = setting.controller(TABLE)
+    setting.work.look()
+    assert setting.work.waits("copy") is not None
+    monkeypatch.setattr(external_work, "FIRST_LOOK", -1.0)
+
+    assert setting.work.waits("copy") is None
+
+
+def test_what_others_run_and_is_lost_is_left_to_be_done() -> None:
+    """A timer that runs cdcv2 up --once fails by it."""
+    setting = Setting(replace(SLOT, owned=False))
+    setting.world.put("db", Kind.SLOT, "shop", WorldObject("7", "others", dict(SLOT.settings)))
+    setting.turn()
+    assert EntryState.IN_USE is setting.entry(Kind.SLOT).state and setting.work.is_done()
+    setting.world.server("db").objects.clear()
+    setting.world.put("db", Kind.SLOT, "shop", WorldObject("8", "others", dict(SLOT.settings)))
+    setting.turn()
+
+    assert EntryState.LOST is setting.entry(Kind.SLOT).state
+    assert (False, [Kind.SLOT]) == (setting.work.is_done(), [one.kind for one in setting.work.left()])
 
 
 def test_nothing_is_in_use_before_the_job_may_start() -> None:

@@ -127,8 +127,28 @@ def test_a_connector_keeps_its_name_while_the_slot_that_it_has_made_goes_on(
     found = refused_replacements(entries, [stays, *([] if new is None else [desired(new)])])
 
     refused = name == "other" and made_by_it and slot == "shop"
-    assert [Kind.CONNECTOR] * refused == [one.kind for one, _ in found]
-    assert all("takes a second snapshot" in text for _, text in found)
+    # The connector has no position in another slot.
+    moved = name == "shop" and made_by_it and slot == "another"
+    assert [Kind.CONNECTOR] * refused + [Kind.SLOT] * moved == [one.kind for one, _ in found]
+    why = "takes a second snapshot" if refused else "has no position in another slot"
+    assert all(why in text for _, text in found)
+
+
+@pytest.mark.parametrize("slot_owned", [True, False])
+@pytest.mark.parametrize("connector_owned", [True, False])
+def test_a_slot_keeps_its_name_while_the_connector_that_reads_it_goes_on(
+    slot_owned: bool, connector_owned: bool
+) -> None:
+    """Also one that was made without a snapshot. What others run, others may change."""
+    drawn = Drawn()
+    drawn.plan(desired(SLOT, owned=slot_owned), desired(CONNECTOR, owned=connector_owned, needs=(SLOT,)))
+    entries = [replace(one, state=EntryState.IN_USE) for one in drawn.entries.values()]
+    other = desired((Kind.SLOT, "db", "another"), owned=slot_owned)
+    found = refused_replacements(entries, [other, desired(CONNECTOR, owned=connector_owned, needs=(other.key,))])
+    gone = refused_replacements(entries, [other, desired((Kind.CONNECTOR, "localhost", "b"), owned=connector_owned)])
+
+    assert [Kind.SLOT] * (slot_owned or connector_owned) == [one.kind for one, _ in found]
+    assert [] == gone
 
 
 def test_what_is_shared_lists_its_users_and_goes_with_the_last() -> None:

@@ -286,26 +286,88 @@ def test_a_publication_that_is_lost_goes_on_where_a_person_accepts_it(owned: boo
         case.up(owned=owned, settings={"tables": ["public.items", "public.orders"]})
         case.use()
         case.go_on()
-        with pytest.raises(UsageError, match="no publication 'shop' is lost; those that are: none"):
-            case.control().accept("shop")
+        with pytest.raises(UsageError, match="nothing called 'shop' is lost and can be accepted; what can: nothing"):
+            case.control().accept(["shop"])
         states = []
         for _ in range(2):
             session.execute("ALTER PUBLICATION shop DROP TABLE items")
             states.append(case.go_on().state)
-            with pytest.raises(UsageError, match="no publication 'sho' is lost; those that are: shop"):
-                case.control().accept("sho")
             with pytest.raises(RefusedError, match="cannot be accepted: .*public.items.*Put it back as it was"):
-                case.control().accept("shop")
+                case.control().accept(["shop"])
             session.execute("ALTER PUBLICATION shop ADD TABLE items")
-            case.control().accept("shop")
+            # All that are named, or none.
+            with pytest.raises(UsageError, match="nothing called 'sho' is lost and can be accepted; what can: shop"):
+                case.control().accept(["shop", "sho"])
+            assert EntryState.LOST is case.go_on().state
+            case.control().accept(["shop"])
             states += [case.go_on().state, case.go_on().state]
         session.execute("DROP PUBLICATION shop; CREATE PUBLICATION shop FOR TABLE items, orders")
         states.append(case.go_on().state)
-        with pytest.raises(RefusedError, match="cannot be accepted: it is missing, or another one has its name"):
-            case.control().accept("shop")
+        if owned:
+            with pytest.raises(RefusedError, match="cannot be accepted: it is missing, or another one has its name"):
+                case.control().accept(["shop"])
+        else:
+            # What others run is what they state it to be.
+            case.control().accept(["shop"])
+            states += [case.go_on().state, case.go_on().state]
         session.execute("DROP PUBLICATION shop")
 
-    assert [EntryState.LOST, EntryState.IN_USE, EntryState.IN_USE] * 2 + [EntryState.LOST] == states
+    good = [EntryState.LOST, EntryState.IN_USE, EntryState.IN_USE]
+    assert good * 2 + good[:1 if owned else 3] == states
+
+
+@pytest.mark.parametrize("lost", [True, False])
+@pytest.mark.parametrize("address", [ADDRESS, "another name of it"])
+def test_what_others_run_is_compared_with_what_it_was_before_the_file_left_it_out(
+    lost: bool, address: str, postgres: Postgres
+) -> None:
+    """It was altered and altered back meanwhile, or was lost before. For another job it begins from nothing."""
+    with postgres.connect(autocommit=True) as session:
+        session.execute("DROP PUBLICATION IF EXISTS shop; CREATE PUBLICATION shop FOR TABLE items, orders")
+        case = case_of(postgres, Kind.PUBLICATION)
+        case.how = PublicationKind(dict.fromkeys([ADDRESS, address, "a third"], conninfo(postgres)))
+        settings = {"tables": ["public.items", "public.orders"]}
+        case.up(owned=False, settings=settings)
+        case.use()
+        case.go_on()
+        states = [case.down().state]
+        states.append(case.up(owned=False, settings=settings, address=address).state)
+        if lost:
+            session.execute("ALTER PUBLICATION shop DROP TABLE items; ALTER PUBLICATION shop ADD TABLE items")
+            states.append(case.go_on().state)
+            states.append(case.down().state)
+        else:
+            states.append(case.down().state)
+            session.execute("ALTER PUBLICATION shop DROP TABLE items; ALTER PUBLICATION shop ADD TABLE items")
+        back = case.up(owned=False, settings=settings)
+        other = case.up(owned=False, settings=settings, user="another job", address="a third")
+        session.execute("DROP PUBLICATION shop")
+
+    assert [EntryState.GONE, EntryState.IN_USE, *[EntryState.LOST] * lost, EntryState.GONE] == states
+    assert EntryState.LOST is back.state and back.debt is not None and "--accept-lost shop" in back.debt.text
+    assert EntryState.MADE is other.state
+
+
+def test_a_slot_of_others_that_was_made_again_goes_on_where_a_person_accepts_it(postgres: Postgres) -> None:
+    """After a new snapshot, as its owner states. One of ours that is made again has lost what it held."""
+    with postgres.connect(autocommit=True) as session:
+        make = "SELECT pg_create_logical_replication_slot('shop', 'pgoutput')"
+        session.execute(make)
+        case = case_of(postgres, Kind.SLOT)
+        case.up(owned=False)
+        case.use()
+        case.go_on()
+        session.execute("SELECT pg_drop_replication_slot('shop')")
+        lost = case.go_on()
+        assert lost.debt is not None and "--accept-lost shop" in lost.debt.text
+        with pytest.raises(RefusedError, match="cannot be accepted: it is missing"):
+            case.control().accept(["shop"])
+        session.execute(make)
+        case.control().accept(["shop"])
+        states = [case.go_on().state, case.go_on().state]
+        session.execute("SELECT pg_drop_replication_slot('shop')")
+
+    assert (EntryState.LOST, [EntryState.IN_USE] * 2) == (lost.state, states)
 
 
 def test_a_publication_of_others_that_lacks_a_table_in_use_is_lost(postgres: Postgres) -> None:

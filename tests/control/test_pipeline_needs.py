@@ -164,6 +164,25 @@ def test_a_word_that_is_deleted_removes_nothing(write: Write) -> None:
     assert {"orders": EntryState.UNWANTED, "timeline": EntryState.IN_USE} == plan(needs(write((view, ""))))
 
 
+def test_what_was_let_go_is_forgotten_where_the_file_names_another_one_or_it_is_lost(write: Write) -> None:
+    """Its job would wait for it for ever, or be called not known. What nothing else stands for stays."""
+    words = (", owned: yes, config: connector.json", ""), ("    owned: yes\n", "")
+    unnamed = needs(write(*words))
+    stated = needs(write(*words, ("    notifications:", "    publication: {name: new}\n    notifications:")))
+    plain = CatalogueEntry("1", Kind.PUBLICATION, "dbz_old", DATABASE, {}, False, ("shop",), attempted=1.0)
+    user = next(one.user for one in stated.stated if one.kind is Kind.PUBLICATION)
+    table = replace(plain, kind=Kind.TARGET_TABLE, name="gone", address=COPY, users=("copy",))
+
+    def kept(entry: CatalogueEntry, found: PipelineNeeds = stated) -> bool:
+        return any(one.name == entry.name for one in found.desired([entry]))
+
+    assert "shop" == user and kept(replace(plain, state=EntryState.LOST), unnamed)
+    assert [False, False] == [kept(replace(plain, state=state)) for state in (EntryState.IN_USE, EntryState.LOST)]
+    assert [True, False] == [kept(replace(table, state=state)) for state in (EntryState.IN_USE, EntryState.LOST)]
+    # What is ours yet is let go first, and not removed by another name.
+    assert kept(replace(plain, owned=True, state=EntryState.IN_USE))
+
+
 def test_a_slot_without_a_snapshot_is_made_beforehand(write: Write) -> None:
     """There is no seam: so it may be there first, ours or of others."""
     found = needs(write(**{"snapshot.mode": "no_data"})).stated

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -40,7 +41,28 @@ def test_requests_are_written_as_they_were() -> None:
     assert [request_of(request.to_line()) for request in REQUESTS] == REQUESTS
 
 
+def test_what_a_client_has_seen_goes_with_its_request() -> None:
+    """With the logs that it saw. A client that has seen nothing sends what older ones do."""
+    request = PeekRequest("p4", {"orders": ((42,),)}, least=25, seen=31, logs=("orders-1", "items-1"))
+    plain = {"uuid": "p4", "keys": {"orders": [[42]]}, "at": None, "least": 25, "lsn": False}
+
+    assert {"peek": {**plain, "seen": 31, "logs": ["orders-1", "items-1"]}} == json.loads(request.to_line())
+    assert request == request_of(request.to_line())
+    assert {"peek": plain} == json.loads(replace(request, seen=0).to_line())
+
+
+@pytest.mark.parametrize(("seen", "least", "logs", "expected"), [
+    (9, 5, {"b", "c"}, 9), (9, 5, {"c"}, 5), (9, 5, set(), 5), (5, 9, {"a"}, 9), (9, 5, {"a", "b"}, 9),
+])  # fmt: skip
+def test_what_was_seen_counts_over_one_of_its_logs(seen: int, least: int, logs: set[str], expected: int) -> None:
+    """Over others a time means something else."""
+    assert expected == PeekRequest("p", {}, least=least, seen=seen, logs=("a", "b")).least_over(logs)
+
+
 @pytest.mark.parametrize("line", [
+    '{"peek": {"uuid": "a", "keys": {}, "at": null, "least": 0, "lsn": false, "seen": 1, "logs": [7]}}',
+    '{"peek": {"uuid": "a", "keys": {}, "at": null, "least": 0, "lsn": false, "seen": 1, "logs": "orders"}}',
+    '{"peek": {"uuid": "a", "keys": {}, "at": null, "least": 0, "lsn": false, "seen": -1, "logs": []}}',
     "", "{}", "[]", '{"peek": {}}', '{"none": {}}', '{"status": {"more": 1}}', '{"status": {}, "tail": {}}',
     '{"peek": {"uuid": "a", "keys": {"orders": [7]}, "at": null, "least": 0, "lsn": false}}',
     '{"peek": {"uuid": "a", "keys": {"orders": [[7]]}, "at": -1, "least": 0, "lsn": false}}',
