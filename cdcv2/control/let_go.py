@@ -15,7 +15,7 @@ from cdcv2.control.external_texts import let_go_before
 _OF_SOURCES = (Kind.CONNECTOR, Kind.SLOT, Kind.PUBLICATION)
 
 
-def remembered(entry: CatalogueEntry, look: Look, entries: Iterable[CatalogueEntry], now: float) -> CatalogueEntry:
+def restored(entry: CatalogueEntry, look: Look, entries: Iterable[CatalogueEntry], now: float) -> CatalogueEntry:
     """The entry of what others run, when it is found for the first time: as the last one of it was, if a job of it is
     back. By whatever address: the server is known by its identity. Cost: a pass over the entries.
     """

@@ -33,7 +33,7 @@ from cdcv2.control.external_state import (
     twofold,
 )
 from cdcv2.control.folder_paths import planned_by_path
-from cdcv2.control.let_go import remembered
+from cdcv2.control.let_go import restored
 from cdcv2.control.intents import DesiredState, after_removal, blocked_by, has_slot, slots_of, used
 from cdcv2.control.other_addresses import after_looks, awaited_elsewhere, continued, same_at_another, withheld
 from cdcv2.errors import Cdcv2Error, FencedError, OutputError, RefusedError, UnavailableError, UsageError
@@ -221,7 +221,7 @@ class Reconciliation:
     def _written(self, entry: CatalogueEntry, look: Look) -> Step:
         """The next step, whose entry is written."""
         now = self._clock()
-        before, entry = entry, remembered(entry, look, self.catalogue.entries(), now)
+        before, entry = entry, restored(entry, look, self.catalogue.entries(), now)
         step = decide(entry, look, now, claimed=self._is_claimed(entry, look))
         if entry.kind is Kind.CONNECTOR and step.act in (Act.MAKE, Act.DESTROY):
             step = self._with_slots(entry, step, now)
