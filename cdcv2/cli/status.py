@@ -34,6 +34,7 @@ import argparse
 import json
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 
 from cdcv2.cli.console import ResultOutput
@@ -57,6 +58,9 @@ EXITS = {
     Exit.DONE: "every job runs or is finished, or is a timer that waits until it is due and has found nothing",
     Exit.MISSING: "any other job, as one that is held or paused; or no cdcv2 up keeps the jobs running",
 }
+
+#: The characters from which on a reason that several tables have is long.
+_LONG = 80
 
 
 def configure(parser: OptionParser) -> None:
@@ -112,9 +116,18 @@ def _tables(status: PipelineStatus) -> Iterator[str]:
     width = max((len(name) for _, name in named), default=0)
     behind = [row.behind for row in status.tables]
     wide = max(map(len, behind), default=0)
-    for (row, name), text in zip(named, behind):
-        why = f" ({row.text})" if row.seconds_behind is None or row.basis == Basis.AT_MOST.value else ""
+    reasons = [
+        row.text if row.seconds_behind is None or row.basis == Basis.AT_MOST.value else "" for row in status.tables
+    ]
+    # A long one of several tables stands once, behind them.
+    shared = [one for one, often in Counter(reasons).items() if often > 1 and len(one) > _LONG]
+    for (row, name), text, reason in zip(named, behind, reasons):
+        why = f" ({reason})" if reason else ""
+        if reason in shared:
+            why = f" (see {shared.index(reason) + 1} below)"
         yield f"  {name:<{width}}  {text:<{wide}}  {row.through}{why}"
+    for number, reason in enumerate(shared, 1):
+        yield f"  {number}: {reason}"
     for text in (*status.unanswered, *status.changed):
         yield f"  {text}"
 

@@ -118,7 +118,7 @@ def run(args: argparse.Namespace) -> Exit:
                 catalogue.demand()
                 work.look()
                 # Asked before the turn: what is there now, the turn starts jobs on.
-                done = work.is_done()
+                done, stuck = work.is_done(), work.is_stuck()
                 reports = supervisor.turn(plans, waits=lambda job: work.waits(job) or logs.waits(job))
                 work.at_work = outdated(plans, reports)
                 show(pipeline, "up", reports, shown)
@@ -128,6 +128,8 @@ def run(args: argparse.Namespace) -> Exit:
                     failed = resting(plans, reports)
                     if not any(is_due(one, deadline - time.monotonic()) for one in failed):
                         return not_running(pipeline, failed, wrong) if failed or wrong else Exit.DONE
+                if args.once and stuck and all(work.waits(name) for name in late):
+                    return owed("up", work.left(), "")
                 if args.once and time.monotonic() > deadline:
                     return owed("up", work.left(), "run cdcv2 up again", jobs=late)
                 requests.take(PAUSE)
@@ -210,9 +212,18 @@ def not_running(pipeline: Pipeline, reports: Iterable[JobReport], wrong: Iterabl
 
 
 def owed(command: str, left: Iterable[CatalogueEntry], remedy: str, *, jobs: Iterable[str] = ()) -> Exit:
-    """Report what is still to be made or removed, and the jobs that still end or are not started, and leave it."""
+    """Report what is still to be made or removed, and the jobs that still end or are not started, and leave it.
+
+    ``remedy``: what goes on with it; empty: nothing does, as all of it is lost.
+    """
     for entry in left:
         remark(f"cdcv2 {command}: not done: {entry.state} {waiting_text(entry)}")
+    if not remedy:
+        remark(
+            f"cdcv2 {command}: what is lost stays so until you have decided what to do: "
+            "docs/operations/start-over.md#something-is-lost"
+        )
+        return Exit.UNABLE
     for name in jobs:
         remark(f"cdcv2 {command}: not done: {name} still ends, or is not started yet as the file has it")
     remark(f"cdcv2 {command}: the rest is written down and is not lost: {remedy}; cdcv2 external lists it")

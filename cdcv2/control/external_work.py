@@ -72,6 +72,14 @@ class ExternalWork:
         """Whether nothing is left to be made or removed, and every job may start."""
         return self._has_looked() and not self.left() and all(self.waits(job) is None for job in self._jobs)
 
+    def is_stuck(self) -> bool:
+        """Whether all that is left is lost: it is not waited for, as only a person ends that."""
+        left = self.left()
+        unused = any(one.state is EntryState.MADE and one.users for one in self.entries)
+        return self._has_looked() and bool(left) and not unused and all(
+            one.state is EntryState.LOST for one in left
+        )  # fmt: skip
+
     def _has_looked(self) -> bool:
         """Whether what is in the catalogue was looked at since the beginning: it may be lost since the last time."""
         needless = not any(one.is_live for one in self.entries)

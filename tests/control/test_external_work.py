@@ -78,7 +78,7 @@ def test_no_job_starts_before_what_it_uses_was_looked_at() -> None:
     assert not setting.work.is_done()
     setting.turn()
 
-    assert EntryState.LOST is setting.entry(Kind.TARGET_TABLE).state
+    assert EntryState.LOST is setting.entry(Kind.TARGET_TABLE).state and setting.work.is_stuck()
     assert not setting.work.is_done() and [Kind.TARGET_TABLE] == [one.kind for one in setting.work.left()]
 
 

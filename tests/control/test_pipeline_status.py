@@ -323,6 +323,18 @@ def test_a_row_in_words() -> None:
     ]
 
 
+def test_a_long_reason_of_several_tables_stands_once() -> None:
+    """Behind them, with its number; a short one, or one of a single table, beside it."""
+    why = "the publication shop was removed by others while a job used it: " + "x" * 40
+    row = TableRow("t", "log", "c", None, [501], None, None, "not known", why, None)
+    rows = [row, row._replace(table="u"), row._replace(table="v", text="short"), row._replace(table="w", text="short")]
+    status = PipelineStatus("shop", None, rows, [], PipelineSight({}, {}, {}))
+    shown = list(lines(status, 0.0))
+
+    assert (1, 2) == ("\n".join(shown).count(why), sum("(see 1 below)" in one for one in shown))
+    assert f"  1: {why}" == shown[-1] and 2 == sum(one.endswith("(short)") for one in shown)
+
+
 def test_explain_names_what_stands_still(
     shop: Pipeline, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
