@@ -118,7 +118,8 @@ def _topics_that_lack_rows(
     meanwhile, if the table left the publication. Logs that begin now would lack it, whatever their place.
     """
     live = [one for one in entries if one.is_live]
-    for connector in desired:
+    # Each of its captures wants it.
+    for connector in {one.key: one for one in desired}.values():
         made = matching(live, connector) if connector.kind is Kind.CONNECTOR and connector.owned else None
         if made is None or made.attempted is None:
             continue

@@ -449,6 +449,7 @@ def test_a_table_that_was_left_out_does_not_come_back_to_a_connector_that_goes_o
     planned = " ".join(run("plan", two.file).out.split())
 
     assert refused is ("start over, with all tables of the connector" in planned), planned
+    assert planned.count("goes on: what it had sent") + planned.count("lacks what was committed") == refused
     if refused:
         ended = run("up", two.file, "--once", "--timeout", "0")
         assert Exit.UNABLE == ended.code and "tables.md#put-a-table-back" in ended.err
