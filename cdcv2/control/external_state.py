@@ -254,40 +254,73 @@ def _withdrawn(entry: CatalogueEntry, thing: ExternalObject) -> list[str]:
     if applied.get("version", version) != version:
         # What it publishes of its tables was changed, perhaps for a moment.
         again |= {*now}
-    return sorted((gone | again) & meant)
+    return sorted((gone | again | _elsewhere(applied, thing.settings)) & meant)
+
+
+def _elsewhere(before: Mapping[str, Any], now: Mapping[str, Any]) -> set[str]:
+    """The tables of a publication that had another name or place for a while, or a partition of which had."""
+    above, named, stored = (now.get(key, {}) for key in ("above", "named", "stored"))
+    found = {name for name, path in before.get("above", {}).items() if above.get(name, path) != path}
+    for name, (version, owner) in before.get("named", {}).items():
+        # Another owner is another version, too.
+        if name in named and version != named[name][0] and owner == named[name][1]:
+            found.add(name)
+    for name in before.get("stored", {}).keys() & stored.keys():
+        _, _, *more = before["stored"][name]
+        parts = stored[name][3]
+        if more and any(parts.get(part, [None])[0] != has[0] for part, has in more[1].items()):
+            found.add(name)
+    return found
 
 
 def _rewritten(entry: CatalogueEntry, thing: ExternalObject) -> list[str]:
     """The tables of a publication whose rows have other values by DDL, of which a server sends nothing.
 
-    - Rows were written again with another type of a column, or by an expression. The file alone means nothing:
-      ``VACUUM FULL`` writes a table again.
+    - Rows were written again with another type of a column, or by an expression.
     - A column has the name that another one had: that was dropped, or two were renamed.
+    - A value of an enum type has another name.
     """
-    before = (entry.applied or {}).get("stored", {})
-    now, found = thing.settings.get("stored", {}), list[str]()
-    for table in sorted(before.keys() & now.keys() & {*entry.settings.get("tables", ())}):
-        (file, columns), (new_file, new_columns) = before[table], now[table]
+    applied = entry.applied or {}
+    before, labels = applied.get("stored", {}), applied.get("labels", {})
+    now, found = thing.settings.get("stored", {}), set[str]()
+    for table in before.keys() & now.keys():
+        (_, columns, *more), (_, new_columns, *_) = before[table], now[table]
         both = [(columns[name], new_columns[name]) for name in columns.keys() & new_columns.keys()]
-        if any(old[0] != new[0] for old, new in both):
-            found.append(table)
-        elif file != new_file and any(_has_other_values(old, new) for old, new in both):
-            found.append(table)
-    return found
+        if any(old[0] != new[0] for old, new in both) or (more and _has_other_values(before[table], now[table])):
+            found.add(table)
+    for table, those in thing.settings.get("labels", {}).items():
+        if any(those.get(number, label) != label for number, label in labels.get(table, {}).items()):
+            found.add(table)
+    return sorted(found & {*entry.settings.get("tables", ())})
 
 
 def _has_other_values(old: list[Any], new: list[Any]) -> bool:
-    """Whether a column of a table that was written again may have other values: its number, version, type, and rest.
+    """Whether an ``ALTER TABLE`` has written rows again that were there: of the table, or of its partitions.
 
-    A change of the rest explains another version: a default, ``NOT NULL``, or that an added column is written out.
+    A new file alone means nothing: ``VACUUM FULL`` writes a table again. Unlike that, ``ALTER TABLE`` makes another
+    table for long values, and alters the column. Both write out what rows lack: that alters the column, too.
     """
-    return bool(old[1] != new[1] and (old[2] != new[2] or old[3] == new[3]))
+    file, columns, toast, parts = old
+    new_file, new_columns, new_toast, new_parts = new
+    files = [((file, toast), (new_file, new_toast))]
+    files += [(tuple(parts[one][1:]), tuple(new_parts[one][1:])) for one in parts.keys() & new_parts.keys()]
+    again = [(was[1], now[1]) for was, now in files if was[0] != now[0]]
+    both = [(columns[name], new_columns[name]) for name in columns.keys() & new_columns.keys()]
+    altered = [(was, now) for was, now in both if was[1] != now[1]]
+    only_written_out = all(was[3] and not now[3] and was[2] == now[2] for was, now in altered)
+    added = {one[0] for one in new_columns.values()} - {one[0] for one in columns.values()}
+    if any(was != now and "0" not in (was, now) for was, now in again):
+        # An added column may have been the reason.
+        return bool(altered) and not (added and only_written_out)
+    # Without a table for long values, VACUUM FULL may have been.
+    return any("0" in one for one in again) and not only_written_out
 
 
 def _with_columns_of_before(stored: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
     """What is stored, with the columns that were dropped meanwhile: another one of the name is noticed as such."""
     return {
-        table: [file, {**before.get(table, [None, {}])[1], **columns}] for table, (file, columns) in stored.items()
+        table: [file, {**before.get(table, [None, {}])[1], **columns}, *more]
+        for table, (file, columns, *more) in stored.items()
     }
 
 
@@ -324,7 +357,8 @@ def recovered(entry: CatalogueEntry, look: Look, now: float) -> CatalogueEntry |
 
 def _seen(entry: CatalogueEntry, thing: ExternalObject) -> dict[str, Any] | None:
     """What is compared with later, of a thing that fits. Of what others made: only what it publishes."""
-    seen = {name: thing.settings[name] for name in ("members", "version") if name in thing.settings}
+    kept = ("members", "above", "version", "named", "labels")
+    seen = {name: thing.settings[name] for name in kept if name in thing.settings}
     if "stored" in thing.settings:
         before = (entry.applied or {}).get("stored", {})
         seen |= {"stored": _with_columns_of_before(thing.settings["stored"], before)}

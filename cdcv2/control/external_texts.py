@@ -56,10 +56,11 @@ def invalidation(entry: CatalogueEntry, thing: ExternalObject) -> str:
 def rewriting(entry: CatalogueEntry, tables: list[str]) -> str:
     """Rows were changed by DDL, of which the server sends nothing."""
     return (
-        f"the rows of {', '.join(tables)}, which {entry.shown} publishes, were changed by ALTER TABLE since it was "
-        "seen last: all were written again with another type of a column or by an expression, or a column was replaced "
-        "by another one of its name. The server sends no change for that. If numbers have more or fewer digits behind "
-        f"the point now, start over: cdcv2 compare does not see that. {_accept(entry)}"
+        f"the rows of {', '.join(tables)}, which {entry.shown} publishes, were changed by ALTER TABLE or ALTER TYPE "
+        "since it was seen last: all were written again with another type of a column or by an expression, or a column "
+        "was replaced by another one of its name, or a value of an enum type has another name. The server sends no "
+        "change for that. If numbers have more or fewer digits behind the point now, start over: cdcv2 compare does "
+        f"not see that. {_accept(entry)}"
     )
 
 
@@ -68,8 +69,8 @@ def withdrawal(entry: CatalogueEntry, tables: list[str]) -> str:
     named = ", ".join(tables)
     return (
         f"{entry.shown} has not published {named} all the time since it was seen last: it left the publication, or was "
-        f"published in part, or another table has its name now. Changes of {named} may be missing in the logs, also "
-        f"when it is published again. {_accept(entry)}"
+        f"published in part, or had another name or schema, or a partition of it was taken out, or another table has "
+        f"its name now. Changes of {named} may be missing in the logs, also when all is as before. {_accept(entry)}"
     )
 
 

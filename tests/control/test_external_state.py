@@ -291,6 +291,58 @@ def test_a_slot_that_was_made_again_is_lost(found: str, state: EntryState) -> No
         assert "was dropped and made again" in step.shown
 
 
+#: What a look at a publication finds of one table, and of a partition by what it is sent, and of one by its root.
+PUBLISHED = {
+    "tables": ["lab.sold"], "version": "7", "members": {"lab.sold": "3 of 5"}, "above": {"lab.sold": "8 in 5, 3 of 6"},
+    "named": {"lab.sold": ["700", "10"]}, "labels": {"lab.sold": {"20": "sad", "21": "ok"}},
+    "stored": {"lab.sold": ["5", {"id": [1, "700", "23/-1/0", False]}, "9", {"30": ["/8", "30", "31"]}]},
+}  # fmt: skip
+
+
+def seen_then(before: dict[str, object], now: dict[str, object]) -> str:
+    """The state of a publication of others that is in use, for which this was recorded and that is found."""
+    settings = {"tables": ["lab.sold"]}
+    entry = CatalogueEntry(
+        "7f", Kind.PUBLICATION, "shop", "db", settings, False, ("shop",), state=EntryState.IN_USE, since=NOW,
+        identity="3", server="730", applied={**settings, **before},
+    )  # fmt: skip
+    return str(decide(entry, Answer("730", ExternalObject("3", settings=now)), NOW).entry.state)
+
+
+@pytest.mark.parametrize(("name", "found", "lost"), [
+    ("above", {"lab.sold": "9 in 5, 3 of 6"}, True), ("above", {}, False),
+    ("named", {"lab.sold": ["701", "10"]}, True), ("named", {"lab.sold": ["701", "11"]}, False),
+    ("labels", {"lab.sold": {"20": "bad", "21": "ok"}}, True), ("labels", {"lab.sold": {"21": "ok"}}, False),
+    ("labels", {"lab.sold": {"20": "sad", "21": "ok", "22": "glad"}}, False),
+    # As pg_repack leaves it: another file and another table of long values, and no column was altered.
+    ("stored", {"lab.sold": ["6", {"id": [1, "700", "23/-1/0", False]}, "10", {"30": ["/8", "40", "41"]}]}, False),
+    ("stored", {"lab.sold": ["6", {"id": [1, "701", "23/-1/0", False]}, "10", {"30": ["/8", "30", "31"]}]}, True),
+    ("stored", {"lab.sold": ["5", {"id": [1, "701", "23/-1/0", False]}, "9", {"30": ["/8", "40", "41"]}]}, True),
+    ("stored", {"lab.sold": ["5", {"id": [1, "701", "23/-1/0", False]}, "9", {"30": ["/8", "40", "31"]}]}, False),
+    ("stored", {"lab.sold": ["5", {"id": [1, "700", "23/-1/0", False]}, "9", {"30": ["/9", "30", "31"]}]}, True),
+    ("stored", {"lab.sold": ["5", {"id": [1, "700", "23/-1/0", False]}, "9", {}]}, True),
+    ("stored", {"lab.sold": ["5", {"id": [2, "700", "23/-1/0", False]}, "9", {"30": ["/8", "30", "31"]}]}, True),
+])
+def test_a_publication_is_lost_by_what_a_look_finds_of_a_table(
+    name: str, found: dict[str, object], lost: bool
+) -> None:
+    """What was recorded against what is found. For what was not recorded nothing is lost: an entry of before."""
+    now = {**PUBLISHED, name: found}
+
+    assert ("lost" if lost else "in use") == seen_then(PUBLISHED, now)
+    assert "in use" == seen_then({key: value for key, value in PUBLISHED.items() if key != name}, now)
+
+
+@pytest.mark.parametrize(("number", "lost"), [(1, False), (2, True)])
+def test_columns_that_were_recorded_without_a_table_of_long_values_are_compared_by_number(
+    number: int, lost: bool
+) -> None:
+    """As entries of before have them: the file and the version of a column state nothing there."""
+    before = {**PUBLISHED, "stored": {"lab.sold": ["4", {"id": [number, "699", "23/-1/0", "c81e7"]}]}}
+
+    assert ("lost" if lost else "in use") == seen_then(before, PUBLISHED)
+
+
 def test_what_was_requested_a_moment_ago_may_still_come() -> None:
     """A request that got no answer may be carried out later: what is missing then is not `gone`."""
     entry = replace(entry_of(Kind.TOPIC, EntryState.UNWANTED), identity=None, applied=None, attempted=NOW)

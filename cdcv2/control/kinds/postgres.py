@@ -169,46 +169,86 @@ def _quoted(name: str) -> Identifier:
     return sql.Identifier(*name.split("."))
 
 
-#: The tables of a publication, with what is another for a table that came in later or took the place of one; and
-#: whether all rows and columns of it are sent.
+#: The tables of a publication: name, number, what is another for a table that came in later or took the place of one,
+#: whether all rows and columns of it are sent, and of a partition what it is sent by.
 _MEMBERS = """
-SELECT n.nspname || '.' || c.relname, r.oid || ' of ' || c.oid,
-       coalesce(to_jsonb(r) -> 'prqual', 'null') = 'null' AND coalesce(to_jsonb(r) -> 'prattrs', 'null') = 'null'
+SELECT n.nspname || '.' || c.relname, c.oid::text, r.oid || ' of ' || c.oid,
+       coalesce(to_jsonb(r) -> 'prqual', 'null') = 'null' AND coalesce(to_jsonb(r) -> 'prattrs', 'null') = 'null', NULL
 FROM pg_publication_rel r JOIN pg_class c ON c.oid = r.prrelid JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE r.prpubid = %s::oid ORDER BY 1
 """
 #: The same of one of others, which may also publish schemas, or all tables. ``{schema}``: the number of a schema's
-#: membership.
+#: membership. ``{above}``: see ``_ABOVE``.
 _SENT = """
-SELECT p.schemaname || '.' || p.tablename, coalesce(r.oid || ' of ', {schema} || ' for ', '') || c.oid,
-       coalesce(to_jsonb(p) -> 'rowfilter', 'null') = 'null' AND coalesce(to_jsonb(r) -> 'prattrs', 'null') = 'null'
+SELECT p.schemaname || '.' || p.tablename, c.oid::text, coalesce(r.oid || ' of ', {schema} || ' for ', '') || c.oid,
+       coalesce(to_jsonb(p) -> 'rowfilter', 'null') = 'null' AND coalesce(to_jsonb(r) -> 'prattrs', 'null') = 'null',
+       CASE WHEN c.relispartition AND NOT o.puballtables THEN {above} END
 FROM pg_publication_tables p JOIN pg_namespace n ON n.nspname = p.schemaname
 JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = p.tablename
 JOIN pg_publication o ON o.pubname = p.pubname
 LEFT JOIN pg_publication_rel r ON r.prpubid = o.oid AND r.prrelid = c.oid WHERE p.pubname = %s
 """
-#: Of each table the file in which its rows are, and of each of its columns: the number, the version, the type, and what
-#: else may change of it.
-_STORED = """
-SELECT n.nspname || '.' || c.relname, c.relfilenode::text,
-       (SELECT jsonb_object_agg(a.attname, jsonb_build_array(
-            a.attnum, a.xmin::text, concat_ws('/', a.atttypid, a.atttypmod, a.attcollation),
-            md5(concat_ws('/', a.atthasmissing, a.atthasdef, a.attnotnull, a.attidentity, a.attgenerated, a.attstorage,
-                          to_jsonb(a) - 'attname' - 'attmissingval' - 'atttypid' - 'atttypmod' - 'attcollation'))))
-        FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped)
-FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-WHERE n.nspname || '.' || c.relname = ANY (%s) AND c.relkind = 'r'
-"""
 #: From PostgreSQL 15 on.
 _OF_SCHEMA = "(SELECT s.oid FROM pg_publication_namespace s WHERE s.pnpubid = o.oid AND s.pnnspid = n.oid)"
+#: Of a partition: the version of each link up to the first table that is a member itself, and that membership.
+_ABOVE = """(
+    SELECT string_agg(coalesce(u.member || ' of ', u.link || ' in ') || u.relid, ', ' ORDER BY u.place) FROM (
+        SELECT a.place, b.oid AS relid, i.xmin::text AS link, m.member,
+               count(m.member) OVER (ORDER BY a.place) - count(m.member) OVER (PARTITION BY a.place) AS below
+        FROM pg_partition_ancestors(c.oid) WITH ORDINALITY a (relid, place)
+        JOIN pg_class b ON b.oid = a.relid JOIN pg_namespace n ON n.oid = b.relnamespace
+        LEFT JOIN pg_inherits i ON i.inhrelid = a.relid
+        LEFT JOIN pg_publication_rel q ON q.prpubid = o.oid AND q.prrelid = a.relid
+        CROSS JOIN LATERAL (SELECT coalesce(q.oid, {schema}) AS member) m
+    ) u WHERE u.below = 0
+)"""
+#: Of each table: the version and the owner of its name (of its row type: that is altered when the table gets another
+#: name or schema, and by hardly anything else); the file in which its rows are; its table of long values; of each of
+#: its columns the number, the version, the type, and whether rows lack it that have its default; and of one that has
+#: partitions, of each partition with rows the versions of the links to it, its file, and its table of long values.
+_STORED = """
+WITH RECURSIVE tree (root, relid, links) AS (
+    SELECT c.oid, c.oid, '' FROM pg_class c WHERE c.oid = ANY (%(tables)s::oid[]) AND c.relkind = 'p'
+    UNION ALL SELECT t.root, i.inhrelid, t.links || '/' || i.xmin
+    FROM tree t JOIN pg_inherits i ON i.inhparent = t.relid
+), leaves (root, parts) AS (
+    SELECT t.root, jsonb_object_agg(c.oid, jsonb_build_array(t.links, c.relfilenode::text, c.reltoastrelid::text))
+    FROM tree t JOIN pg_class c ON c.oid = t.relid WHERE c.relkind <> 'p' GROUP BY t.root
+)
+SELECT c.oid::text, jsonb_build_array(y.xmin::text, y.typowner::text), jsonb_build_array(
+           c.relfilenode::text,
+           (SELECT jsonb_object_agg(a.attname, jsonb_build_array(
+                a.attnum, a.xmin::text, concat_ws('/', a.atttypid, a.atttypmod, a.attcollation), a.atthasmissing))
+            FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped),
+           c.reltoastrelid::text, coalesce(l.parts, '{}'))
+FROM pg_class c JOIN pg_type y ON y.oid = c.reltype LEFT JOIN leaves l ON l.root = c.oid
+WHERE c.oid = ANY (%(tables)s::oid[]) AND c.relkind IN ('r', 'p')
+"""
+#: Of each table the labels of the enum types of its columns, also within arrays and domains, by their numbers.
+_LABELS = """
+WITH RECURSIVE used (relid, type) AS (
+    SELECT a.attrelid, a.atttypid FROM pg_attribute a
+    WHERE a.attrelid = ANY (%(tables)s::oid[]) AND a.attnum > 0 AND NOT a.attisdropped AND a.atttypid >= 16384
+    UNION SELECT u.relid, coalesce(nullif(y.typbasetype, 0), y.typelem)
+    FROM used u JOIN pg_type y ON y.oid = u.type WHERE y.typbasetype <> 0 OR y.typelem <> 0
+)
+SELECT u.relid::text, jsonb_object_agg(e.oid, e.enumlabel)
+FROM used u JOIN pg_enum e ON e.enumtypid = u.type GROUP BY u.relid
+"""
 
 
 class PublicationKind(PostgresKind):
     """Publications. Settings: ``tables``, a sorted list of ``schema.table``, of which all changes are sent.
 
-    What a look finds also has ``members``: of each table what is another when it left the publication and came back, or
-    when another table has taken its name; ``version``, which is another when what it publishes of its tables was
-    changed, as ``publish``, also when that was changed back; and ``stored``: of each table its file and its columns.
+    What a look finds also has, of each table, what shows later that not all of its changes were sent:
+
+    - ``members``: it is another when the table left the publication and came back, or another has taken its name;
+    - ``above``: the same of the table by which a partition is sent, and of what is between the two;
+    - ``named``: another when the table got another name or schema, also when it has its own again;
+    - ``stored``: its file and its columns; ``labels``: those of its enum types.
+
+    ``version`` is another when what is published of the tables was changed, as ``publish``, also when that was changed
+    back.
     """
 
     def _found(self, session: Connection[Any], entry: CatalogueEntry) -> ExternalObject | None:
@@ -219,16 +259,19 @@ class PublicationKind(PostgresKind):
         if row is None:
             return None
         schema = _OF_SCHEMA if session.info.server_version >= 150000 else "NULL::oid"
-        statement, named = (_MEMBERS, row[0]) if entry.owned else (_SENT.replace("{schema}", schema), entry.name)
-        found = session.execute(statement, [named]).fetchall()
-        members = {name: member for name, member, whole in found if whole and row[3]}
+        sent = _SENT.replace("{above}", _ABOVE).replace("{schema}", schema)
+        statement, named = (_MEMBERS, row[0]) if entry.owned else (sent, entry.name)
+        found = [one for one in session.execute(statement, [named]).fetchall() if one[3] and row[3]]
         if not entry.owned:
             # Others may publish more than we need.
-            members = {name: members[name] for name in sorted(members.keys() & {*entry.settings.get("tables", ())})}
+            found = sorted(one for one in found if one[0] in entry.settings.get("tables", ()))
         mark, owner = read_mark(row[2])
-        tables = ["*"] if entry.owned and row[1] else [*members]
-        stored = {name: [file, columns] for name, file, columns in session.execute(_STORED, [[*members]]).fetchall()}
-        settings = {"tables": tables, "members": members, "version": row[4], "stored": stored}
+        tables = ["*"] if entry.owned and row[1] else [name for name, *_ in found]
+        settings = {
+            "tables": tables, "members": {name: member for name, _, member, *_ in found}, "version": row[4],
+            "above": {name: above for name, *_, above in found if above},
+            **_contents(session, {number: name for name, number, *_ in found}),
+        }  # fmt: skip
         return ExternalObject(row[0], mark, owner, settings=settings, place=f"{len(tables)} tables")
 
     def _make(self, session: Connection[Any], entry: CatalogueEntry) -> None:
@@ -240,6 +283,18 @@ class PublicationKind(PostgresKind):
 
     def _destroy(self, session: Connection[Any], entry: CatalogueEntry) -> None:
         session.execute(_named("DROP PUBLICATION {name}", entry))
+
+
+def _contents(session: Connection[Any], names: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+    """``named``, ``stored`` and ``labels`` of these tables. ``names``: of their numbers."""
+    asked = {"tables": [*names]}
+    stored = session.execute(_STORED, asked).fetchall()
+    labels = session.execute(_LABELS, asked).fetchall()
+    return {
+        "named": {names[number]: version for number, version, _ in stored},
+        "stored": {names[number]: rows for number, _, rows in stored},
+        "labels": {names[number]: those for number, those in labels},
+    }
 
 
 def _tables(entry: CatalogueEntry) -> Composed:
