@@ -234,6 +234,10 @@ def _own_connector(seen: ChainSight) -> Link:
         start = f"start Kafka Connect at {seen.url}, or mend url: in {seen.file}"
         remedy = start if seen.connector.away else f"cdcv2 doctor {seen.file}"
         return Link("connector", name, "no answer", None, seen.connector.error, {}, remedy)
+    lost = next((one for one in seen.lost if one.kind is Kind.CONNECTOR), None)
+    if lost is not None:
+        return Link("connector", name, "in doubt", None, lost.text, {"connector": lost.name},
+                    f"start over: {_START_OVER}")  # fmt: skip
     if not isinstance(connector, ConnectorSight):
         database = seen.database.value
         slot = database.slot if isinstance(database, SourceSight) else None

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from cdcv2.capture.connector import DatabaseConnector
-from cdcv2.connectors.debezium.config import IDLE_SETTINGS, unsent_tables
+from cdcv2.connectors.debezium.config import IDLE_SETTINGS
+from cdcv2.connectors.debezium.left_out import omissions, unsent_tables
 from cdcv2.control.findings import Finding, Health, judged
 from cdcv2.logs.kafka_topics import Topic
 
 #: The oldest Debezium that numbers rows after a restart as before.
 OLDEST = (3, 7, 0)
+#: Names of this machine.
+_HERE = re.compile(r"^(127\.0\.0\.1|::1)(?=:\d+$)")
 _IDLE = "docs/operations/connector.md#when-tables-are-idle"
 _JSON = "org.apache.kafka.connect.json.JsonConverter"
 #: Setting -> what it has to be; what a connector without it has is in :data:`_DEFAULTS`.
@@ -28,14 +32,15 @@ _DEFAULTS = {
 
 def connector_findings(
     part: str, config: Mapping[str, Any], recipe: DatabaseConnector | None, *, slot: str | None,
-    publication: str | None, database: str | None = None,
+    publication: str | None, database: str | None = None, server: str | None = None,
 ) -> Iterator[Finding]:
     """What is found of a connector's settings; ``recipe`` is that of the capture of its topics, ``database`` the name
-    of the one that the file has; None: not known.
+    of the one that the file has, ``server`` its HOST:PORT; None: not known.
     """
     read = str(config.get("database.dbname"))
     yield judged(part, database is None or "${" in read or read == database, f"it reads the database {read}",
                  f"set database.dbname={database} in the connector, or mend conninfo in the pipeline file")  # fmt: skip
+    yield from _server(part, config, server)
     for name, demanded in _DEMANDED.items():
         found = config.get(name, _DEFAULTS[name])
         if found is None:
@@ -59,12 +64,28 @@ def connector_findings(
         yield judged(part, not unsent, "its filters leave out no table of the capture",
                      "add it to table.include.list: docs/operations/tables.md", otherwise=Health.WARNING,
                      lacking=f"its filters leave out {', '.join(unsent)}: no change of it is sent")  # fmt: skip
+        left_out = list(omissions(config, {name: row.columns for name, row in recipe.tables.items()}))
+        for one in left_out:
+            yield Finding(part, f"it has {one.setting}: {one.why}", Health.WRONG, one.remedy)
+        if not left_out:
+            yield Finding(part, "its settings leave out no rows of the capture")
         prefix, topic = config.get("topic.prefix"), recipe.notification_topic
         yield judged(part, prefix == recipe.prefix, f"topic.prefix={prefix}", f"prefix: {prefix} in the pipeline file")
         sent = config.get("notification.sink.topic.name") if config.get("notification.enabled.channels") else None
         yield judged(part, topic is None or sent == topic,
                      "it sends no notifications" if sent is None else f"its notifications go to {sent}",
                      f"set notification.enabled.channels=sink and notification.sink.topic.name={topic}")  # fmt: skip
+
+
+def _server(part: str, config: Mapping[str, Any], server: str | None) -> Iterator[Finding]:
+    """What is found of the server that it reads; it may have several names."""
+    read = f"{config.get('database.hostname')}:{config.get('database.port') or 5432}"
+    if server is not None and "database.hostname" in config and "${" not in read:
+        same = re.sub(_HERE, "localhost", read) == re.sub(_HERE, "localhost", server)
+        yield judged(part, same, f"it reads the server {read}",
+                     "if these are two servers, mend database.hostname and database.port, or conninfo",
+                     otherwise=Health.WARNING,
+                     lacking=f"it reads the server {read}, and conninfo names {server}")  # fmt: skip
 
 
 def _positions(part: str, config: Mapping[str, Any]) -> Iterator[Finding]:

@@ -19,7 +19,7 @@ from cdcv2.control.owned_folders import demand_alone
 from cdcv2.control.pipeline_check import check_instance, check_view_of, demand_own_logs, recipes_of, row_types
 from cdcv2.control.pipeline_external import external_needs
 from cdcv2.control.pipeline_file import CaptureFields, ConnectorFields, Pipeline, SourceFields, ViewFields
-from cdcv2.control.pipeline_servers import database_server
+from cdcv2.control.pipeline_servers import database_server, host_and_port
 from cdcv2.control.refusals import refused_changes
 from cdcv2.control.replay_fields import ReplayFields, known_tables
 from cdcv2.control.source_findings import source_findings
@@ -172,13 +172,15 @@ def _connector(
     made = _made_config(pipeline, connector) if connector.owned else None
     conninfo = source.conninfo()
     database = None if conninfo is None else database_server(conninfo).database
+    server = None if conninfo is None else host_and_port(conninfo)
     yield version_finding(part, worker.plugins())
     recipe = next((one for found in recipes.values() for one in found if one.prefix == source.prefix), None)
     config = worker.config(connector.name)
     if config is None and made is not None:
         yield Finding(part, f"Connect has no connector {connector.name} yet: cdcv2 up makes it")
         yield from connector_findings(
-            part, made, recipe, slot=source.slot.name, publication=source.publication.name, database=database
+            part, made, recipe, slot=source.slot.name, publication=source.publication.name, database=database,
+            server=server,
         )
         return
     if config is None:
@@ -189,7 +191,7 @@ def _connector(
     # What cdcv2 up alters is as it will be then; cdcv2 plan shows the difference.
     yield from connector_findings(
         part, {**config, **(made or {})}, recipe, slot=source.slot.name, publication=source.publication.name,
-        database=database,
+        database=database, server=server,
     )  # fmt: skip
     yield from state_findings(part, worker.status(connector.name) or {})
 

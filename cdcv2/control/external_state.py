@@ -10,9 +10,10 @@ So a crash between any two of these leaves an entry from which the next controll
 there because an act returned, and nothing as missing because one failed: only looks are believed.
 
 When a thing that was there is lost is decided in ``_keeping``; of a publication's tables, in ``_withdrawn`` and
-``_rewritten``. They compare what looks have found: of a publication that is ``PublicationKind._found`` of
-``kinds/postgres``. What differs by kind is in ``KINDS`` of ``entries``; what people are shown is in ``external_texts``,
-and what they can do in the table of docs/operations/external-state.md#something-is-lost.
+``_rewritten``; of a connector that sends less, in ``_sends_less``. They compare what looks have found: of a publication
+that is ``PublicationKind._found`` of ``kinds/postgres``. What differs by kind is in ``KINDS`` of ``entries``; what
+people are shown is in ``external_texts``, and what they can do in the table of
+docs/operations/external-state.md#something-is-lost.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
+from cdcv2.connectors.debezium.left_out import less_sent
 from cdcv2.control import external_texts as texts
 from cdcv2.control.entries import Answer, CatalogueEntry, Debt, EntryState, ExternalObject, Kind, Look, NoAnswer, Reason
 from cdcv2.control.slot_marks import Continuity, continuity
@@ -212,6 +214,9 @@ def _making(entry: CatalogueEntry, look: Look, found: Condition, now: float) -> 
 def _keeping(entry: CatalogueEntry, look: Look, found: Condition, now: float, claimed: bool) -> Step:
     """The step for what was recorded as there."""
     thing = look.thing if isinstance(look, Answer) else None
+    less = [] if thing is None else _sends_less(entry, thing)
+    if thing is not None and less:
+        return _lost(entry, texts.narrowing(entry, thing, less), found, now)
     holds = entry.state is EntryState.IN_USE and not entry.rules.remade
     if found in (Condition.ABSENT, Condition.FOREIGN):
         if not entry.owned:
@@ -237,6 +242,23 @@ def _keeping(entry: CatalogueEntry, look: Look, found: Condition, now: float, cl
     if gap or altered:
         return _lost(entry, texts.withdrawal(entry, gap) if gap else texts.rewriting(entry, altered), found, now)
     return _compared(_recorded(entry, thing, claimed), thing, found, now)
+
+
+def _sends_less(entry: CatalogueEntry, thing: ExternalObject) -> list[str]:
+    """The settings of a connector of ours by which it sends less since others changed it. It reads from its first
+    moment on, so it does not count whether its job has started.
+
+    What the file has changed, and the connector has not yet, is not the work of others. One without our mark, as when
+    its settings were written again without that, is meant if it reads our slot.
+    """
+    if entry.kind is not Kind.CONNECTOR or not entry.owned or entry.applied is None:
+        return []
+    if thing.mark not in (None, entry.nonce):
+        return []
+    if thing.mark is None and thing.settings.get("slot.name") != entry.applied.get("slot.name"):
+        return []
+    since = less_sent(entry.applied, thing.settings)
+    return [name for name in less_sent(entry.settings, thing.settings) if name in since]
 
 
 def _withdrawn(entry: CatalogueEntry, thing: ExternalObject) -> list[str]:

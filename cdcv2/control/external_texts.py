@@ -74,6 +74,15 @@ def withdrawal(entry: CatalogueEntry, tables: list[str]) -> str:
     )
 
 
+def narrowing(entry: CatalogueEntry, thing: ExternalObject, names: list[str]) -> str:
+    """A connector was changed by others, and sends less."""
+    mark = "" if thing.mark else f", and its setting cdcv2.entry is missing, which is 'cdcv2: entry {entry.nonce}'"
+    return (
+        f"{entry.shown} was changed by others, and sends less: {comparison(entry, thing, names)}{mark}. Changes of "
+        f"tables may be missing in the topics, also when it is changed back. {_accept(entry)}"
+    )
+
+
 def _accept(entry: CatalogueEntry) -> str:
     return (
         f"Put it back as it was, end cdcv2 up, start it with --accept-lost {entry.name}, and run cdcv2 compare "

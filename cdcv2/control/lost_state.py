@@ -1,7 +1,7 @@
 """What the catalogue of a pipeline has as lost, or as changed by others.
 
 Of a job that used what is lost, nothing can be called complete any more. When something is lost is not decided here,
-but in :mod:`cdcv2.control.external_state` (``_keeping``, ``_withdrawn``, ``_rewritten``); that names what goes along.
+but in :mod:`cdcv2.control.external_state` (``_keeping`` and what it asks); that names what goes along.
 """
 
 from __future__ import annotations

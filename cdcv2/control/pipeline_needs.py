@@ -7,12 +7,17 @@ is none of these.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from cdcv2.cli.options.remap_arguments import capture_request, written_places
-from cdcv2.connectors.debezium.config import heartbeat_topic, slot_name, unsent_tables
+from cdcv2.connectors.debezium.config import heartbeat_topic, slot_name
+from cdcv2.connectors.debezium.left_out import (
+    WITHOUT_SNAPSHOT, omissions, reads_all_tables, unread_tables, unsent_tables,
+)
 from cdcv2.capture.connector import DatabaseConnector
 from cdcv2.control.entries import THIS_MACHINE, CatalogueEntry, EntryState, Kind
 from cdcv2.control.folder_paths import by_path
@@ -26,8 +31,6 @@ from cdcv2.materialize.protocol.messages import Table
 from cdcv2.materialize.targets.postgres.tables import made_columns
 from cdcv2.protocol.log import LogAddress
 
-#: Values of a connector's snapshot.mode with which it reads no rows before the changes.
-_WITHOUT_SNAPSHOT = ("never", "no_data")
 #: What of a source is stated to be ours for itself.
 _PARTS = {Kind.CONNECTOR: "connector", Kind.SLOT: "slot", Kind.PUBLICATION: "publication"}
 #: What the slot of a connector is read with.
@@ -175,7 +178,7 @@ class _SourceNeeds:
     @property
     def _takes_snapshot(self) -> bool:
         if self._config is not None:
-            return self._config.get("snapshot.mode", "initial") not in _WITHOUT_SNAPSHOT
+            return self._config.get("snapshot.mode", "initial") not in WITHOUT_SNAPSHOT
         return any(recipe.snapshot == "initial" for recipe in self._recipes)
 
     def _name(self, setting: str, given: str | None, owned: bool) -> str | None:
@@ -214,6 +217,8 @@ class _SourceNeeds:
             "slot.name": self._name("slot.name", self._source.slot.name, True),
             "publication.name": self._name("publication.name", self._source.publication.name, True),
             "publication.autocreate.mode": "disabled",
+            # By default TRUNCATE is left out.
+            "skipped.operations": "none",
         }
         if self._source.notifications is not None:
             # Without them the capture would wait for the end of the snapshot without end.
@@ -227,13 +232,34 @@ class _SourceNeeds:
                 connector.node.fail(
                     f"the connector's file has {setting}={found}, and the pipeline needs {value}: write that"
                 )
-        unsent = unsent_tables(self._config, {table for recipe in self._recipes for table in recipe.tables})
+        config = {**self._config, **own}
+        self._check_sent(connector, config)
+        return config
+
+    def _check_sent(self, connector: ConnectorFields, config: Mapping[str, Any]) -> None:
+        """Refuse settings that send less than captures read, or more tables: these have topics without an owner."""
+        tables = {name: row.columns for recipe in self._recipes for name, row in recipe.tables.items()}
+        unsent, unread = unsent_tables(config, tables), unread_tables(config, tables) if tables else []
         if unsent:
             connector.node.fail(
                 f"the filters of the connector's file leave out {', '.join(unsent)}, which a capture reads: add it to "
                 "table.include.list, or leave it out of the capture (docs/operations/tables.md)"
             )
-        return {**self._config, **own}
+        for one in omissions(config, tables):
+            connector.node.fail(
+                f"the connector's file has {one.setting}: {one.why}. So {one.remedy} (docs/operations/connector.md)"
+            )
+        if unread:
+            connector.node.fail(
+                f"the connector's file names {', '.join(unread)} in table.include.list, and no capture reads that, so "
+                "nothing would remove its topic: leave it out of the list, or capture it"
+            )
+        if tables and reads_all_tables(config):
+            listed = json.dumps(",".join(re.escape(table) for table in sorted(tables)))
+            connector.node.fail(
+                "the connector's file has no table.include.list: it reads all tables of the database, and nothing "
+                f'would remove the topics of those that no capture reads. Write "table.include.list": {listed}'
+            )
 
 
 def _partitions(config: Mapping[str, str], connector: ConnectorFields) -> Mapping[str, int]:

@@ -162,6 +162,18 @@ def database_server(conninfo: str) -> DatabaseServer:
     return DatabaseServer(f"PostgreSQL {named}/{database or ''}", None if database is None else str(database), conninfo)
 
 
+def host_and_port(conninfo: str) -> str | None:
+    """HOST:PORT of a connection string, with what the environment adds; None: a service, a socket, or several hosts."""
+    from psycopg.conninfo import conninfo_to_dict
+
+    given = conninfo_to_dict(conninfo)
+    if given.get("service") or os.environ.get("PGSERVICE"):
+        return None
+    host = str(given.get("host") or given.get("hostaddr") or os.environ.get("PGHOST") or "")
+    port = given.get("port") or os.environ.get("PGPORT") or 5432
+    return f"{host}:{port}" if host and not {*"/,@"} & {*host} else None
+
+
 def _kafka_of(pipeline: Pipeline) -> KafkaCluster:
     part = dict(pipeline.node.entries())["kafka"]
     return dict(part.entries()).get("config", part).made_by(lambda: _kafka(*pipeline.kafka))

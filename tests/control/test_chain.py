@@ -108,6 +108,9 @@ FAULTS: dict[str, tuple[ChainSight, str, str, str]] = {
     "its settings were changed by others": (
         WELL._replace(changed=(MissingState(Kind.CONNECTOR, "shop", "the connector was changed by others"),)),
         "connector", "was changed by others", "cdcv2 external shop.yaml"),
+    "it sent less for a while, as others changed it": (
+        WELL._replace(lost=(MissingState(Kind.CONNECTOR, "shop", "the connector was changed, and sends less"),)),
+        "connector", "sends less", "start-over.md"),
     "no connector, and the file names none": (
         WELL._replace(connector=NOT_ASKED, url=None, database=source(SLOT._replace(active=False))), "connector",
         "no connector reads", "start the connector"),

@@ -21,6 +21,7 @@ from cdcv2.control import disks
 from cdcv2.control.examination import examine
 from cdcv2.control.pipeline_check import mistakes
 from cdcv2.control.pipeline_file import read_pipeline
+from cdcv2.control.pipeline_servers import host_and_port
 from cdcv2.control.first_pipeline import target_names
 from cdcv2.control.findings import Finding, Health, guarded
 from cdcv2.control.source_findings import server_findings
@@ -47,7 +48,8 @@ def bad(findings: Iterable[Finding]) -> list[tuple[str, str]]:
 
 
 def of_connector(config: Mapping[str, str]) -> list[tuple[str, str]]:
-    return bad(connector_findings("c", config, RECIPE, slot="shop", publication="shop", database="d"))
+    found = connector_findings("c", config, RECIPE, slot="shop", publication="shop", database="d", server="db:1")
+    return bad(found)
 
 
 def test_the_connector_that_we_make_is_all_right() -> None:
@@ -76,6 +78,15 @@ def test_the_connector_that_we_make_is_all_right() -> None:
     ("table.include.list", "public.order", "warning", "its filters leave out public.orders"),
     ("schema.exclude.list", "pub.*", "warning", "its filters leave out public.orders"),
     ("database.dbname", "other", "wrong", "it reads the database other"),
+    ("database.hostname", "db2", "warning", "it reads the server db2:1, and conninfo names db:1"),
+    ("database.port", None, "warning", "it reads the server db:5432, and conninfo names db:1"),
+    ("errors.tolerance", "all", "wrong", "it has errors.tolerance=all: Connect leaves out each record"),
+    ("event.processing.failure.handling.mode", "ignore", "wrong", "it has event.processing.failure.handling.mode=ign"),
+    ("slot.drop.on.stop", "true", "wrong", "it has slot.drop.on.stop=true: what is committed until the next start"),
+    ("snapshot.select.statement.overrides", "public.orders", "wrong", "it has snapshot.select.statement.overrides for"),
+    ("snapshot.include.collection.list", "public.x", "wrong", "it has snapshot.include.collection.list without public"),
+    ("column.exclude.list", "public.orders.PRICE", "wrong", "it has column.exclude.list without public.orders.price"),
+    ("column.include.list", ".*(id|name)", "wrong", "it has column.include.list without public.orders.price"),
 ])  # fmt: skip
 def test_a_wrong_setting_of_a_connector_is_found(name: str, value: str | None, health: str, text: str) -> None:
     """Also one that is left out, whose default is another."""
@@ -83,6 +94,25 @@ def test_a_wrong_setting_of_a_connector_is_found(name: str, value: str | None, h
     ((found, shown),) = of_connector(config)
 
     assert (health, True) == (found, shown.startswith(text)), shown
+
+
+@pytest.mark.parametrize(("read", "conninfo", "named"), [
+    ("localhost:5432", "host=127.0.0.1 dbname=d", False), ("localhost:5432", "host=127.0.0.2 dbname=d", True),
+    ("db:5433", "host=db port=5432", True), ("db:5432", "host=a,b", False), ("db:5432", "host=/run/x", False),
+    ("${env:PGHOST}:5432", "host=a", False), ("db:5432", "service=s", False), ("db:5432", "dbname=d", False),
+])
+def test_the_server_of_a_connector_is_compared_where_it_is_known(
+    monkeypatch: pytest.MonkeyPatch, read: str, conninfo: str, named: bool
+) -> None:
+    """It is a warning alone: one server may have two names."""
+    for name in ("PGHOST", "PGPORT", "PGSERVICE"):
+        monkeypatch.delenv(name, raising=False)
+    host, _, port = read.rpartition(":")
+    config = {**CONFIG, "database.hostname": host, "database.port": port}
+    found = connector_findings(
+        "c", config, RECIPE, slot="shop", publication="shop", server=host_and_port(conninfo))
+
+    assert named is any(health == "warning" and "and conninfo names" in text for health, text in bad(found))
 
 
 def test_the_state_of_a_connector_is_found() -> None:
@@ -320,12 +350,15 @@ def test_a_connector_of_ours_that_is_not_there_yet_is_no_step(
             every = [(one["health"], one["text"]) for one in findings if one["part"] == "connector of shop"]
             return [one for one in every if one[0] != "ok" or "Connect has" in one[1]]
 
-        right, wrong = found(), found(**{"skipped.operations": "t"})
-        refused = [found(**{"connector.class": "io.other.Connector"}), found(**{"topic.prefix": "other"})]
+        right, wrong = found(), found(**{"decimal.handling.mode": "precise"})
+        refused = [found(**{name: value}) for name, value in (
+            ("connector.class", "io.other.Connector"), ("topic.prefix", "other"), ("skipped.operations", "t"),
+        )]  # fmt: skip
 
-    assert [("ok", "Connect has no connector shop yet: cdcv2 up makes it")] == right
-    assert [*right, ("wrong", "skipped.operations=t")] == wrong
-    assert [("wrong", True)] * 2 == [(one[0][0], "shop.yaml, line 7: " in one[0][1]) for one in refused], refused
+    named = ("warning", "it reads the server db:1, and conninfo names 127.0.0.1:1")
+    assert [("ok", "Connect has no connector shop yet: cdcv2 up makes it"), named] == right
+    assert [*right, ("wrong", "decimal.handling.mode=precise")] == wrong
+    assert [("wrong", True)] * 3 == [(one[0][0], "shop.yaml, line 7: " in one[0][1]) for one in refused], refused
 
 
 def of_source(shown: str) -> list[dict[str, str]]:

@@ -343,6 +343,63 @@ def test_columns_that_were_recorded_without_a_table_of_long_values_are_compared_
     assert ("lost" if lost else "in use") == seen_then(before, PUBLISHED)
 
 
+SENT = {"slot.name": "shop", "table.include.list": r"public\.orders,public\.items", "heartbeat.interval.ms": "10000"}
+FEWER = {**SENT, "table.include.list": r"public\.orders"}
+
+
+def connector(state: EntryState = EntryState.IN_USE, **changes: object) -> CatalogueEntry:
+    """One of ours, with the settings that it was given last."""
+    return replace(entry_of(Kind.CONNECTOR, state), settings=SENT, applied=SENT, **changes)  # type: ignore[arg-type]
+
+
+def changed_to(settings: dict[str, str], mark: str | None = "7f") -> Answer:
+    """What a look gives when somebody has changed it through Connect."""
+    return Answer("s1", ExternalObject("id-1" if mark else None, mark, settings=settings, empty=False))
+
+
+@pytest.mark.parametrize(("state", "mark"), [
+    (EntryState.MADE, "7f"), (EntryState.IN_USE, "7f"), (EntryState.IN_USE, None),
+])
+def test_a_connector_that_was_made_to_send_less_is_lost_also_when_it_is_put_back(
+    state: EntryState, mark: str | None
+) -> None:
+    """What was committed meanwhile is in no topic. So it is if its settings were written again without our mark."""
+    step = decide(connector(state), changed_to(FEWER, mark), NOW)
+    again = decide(step.entry, changed_to(SENT), NOW)
+
+    assert ("nothing lost lost", EntryState.LOST) == (outcome(step), again.entry.state)
+    assert "table.include.list is" in step.shown and "heartbeat" not in step.shown
+    assert ("cdcv2: entry 7f" in step.shown) is (mark is None)
+    assert "--accept-lost shop_7f" in step.shown and "compare" in step.shown
+
+
+@pytest.mark.parametrize("more", [
+    {"heartbeat.interval.ms": "1"}, {"table.include.list": SENT["table.include.list"] + r",public\.more"},
+    {"table.include.list": "PUBLIC.(items|orders)"}, {"errors.tolerance": "none"}, {"slot.drop.on.stop": "true"},
+])
+def test_a_connector_that_sends_as_much_is_changed_only(more: dict[str, str]) -> None:
+    """Others may give it another interval, or more tables: that is shown, and nothing is lost."""
+    assert "nothing in-use drift" == outcome(decide(connector(), changed_to({**SENT, **more}), NOW))
+
+
+def test_a_connector_that_sends_less_by_the_file_or_is_not_ours_is_not_lost() -> None:
+    """What the file wants more, or less, is not the work of others; one with another slot leaves ours as it is."""
+    more = replace(connector(), applied=FEWER)
+    assert "alter in-use -" == outcome(decide(more, changed_to(FEWER), NOW))
+    beat = {**FEWER, "heartbeat.interval.ms": "1"}
+    assert "nothing in-use drift" == outcome(decide(more, changed_to(beat), NOW))
+    assert "alter in-use -" == outcome(decide(replace(connector(), settings=FEWER), changed_to(SENT), NOW))
+
+    # What we have sent, and not recorded.
+    assert "nothing in-use -" == outcome(decide(replace(connector(), settings=FEWER), changed_to(FEWER), NOW))
+
+    assert "nothing wanted refused" == outcome(decide(connector(), changed_to({**FEWER, "slot.name": "x"}, None), NOW))
+    assert "nothing wanted refused" == outcome(decide(connector(), changed_to(FEWER, "99"), NOW))
+    theirs = replace(connector(), owned=False)
+    assert EntryState.LOST is not decide(theirs, changed_to(FEWER), NOW).entry.state
+    assert EntryState.LOST is not decide(replace(connector(), applied=None), changed_to(FEWER), NOW).entry.state
+
+
 def test_what_was_requested_a_moment_ago_may_still_come() -> None:
     """A request that got no answer may be carried out later: what is missing then is not `gone`."""
     entry = replace(entry_of(Kind.TOPIC, EntryState.UNWANTED), identity=None, applied=None, attempted=NOW)

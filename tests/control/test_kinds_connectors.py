@@ -70,13 +70,42 @@ def test_a_changed_file_changes_the_connector_and_a_change_by_hand_is_shown(conn
     changed = case.up(settings={**SETTINGS, "topic.prefix": "x"})
     assert ("x", None) == (connect.configs["shop"]["topic.prefix"], changed.debt)
 
-    connect.configs["shop"]["topic.prefix"] = "y"
+    connect.configs["shop"]["topic.prefix"] = "x"
+    connect.configs["shop"]["poll.interval.ms"] = "7"
     drifted = case.up(settings={**SETTINGS, "topic.prefix": "x"})
     assert drifted.debt is not None
-    assert (EntryState.MADE, Reason.DRIFT, "y") == (
-        drifted.state, drifted.debt.reason, connect.configs["shop"]["topic.prefix"]
+    assert (EntryState.MADE, Reason.DRIFT, "7") == (
+        drifted.state, drifted.debt.reason, connect.configs["shop"]["poll.interval.ms"]
     )
-    assert "topic.prefix is 'y', not 'x'" in drifted.debt.text
+    assert "poll.interval.ms is '7', not None" in drifted.debt.text
+
+
+@pytest.mark.parametrize(("name", "value", "lost"), [
+    ("table.include.list", r"public\.orders", True), ("skipped.operations", "t,d", True),
+    ("errors.tolerance", "all", True),
+    ("table.include.list", r"public\.orders,public\.items,public\.more", False), ("heartbeat.interval.ms", "5", False),
+])
+def test_a_connector_that_sent_less_for_a_while_is_not_as_before(
+    connect: FakeConnect, name: str, value: str, lost: bool
+) -> None:
+    """Somebody changes it through Connect while a job uses it, and puts it back."""
+    own = {
+        "table.include.list": r"public\.orders,public\.items", "skipped.operations": "none",
+        "heartbeat.interval.ms": "9",
+    }  # fmt: skip
+    case = case_at(connect, **own)
+    case.up()
+    case.use()
+    before = dict(connect.configs["shop"])
+    connect.configs["shop"][name] = value
+    away = case.go_on()
+    connect.configs["shop"] = before
+    back = case.go_on()
+
+    assert away.debt is not None and f"{name} is {value!r}, not " in away.debt.text
+    expected = (EntryState.LOST, Reason.LOST) if lost else (EntryState.IN_USE, Reason.DRIFT)
+    assert expected == (away.state, away.debt.reason)
+    assert (EntryState.LOST if lost else EntryState.IN_USE, lost) == (back.state, back.debt is not None)
 
 
 @pytest.mark.parametrize(("status", "reason"), [

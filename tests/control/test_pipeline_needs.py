@@ -219,7 +219,21 @@ REFUSED: list[tuple[list[tuple[str, str]], Mapping[str, Any], str]] = [
     ([], {"topic.creation.default.partitions": "0"}, "line 8: .*partitions=0: write a whole number"),
     ([], {"slot.name": "x", "topic.prefix": "other"}, "line 8: .*has topic.prefix=other, and the pipeline needs shop"),
     ([], {"publication.autocreate.mode": "filtered"}, "autocreate.mode=filtered, and the pipeline needs disabled"),
-    ([], {"table.include.list": r"public\\.items"}, "line 8: .* leave out public.orders, which a capture reads: add"),
+    ([], {"table.include.list": r"public\.items"}, "line 8: .* leave out public.orders, which a capture reads: add"),
+    ([], {"skipped.operations": "t"}, "line 8: .* has skipped.operations=t, and the pipeline needs none: write that"),
+    ([], {"errors.tolerance": "all"}, "line 8: .*errors.tolerance=all: Connect leaves out .* leave errors.tol"),
+    ([], {"event.processing.failure.handling.mode": "warn"}, "line 8: .*handling.mode=warn: the connector leaves out"),
+    ([], {"slot.drop.on.stop": "true"}, "line 8: .* slot.drop.on.stop=true: .* So set slot.drop.on.stop=false"),
+    ([], {"snapshot.select.statement.overrides": "public.orders",
+          "snapshot.select.statement.overrides.public.orders": "SELECT * FROM public.orders WHERE id > 5"},
+     "line 8: .* snapshot.select.statement.overrides for public.orders: .* So leave these tables out of snap"),
+    ([], {"snapshot.include.collection.list": "public.items"},
+     "line 8: .* snapshot.include.collection.list without public.orders: .* So leave snapshot.include"),
+    ([], {"column.exclude.list": r"public\.orders\.pr.*"}, "line 8: .* column.exclude.list without public.orders.p"),
+    ([], {"table.include.list": r"public\.orders,public\.items, Audit\.log"},
+     "line 8: .* names Audit.log, public.items in table.include.list, .* leave it out of the list, or capture it"),
+    ([], {"table.include.list": ""},
+     r'line 8: .* no table.include.list: .*Write "table.include.list": "public.*orders"$'),
     ([], {"notification.sink.topic.name": "n"}, "has notification.sink.topic.name=n, and the pipeline needs shop.not"),
     ([], {"notification.enabled.channels": "log,jmx"}, "notification.enabled.channels=log,jmx, and the pipeline needs"),
     ([("{driver: postgres", "{driver: lake, folder: lake} #")], {}, "line 13: 'owned' goes with a view of a capture"),
@@ -236,6 +250,47 @@ def test_what_cannot_be_owned_so_is_refused_with_its_line(
     with pytest.raises(UsageError, match=text) as refused:
         needs(write(*changes, **settings))
     assert "hidden" not in str(refused.value)
+
+
+@pytest.mark.parametrize("settings", [
+    {"errors.tolerance": "none"}, {"event.processing.failure.handling.mode": "FAIL"}, {"errors.tolerance": "${env:T}"},
+    {"snapshot.select.statement.overrides": "public.items", "table.include.list": r"public\..*"},
+    {"snapshot.select.statement.overrides": "public.orders", "snapshot.mode": "no_data"},
+    {"snapshot.include.collection.list": r"PUBLIC\.o.*"}, {"snapshot.include.collection.list": "${env:LISTED}"},
+    {"column.exclude.list": r"public\.orders\.total"}, {"column.include.list": r"public\.orders\..*"},
+    {"table.include.list": r"public\.orders, audit\..*"}, {"table.include.list": "", "schema.include.list": "public"},
+    {"table.include.list": "", "snapshot.mode": "no_data"},
+    {"table.include.list": "public.ORDERS,public.signals", "signal.data.collection": "public.signals"},
+])  # fmt: skip
+def test_settings_that_leave_nothing_out_or_cannot_be_judged_are_taken(
+    write: Write, settings: Mapping[str, str]
+) -> None:
+    """A generated column is in no row type; a pattern may mean tables that are not there; a reference is Connect's."""
+    connector = next(one for one in needs(write(**settings)).stated if one.kind is Kind.CONNECTOR)
+    assert settings.items() <= connector.settings.items()
+
+
+@pytest.mark.parametrize("listed", [r"public\.orders", ""])
+def test_a_connector_of_which_nothing_is_captured_is_not_judged(write: Write, listed: str) -> None:
+    """No job needs it any more: it is removed."""
+    path = write(**{"table.include.list": listed})
+    text = path.read_text("utf-8")
+    text = text.replace('"kafka:cdc.{table}", remap: "kafka:timeline", owned: yes', "logs, source: other")
+    text = text.replace("  shop:\n    postgres", "  other: {prefix: other}\n  shop:\n    postgres")
+    path.write_text(text[:text.index("views:")], "utf-8")
+
+    assert needs(path).stated == []
+
+
+def test_a_connector_whose_file_does_not_state_it_sends_truncate(write: Write, tmp_path: Path) -> None:
+    """Its default leaves it out."""
+    path, file = write(), tmp_path / "connector.json"
+    config = json.loads(file.read_text("utf-8"))
+    del config["config"]["skipped.operations"]
+    file.write_text(json.dumps(config), "utf-8")
+
+    connector = next(one for one in needs(path).stated if one.kind is Kind.CONNECTOR)
+    assert "none" == connector.settings["skipped.operations"]
 
 
 @pytest.mark.parametrize(("change", "what"), [

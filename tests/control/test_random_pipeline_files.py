@@ -10,6 +10,7 @@ import json
 import os
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import product
 from pathlib import Path
 from random import Random
 
@@ -60,7 +61,7 @@ class Draft:
                 f"    notifications: {self.prefix}.notifications",
                 '    postgres: {conninfo: "host=db dbname=shop"}',
                 f"    connector: {{name: {self.prefix}, url: 'http://c:8083', owned: {self.connector}, "
-                f"config: {self.prefix}-{self.snapshot}.json}}",
+                f"config: {self.prefix}-{self.snapshot}-{'both' if self.second else 'one'}.json}}",
                 "captures:", f"  shop: {{tables: [public.orders], into: 'kafka:cdc.{{table}}', remap: 'kafka:timeline'"
                 f"{_owned(self.capture)}}}",
             ]  # fmt: skip
@@ -97,13 +98,13 @@ def folder() -> Path:
     (made / "rows").mkdir()
     for table in ("orders", "items"):
         (made / "rows" / f"public.{table}.avsc").write_text(ROW, "utf-8")
-    for prefix in ("shop", "store"):
-        for snapshot in ("initial", "no_data"):
-            config = debezium_config(
-                prefix, ["public.orders", "public.items"], host="db", port=5432, database="shop", user="cdc",
-                publication="disabled", snapshot=snapshot,
-            )  # fmt: skip
-            (made / f"{prefix}-{snapshot}.json").write_text(json.dumps(config), "utf-8")
+    several = {"one": ["public.orders"], "both": ["public.orders", "public.items"]}
+    for prefix, snapshot, tables in product(("shop", "store"), ("initial", "no_data"), several):
+        config = debezium_config(
+            prefix, several[tables], host="db", port=5432, database="shop", user="cdc", publication="disabled",
+            snapshot=snapshot,
+        )  # fmt: skip
+        (made / f"{prefix}-{snapshot}-{tables}.json").write_text(json.dumps(config), "utf-8")
     return made
 
 

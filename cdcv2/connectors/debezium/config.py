@@ -15,9 +15,7 @@ The tables need ``REPLICA IDENTITY FULL``, or updates and deletes come without t
 from __future__ import annotations
 
 import re
-import warnings
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from cdcv2.errors import UsageError
 
@@ -123,36 +121,6 @@ def debezium_config(
         "topic.creation.default.retention.ms": "-1",
         **(more or {}),
     }
-
-
-def unsent_tables(config: Mapping[str, Any], tables: Iterable[str]) -> list[str]:
-    """Those of the tables that the filters of a connector leave out, sorted. A pattern that is none here leaves out
-    nothing: Connect may resolve it, or Java read it.
-
-    >>> unsent_tables({"table.include.list": r"public\\.orders, PUBLIC\\.i.*"}, ["public.items", "public.sold"])
-    ['public.sold']
-    >>> unsent_tables({"schema.exclude.list": "old"}, ["public.items", "old.items"])
-    ['old.items']
-    >>> unsent_tables({"table.include.list": r"public\\.\\w{5\\,6},a[b&&[^c]]"}, ["public.items"])
-    []
-    """
-    return sorted(
-        table for table in tables
-        if not (_is_sent(config, "schema", table.partition(".")[0]) and _is_sent(config, "table", table))
-    )
-
-
-def _is_sent(config: Mapping[str, Any], what: str, name: str) -> bool:
-    include, exclude = (str(config.get(f"{what}.{way}.list") or "") for way in ("include", "exclude"))
-    # A comma that is meant itself is escaped.
-    patterns = [one.strip().replace("\\,", ",") for one in re.split(r"(?<!\\),", include or exclude) if one.strip()]
-    try:
-        with warnings.catch_warnings(action="ignore"):
-            matched = any(re.fullmatch(one, name, re.IGNORECASE) for one in patterns)
-    except re.error:
-        return True
-    unreadable = any(sign in include + exclude for sign in ("${", "&&"))
-    return not patterns or unreadable or matched == bool(include)
 
 
 def heartbeat_topic(prefix: str, start: str = "__debezium-heartbeat") -> str:

@@ -1,0 +1,214 @@
+"""What Debezium's PostgreSQL connector leaves out, by its settings: tables, columns, rows and changes.
+
+What is not judged here, as only Connect or Java can read it, counts as sent: a reference (``${...}``), or a pattern
+that is none in Python.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+#: Values of snapshot.mode with which a connector reads no rows before the changes.
+WITHOUT_SNAPSHOT = ("never", "no_data")
+_OVERRIDES, _COLLECTIONS = "snapshot.select.statement.overrides", "snapshot.include.collection.list"
+#: Setting -> the only value with which what fails stops the connector, which is the default, too; and what others do.
+_STRICT = {
+    "errors.tolerance": ("none", "Connect leaves out each record that it cannot convert"),
+    "event.processing.failure.handling.mode": ("fail", "the connector leaves out each change that it cannot process"),
+}
+#: Where a connector reads and writes -> what that is if it is left out.
+_PLACES = {
+    "slot.name": "debezium", "publication.name": "dbz_publication", "database.dbname": "", "topic.prefix": "",
+}
+#: Settings that change rows, or take some away, where they have a value.
+_CHANGING = (_OVERRIDES, "column.mask.", "column.truncate.")
+_TRANSFORMING = ("transforms.", "predicates.")
+_LITERAL = re.compile(r"(?:[\w.-]|\\[^\w])+")
+
+
+class Omission(NamedTuple):
+    """A setting by which rows or changes are not sent: as it is, what it does, and what to do."""
+
+    setting: str
+    why: str
+    remedy: str
+
+
+def unsent_tables(config: Mapping[str, Any], tables: Iterable[str]) -> list[str]:
+    """Those of the tables that the filters of a connector leave out, sorted. A pattern that is none here leaves out
+    nothing: Connect may resolve it, or Java read it.
+
+    >>> unsent_tables({"table.include.list": r"public\\.orders, PUBLIC\\.i.*"}, ["public.items", "public.sold"])
+    ['public.sold']
+    >>> unsent_tables({"schema.exclude.list": "old"}, ["public.items", "old.items"])
+    ['old.items']
+    >>> unsent_tables({"table.include.list": r"public\\.\\w{5\\,6},a[b&&[^c]]"}, ["public.items"])
+    []
+    """
+    return sorted(
+        table for table in tables
+        if not all(_is_sent(config, what, name) for what, name in _names_of(table).items())
+    )
+
+
+def unread_tables(config: Mapping[str, Any], tables: Collection[str]) -> list[str]:
+    """The tables that a connector reads by name, and that are none of these, sorted. Patterns are not judged.
+
+    >>> unread_tables({"table.include.list": r"public\\.orders,public.Items,audit\\..*"}, ["public.orders"])
+    ['public.Items']
+    >>> unread_tables({"table.include.list": "a.b, a.sig", "signal.data.collection": "a.sig"}, ["a.b"])
+    []
+    """
+    known = {one.casefold() for one in (*tables, str(config.get("signal.data.collection") or ""))}
+    patterns = _patterns(config.get("table.include.list"))
+    named = [_unescaped(one) for one in patterns if _LITERAL.fullmatch(one)]
+    return sorted(one for one in named if one.casefold() not in known)
+
+
+def reads_all_tables(config: Mapping[str, Any]) -> bool:
+    """Whether a connector takes its snapshot of each table of its database.
+
+    >>> reads_all_tables({"topic.prefix": "shop"}), reads_all_tables({"schema.include.list": "public"})
+    (True, False)
+    """
+    filters = (f"{what}.{way}.list" for what in ("schema", "table") for way in ("include", "exclude"))
+    return _takes_snapshot(config) and not any(_patterns(config.get(name)) for name in filters)
+
+
+def omissions(config: Mapping[str, Any], tables: Mapping[str, Iterable[str]]) -> Iterator[Omission]:
+    """The settings of a connector by which it leaves out rows or changes of the tables, each with its columns.
+
+    >>> [one.setting for one in omissions({"errors.tolerance": "all"}, {})]
+    ['errors.tolerance=all']
+    """
+    for name in _lenient(config):
+        yield Omission(f"{name}={config[name]}", _STRICT[name][1], f"leave {name} out")
+    if str(config.get("slot.drop.on.stop")).lower() == "true":
+        yield Omission("slot.drop.on.stop=true", "what is committed until the next start of the connector is not sent",
+                       "set slot.drop.on.stop=false")  # fmt: skip
+    if _takes_snapshot(config):
+        selected = {one.replace("\\", "").casefold() for one in _patterns(config.get(_OVERRIDES))}
+        found = sorted(table for table in tables if table.casefold() in selected)
+        if found:
+            yield Omission(f"{_OVERRIDES} for {', '.join(found)}", "its snapshot may leave out rows",
+                           f"leave these tables out of {_OVERRIDES}")  # fmt: skip
+        listed = str(config.get(_COLLECTIONS) or "")
+        found = sorted(table for table in tables if _patterns(listed) and _matched(listed, table) is False)
+        if found:
+            yield Omission(f"{_COLLECTIONS} without {', '.join(found)}", "its snapshot leaves out all their rows",
+                           f"leave {_COLLECTIONS} out")  # fmt: skip
+    found = sorted(
+        f"{table}.{column}" for table, columns in tables.items() for column in columns
+        if not _is_sent(config, "column", f"{table}.{column}")
+    )
+    if found:
+        yield Omission(f"{_filter(config, 'column')} without {', '.join(found)}", "no row has a value there",
+                       "send these columns, or leave them out of the row types")  # fmt: skip
+
+
+def less_sent(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """The names of the settings by which a connector sends less now than before, or other rows, sorted.
+
+    >>> less_sent({"table.include.list": "public.orders,public.items"}, {"table.include.list": "public.items"})
+    ['table.include.list']
+    >>> less_sent({"table.include.list": "public.items"}, {"table.include.list": "public.items,public.orders"})
+    []
+    >>> less_sent({"skipped.operations": "none"}, {"errors.tolerance": "all"})
+    ['errors.tolerance', 'skipped.operations']
+    """
+    found = {*_filters_with_less(before, now), *(name for name in _lenient(now) if name not in _lenient(before))}
+    for name, default in _PLACES.items():
+        old, new = (str(config.get(name, default)) for config in (before, now))
+        if old != new and "${" not in old + new:
+            found.add(name)
+    if _skipped(now) - _skipped(before):
+        found.add("skipped.operations")
+    other = {name for name in {*before, *now} if before.get(name) != now.get(name)}
+    found |= {name for name in other if name.startswith(_CHANGING) and now.get(name)}
+    if now.get("transforms"):
+        found |= {name for name in other if name == "transforms" or name.startswith(_TRANSFORMING)}
+    return sorted(found)
+
+
+def _filters_with_less(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+    patterns = _patterns(before.get("table.include.list"))
+    tables = [_unescaped(one) for one in patterns] if all(map(_LITERAL.fullmatch, patterns)) else []
+    for what in ("schema", "table"):
+        # Where its tables are known by name, only these count.
+        if any(_is_sent(before, what, _names_of(one)[what]) and not _is_sent(now, what, _names_of(one)[what])
+               for one in tables):  # fmt: skip
+            yield _filter(now, what)
+    kinds = ("column",) if tables else ("column", "schema", "table")
+    for name in (_COLLECTIONS, *(f"{what}.include.list" for what in kinds)):
+        known = tables if name == _COLLECTIONS else []
+        if _includes_less(str(before.get(name) or ""), str(now.get(name) or ""), known):
+            yield name
+    for name in (f"{what}.exclude.list" for what in kinds):
+        if {*_patterns(now.get(name))} - {*_patterns(before.get(name))}:
+            yield name
+
+
+def _includes_less(before: str, now: str, names: list[str]) -> bool:
+    """Whether a list has less than before; an empty one has all. ``names``: all that count; none: not known."""
+    if not _patterns(now):
+        return False
+    if names:
+        return any(_matched(now, one) is False for one in names if not _patterns(before) or _matched(before, one))
+    kept = {*_patterns(now)}
+    literal = [one for one in _patterns(before) if one not in kept and _LITERAL.fullmatch(one)]
+    others = [one for one in _patterns(before) if one not in kept and one not in literal]
+    return not _patterns(before) or bool(others) or any(_matched(now, _unescaped(one)) is False for one in literal)
+
+
+def _names_of(table: str) -> dict[str, str]:
+    return {"schema": table.partition(".")[0], "table": table}
+
+
+def _is_sent(config: Mapping[str, Any], what: str, name: str) -> bool:
+    text = str(config.get(_filter(config, what)) or "")
+    matched = _matched(text, name)
+    return not _patterns(text) or matched is None or matched == _filter(config, what).endswith(".include.list")
+
+
+def _filter(config: Mapping[str, Any], what: str) -> str:
+    """The name of the setting that filters them."""
+    include = f"{what}.include.list"
+    return include if config.get(include) else f"{what}.exclude.list"
+
+
+def _patterns(text: object) -> list[str]:
+    # A comma that is meant itself is escaped.
+    return [one.strip().replace("\\,", ",") for one in re.split(r"(?<!\\),", str(text or "")) if one.strip()]
+
+
+def _matched(text: str, name: str) -> bool | None:
+    """Whether one of the patterns means the name; None: they cannot be read here."""
+    if "${" in text or "&&" in text:
+        return None
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            return any(re.fullmatch(one, name, re.IGNORECASE) for one in _patterns(text))
+    except re.error:
+        return None
+
+
+def _unescaped(pattern: str) -> str:
+    return re.sub(r"\\(.)", r"\1", pattern)
+
+
+def _lenient(config: Mapping[str, Any]) -> list[str]:
+    return [
+        name for name, (strict, _) in _STRICT.items()
+        if str(config.get(name) or strict).lower() != strict and "${" not in str(config[name])
+    ]
+
+
+def _skipped(config: Mapping[str, Any]) -> set[str]:
+    return {one.strip() for one in str(config.get("skipped.operations", "t")).split(",")} - {"none", ""}
+
+
+def _takes_snapshot(config: Mapping[str, Any]) -> bool:
+    return config.get("snapshot.mode", "initial") not in WITHOUT_SNAPSHOT

@@ -1,0 +1,70 @@
+"""What a connector leaves out by its settings, and whether it sends less than before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from cdcv2.connectors.debezium.left_out import less_sent
+
+OURS = {
+    "table.include.list": r"public\.orders,public\.items", "skipped.operations": "none", "slot.name": "shop",
+    "publication.name": "shop", "database.dbname": "d", "topic.prefix": "shop",
+    "column.exclude.list": r"public\.orders\.total",
+}
+PATTERNS = {"table.include.list": r"public\..*"}
+STATEMENT = "snapshot.select.statement.overrides.public.orders"
+
+
+@pytest.mark.parametrize(("before", "changes", "less"), [
+    (OURS, {"table.include.list": r"public\.orders"}, ["table.include.list"]),
+    (OURS, {"table.include.list": "", "table.exclude.list": r"public\.it.*"}, ["table.exclude.list"]),
+    (OURS, {"schema.include.list": "sales"}, ["schema.include.list"]),
+    (OURS, {"schema.exclude.list": "PUBLIC"}, ["schema.exclude.list"]),
+    (OURS, {"column.exclude.list": r"public\.orders\.total,public\.orders\.price"}, ["column.exclude.list"]),
+    (OURS, {"column.include.list": r"public\.orders\.id"}, ["column.include.list"]),
+    (OURS, {"snapshot.include.collection.list": "public.orders"}, ["snapshot.include.collection.list"]),
+    (OURS, {"skipped.operations": "d"}, ["skipped.operations"]),
+    (OURS, {"publication.name": "x"}, ["publication.name"]),
+    (OURS, {"slot.name": "x", "database.dbname": "x", "topic.prefix": "x"},
+     ["database.dbname", "slot.name", "topic.prefix"]),
+    (OURS, {"event.processing.failure.handling.mode": "skip"}, ["event.processing.failure.handling.mode"]),
+    (OURS, {"snapshot.select.statement.overrides": "public.orders", STATEMENT: "SELECT"},
+     ["snapshot.select.statement.overrides", STATEMENT]),
+    (OURS, {"transforms": "drop", "transforms.drop.type": "Filter"}, ["transforms", "transforms.drop.type"]),
+    (OURS, {"column.mask.with.5.chars": r"public\.orders\.name"}, ["column.mask.with.5.chars"]),
+    (PATTERNS, {"table.include.list": r"public\.o.*"}, ["table.include.list"]),
+    (PATTERNS, {"table.exclude.list": r"public\.x"}, ["table.exclude.list"]),
+    ({}, {"table.include.list": "public.orders"}, ["table.include.list"]),
+    ({"column.include.list": "a.b.c,a.b.d"}, {"column.include.list": "a.b.c"}, ["column.include.list"]),
+])  # fmt: skip
+def test_what_sends_less_is_named(before: Mapping[str, str], changes: Mapping[str, str], less: list[str]) -> None:
+    """By the settings that were changed."""
+    now = {**before, **changes}
+
+    assert less == less_sent(before, now)
+    assert [] == less_sent(now, now)
+
+
+def test_a_connector_that_is_put_back_sends_more_unless_it_reads_another_place() -> None:
+    """So a change is judged in its direction."""
+    now = {**OURS, "table.include.list": "public.items", "skipped.operations": "t", "errors.tolerance": "all"}
+    assert ([], ["slot.name"]) == (less_sent(now, OURS), less_sent({**now, "slot.name": "x"}, OURS))
+
+
+@pytest.mark.parametrize(("before", "changes"), [
+    (OURS, {"table.include.list": r"public\..*"}), (OURS, {"table.include.list": r"PUBLIC.items, public.orders,a.b"}),
+    (OURS, {"table.include.list": "${env:TABLES}"}), (OURS, {"table.include.list": "", "table.exclude.list": "a.b"}),
+    (OURS, {"table.include.list": r"[a-z&&[^b]]"}), (OURS, {"column.exclude.list": ""}),
+    (OURS, {"database.dbname": "${env:PGDATABASE}"}), (OURS, {"errors.tolerance": "none"}),
+    (OURS, {"snapshot.include.collection.list": "public.*"}), (OURS, {"transforms": ""}),
+    (OURS, {"heartbeat.interval.ms": "5", "database.hostname": "db2", "snapshot.mode": "no_data"}),
+    (PATTERNS, {"table.include.list": r"public\..*,audit\..*"}), (PATTERNS, {"table.include.list": ""}),
+    ({"column.include.list": "a.b.c"}, {"column.include.list": r"a\.b\..*"}),
+])  # fmt: skip
+def test_what_sends_as_much_or_cannot_be_judged_is_not_named(
+    before: Mapping[str, str], changes: Mapping[str, str]
+) -> None:
+    """More tables, other words for the same ones, and what only Connect can read."""
+    assert [] == less_sent(before, {**before, **changes})
