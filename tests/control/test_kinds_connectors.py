@@ -106,6 +106,14 @@ def test_a_connector_that_sent_less_for_a_while_is_not_as_before(
     expected = (EntryState.LOST, Reason.LOST) if lost else (EntryState.IN_USE, Reason.DRIFT)
     assert expected == (away.state, away.debt.reason)
     assert (EntryState.LOST if lost else EntryState.IN_USE, lost) == (back.state, back.debt is not None)
+    if lost:
+        connect.configs["shop"] = {**before, name: value}
+        with pytest.raises(RefusedError, match="Put it back as it was"):
+            case.control().accept(["shop"])
+        connect.configs["shop"] = before
+        case.control().accept(["shop"])
+        again = case.go_on()
+        assert (EntryState.IN_USE, None) == (again.state, again.debt)
 
 
 @pytest.mark.parametrize(("status", "reason"), [
