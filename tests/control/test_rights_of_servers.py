@@ -203,6 +203,9 @@ def test_another_connect_at_the_address_has_nothing_of_ours(
             assert entry.debt is not None
             assert (EntryState.UNWANTED, Reason.MOVED) == (entry.state, entry.debt.reason), entry
             assert theirs.config("shop") is not None
+            # Its Kafka is that of other tests.
+            theirs.delete("shop")
+            assert poll_until(lambda: theirs.config("shop") is None, 60)
         connect.start()
         assert come_to(case, EntryState.GONE, None)
 
