@@ -36,6 +36,8 @@ from cdcv2.store.connect_client import curl
 STILL, SILENT, SILENT_WITH_INPUT = 10.0, 60.0, 20.0
 _RESNAPSHOTS = "docs/operations/resnapshots.md#the-slot-was-lost"
 _START_OVER = "docs/operations/start-over.md"
+#: How to go on, or start over, by what is lost.
+_SOMETHING_LOST = f"{_START_OVER}#something-is-lost"
 _NEW_LOGS = "docs/operations/stops.md#permanent-stops"
 
 
@@ -195,7 +197,7 @@ def _slot(seen: ChainSight) -> Link:
     if gap is not None:
         # Whatever it sends now, something before is missing.
         name += f", which reads by the publication {gap.name}" if gap.kind is Kind.PUBLICATION else ""
-        return Link("slot", name, "in doubt", None, gap.text, {gap.kind.value: gap.name}, f"start over: {_START_OVER}")
+        return Link("slot", name, "in doubt", None, gap.text, {gap.kind.value: gap.name}, _SOMETHING_LOST)
     if slot is None and _has_captured(seen):
         fault = f"there is no replication slot {name}: what was committed since it was dropped is lost"
         return Link("slot", name, "not there", None, fault, {"slot": name}, f"resnapshot: {_RESNAPSHOTS}")
@@ -236,8 +238,7 @@ def _own_connector(seen: ChainSight) -> Link:
         return Link("connector", name, "no answer", None, seen.connector.error, {}, remedy)
     lost = next((one for one in seen.lost if one.kind is Kind.CONNECTOR), None)
     if lost is not None:
-        return Link("connector", name, "in doubt", None, lost.text, {"connector": lost.name},
-                    f"start over: {_START_OVER}")  # fmt: skip
+        return Link("connector", name, "in doubt", None, lost.text, {"connector": lost.name}, _SOMETHING_LOST)
     if not isinstance(connector, ConnectorSight):
         database = seen.database.value
         slot = database.slot if isinstance(database, SourceSight) else None

@@ -73,7 +73,7 @@ def _external(pipeline: Pipeline) -> Iterator[Finding]:
     for entry in entries:
         if entry.state is EntryState.LOST:
             text = "it is lost" if entry.debt is None else entry.debt.text
-            yield Finding(entry.shown, text, Health.WRONG, "start over: docs/operations/start-over.md")
+            yield Finding(entry.shown, text, Health.WRONG, "docs/operations/start-over.md#something-is-lost")
     live = sum(one.is_live for one in entries)
     yield Finding("external state", f"{live} things in other systems are in the catalogue in {pipeline.state}")
 

@@ -68,9 +68,10 @@ def withdrawal(entry: CatalogueEntry, tables: list[str]) -> str:
     """Tables left a publication that is read by."""
     named = ", ".join(tables)
     return (
-        f"{entry.shown} has not published {named} all the time since it was seen last: it left the publication, or was "
-        f"published in part, or had another name or schema, or a partition of it was taken out, or another table has "
-        f"its name now. Changes of {named} may be missing in the logs, also when all is as before. {_accept(entry)}"
+        f"{entry.shown} has not published {named} all the time since it was seen last, as far as that can be known: it "
+        f"left the publication, or was published in part, or had another name or schema, or a partition of it was "
+        f"taken out, or another table has its name now; or the options of the publication were set, perhaps to what "
+        f"they were. Changes of {named} may be missing in the logs, also when all is as before. {_accept(entry)}"
     )
 
 
