@@ -159,6 +159,8 @@ class RealServers:
         return {(TABLE, name): SeenObject(oid, marked(note), str(sizes[name])) for name, oid, note in rows}
 
     def _connectors(self, prefix: str) -> dict[tuple[str, str], SeenObject]:
+        # A worker that starts answers this at once, and with none; the plain list, when it has read its topics.
+        self.rest("GET", "/connectors")
         found = self.rest("GET", "/connectors?expand=info") or {}
         configs = {name: one["info"]["config"] for name, one in found.items() if name.startswith(prefix)}
         return {
