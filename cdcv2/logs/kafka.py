@@ -220,7 +220,8 @@ class KafkaLog:
             raise self._dropped(cause) from None
 
     def _retry_produce(self) -> None:
-        while self._failed:
+        # What fails again meanwhile is left for the next time: a broker that is away is not waited for without end.
+        for _ in range(len(self._failed)):
             self._produce(*self._unacknowledged[self._failed[0]])
             del self._unacknowledged[self._failed.pop(0)]
 
