@@ -90,7 +90,7 @@ promises: java venv archives ## the line that keeps each promise, broken: its te
 	@$(PY) -m tests.promises
 
 jars: java venv ## fetch the jars of jars.lock into the user's cache
-	@for set in spark delta kafka debezium; do $(PY) -m cdcv2.servers.jars $$set >/dev/null || exit 1; done
+	@for set in spark delta kafka debezium connect-login; do $(PY) -m cdcv2.servers.jars $$set >/dev/null || exit 1; done
 
 zip: python ## .work/cdcv2.zip: the package as spark-submit --py-files takes it
 	@mkdir -p .work

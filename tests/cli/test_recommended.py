@@ -29,6 +29,10 @@ INSTALL = re.compile(r"pip install (?!--)('[^']*'|[^\s`]+)")
 OTHERS = {
     "--jars", "--py-files", "--packages", "--conf", "--master", "--help", "--version", "--deploy-mode",
     "--properties-file",
+    # kafka-acls.sh
+    "--add", "--allow-principal", "--operation", "--topic",
+    # curl
+    "--netrc-file",
     # kafka-configs.sh
     "--alter", "--entity-type", "--entity-name", "--add-config",
     # of a capture, where there is a second kind of database

@@ -20,6 +20,7 @@ from cdcv2.control.kinds.connectors import ConnectorKind
 from cdcv2.control.kinds.folders import StateFolderKind
 from cdcv2.control.kinds.remaps import RemapKind
 from cdcv2.control.kinds.topics import TopicKind
+from cdcv2.errors import UnavailableError
 from cdcv2.logs.kafka_topics import create_topic
 from cdcv2.servers import jars
 from cdcv2.servers.connect_distributed import DistributedConnect
@@ -54,6 +55,10 @@ def postgres() -> Iterator[Postgres]:
 @contextmanager
 def connect_with_login(broker: KafkaBroker, postgres: Postgres, folder: Path) -> Iterator[DistributedConnect]:
     """It asks for the login of alice, as Connect's own extension does."""
+    try:
+        extension = jars.paths("connect-login")
+    except UnavailableError as error:
+        pytest.skip(f"Connect's extension for logins cannot be fetched: {error}")
     users, login = folder / "users", folder / "login.conf"
     users.write_text("alice=correct horse\n")
     login.write_text(f'KafkaConnect {{ {_LOGIN}.PropertyFileLoginModule required file="{users}"; }};\n')
@@ -61,7 +66,7 @@ def connect_with_login(broker: KafkaBroker, postgres: Postgres, folder: Path) ->
         broker.bootstrap,
         environment={**postgres.environment, "JAVA_TOOL_OPTIONS": f"-Djava.security.auth.login.config={login}"},
         settings={"rest.extension.classes": f"{_LOGIN}.BasicAuthSecurityRestExtension"},
-        jars=jars.paths("connect-login"),
+        jars=extension,
     ) as worker:
         yield worker
 

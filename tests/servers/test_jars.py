@@ -138,11 +138,11 @@ def test_another_list_is_another_folder(tmp_path: Path, maven_runs: Path) -> Non
     assert other != get(tmp_path)
 
 
-def test_the_lock_holds_four_sets_of_full_hashes() -> None:
+def test_the_lock_holds_five_sets_of_full_hashes() -> None:
     """The committed one."""
     lock = read_lock()
 
-    assert ["debezium", "delta", "kafka", "spark"] == sorted(lock)
+    assert ["connect-login", "debezium", "delta", "kafka", "spark"] == sorted(lock)
     assert 5 == len(lock["spark"])
     assert all(re.fullmatch("[0-9a-f]{64}", jar.sha256) for jars in lock.values() for jar in jars)
     assert all(len({jar.file_name for jar in jars}) == len(jars) for jars in lock.values())
@@ -157,11 +157,11 @@ def test_a_wrong_line_in_a_lock_is_named(line: str) -> None:
 
 def test_an_unknown_set_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
     """The error names those there are; the command exits with 2."""
-    with pytest.raises(UsageError, match="no set of jars 'flink'; there are debezium, delta, kafka, spark"):
+    with pytest.raises(UsageError, match="no set of jars 'flink'; there are connect-login, debezium, delta"):
         jars.fetch("flink")
 
     assert 2 == jars.main(["flink"])
-    assert "there are debezium, delta, kafka, spark" in capsys.readouterr().err
+    assert "there are connect-login, debezium, delta, kafka, spark" in capsys.readouterr().err
     assert 2 == jars.main([])
 
 
