@@ -297,10 +297,11 @@ def _whole(numbers: Sequence[Any], least: int) -> pa.Array | None:
     """The numbers as an array; None unless they are all ints that 64 bits hold, and none is less."""
     if {*map(type, numbers)} != {int}:
         return None
-    # The diffs of an append are all 1, and many cuts have one time: that takes a third of the time.
-    alike = numbers[0] == numbers[-1] and numbers.count(numbers[0]) == len(numbers)
     try:
-        found = pa.repeat(pa.scalar(numbers[0], pa.int64()), len(numbers)) if alike else pa.array(numbers, pa.int64())
+        # The diffs of an append are all 1, and many cuts have one time: that takes a third of the time.
+        if numbers[0] == numbers[-1] and numbers.count(numbers[0]) == len(numbers):
+            return pa.repeat(pa.scalar(numbers[0], pa.int64()), len(numbers)) if numbers[0] >= least else None
+        found = pa.array(numbers, pa.int64())
     except (OverflowError, pa.ArrowInvalid):
         return None
     return found if pc.min(found).as_py() >= least else None

@@ -21,11 +21,13 @@ from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from cdcv2.core.json_text import parse_json
-from cdcv2.core.own_json import RESTORE, with_digest, without_digest
+from cdcv2.core.own_json import DIGEST, RESTORE, with_digest, without_digest
 from cdcv2.errors import ForeignStateError, OutputError, RefusedError, UsageError
 from cdcv2.store.file_system import in_words
 
 T = TypeVar("T")
+#: what changes when a file becomes another one: its inode, when it was written, and how long it is
+Stamp = tuple[int, int, int]
 #: of a file's number in its name
 _DIGITS = 20
 
@@ -80,12 +82,22 @@ class NumberedFiles:
         self.folder, self._whose = folder, whose
         # Whether there was a number: a folder that is missing then is not made again.
         self._begun = False
+        # The value that was put or read last: its number, the stamp of its file, and its text, which is not damaged.
+        self._known: tuple[int, Stamp, str | bytes] | None = None
 
     def numbers(self) -> list[int]:
         """The numbers that are there, ascending.
 
         Raises OutputError where the folder cannot be read.
         """
+        return sorted(map(int, self._digits()))
+
+    def _greatest(self) -> int:
+        """The greatest number that is there, -1 for none. Raises what :meth:`numbers` raises."""
+        # All have the same number of digits.
+        return int(max(self._digits(), default="-1"))
+
+    def _digits(self) -> list[str]:
         try:
             names = os.listdir(self.folder)
         except FileNotFoundError:
@@ -93,30 +105,39 @@ class NumberedFiles:
         except OSError as error:
             raise OutputError(f"{self._whose} in {self.folder} cannot be read: {in_words(error)}") from error
         ours = [name[:_DIGITS] for name in names if name[_DIGITS:] == ".json"]
-        found = sorted(int(name) for name in ours if name.isdecimal())
+        found = [digits for digits in ours if digits.isdecimal()]
         self._begun |= bool(found)
         return found
 
     def read(self, number: int) -> dict[str, Any]:
-        """The value with this number. Raises OutputError when it is not there, ForeignStateError when it is damaged."""
+        """The value with this number. Raises OutputError when it is not there, ForeignStateError when it is damaged.
+
+        Cost: of the value that was put or read last, a stat, and no more reading.
+        """
+        stamp = self.stamp(number)
+        if self._known is not None and self._known[:2] == (number, stamp):
+            return _without_its_digest(parse_json(self._known[2]))
         path = self._path(number)
         try:
-            plain = parse_json(path.read_bytes())
+            text = path.read_bytes()
+            plain = parse_json(text)
         except OSError as error:
             raise OutputError(f"{self._whose} cannot be read: {in_words(error)}") from error
         except ValueError as error:
             raise ForeignStateError(f"{path} is damaged ({error}): {RESTORE}") from error
         if not isinstance(plain, dict):
             raise ForeignStateError(f"{path} is damaged (no object): {RESTORE}")
-        return without_digest(plain, path)
+        value = without_digest(plain, path)
+        if stamp is not None:
+            self._known = number, stamp, text
+        return value
 
-    def stamp(self, number: int) -> tuple[int, int, int] | None:
+    def stamp(self, number: int) -> Stamp | None:
         """What changes when the file of a number becomes another one, as none is written in place; None: not there."""
         try:
-            found = os.stat(f"{self.folder}/{number:0{_DIGITS}d}.json")
+            return _stamp(os.stat(self._place(number)))
         except OSError:
             return None
-        return found.st_ino, found.st_mtime_ns, found.st_size
 
     def last(self) -> tuple[int, dict[str, Any] | None]:
         """The greatest number and its value, -1 and None where there is none yet. Raises what :meth:`read` raises."""
@@ -125,13 +146,13 @@ class NumberedFiles:
     def newest(self, read: Callable[[int], T]) -> tuple[int, T | None]:
         """The same, where ``read`` makes the value of a number, and raises OutputError when it is not there."""
         while True:
-            number = max(self.numbers(), default=-1)
+            number = self._greatest()
             if number < 0:
                 return number, None
             try:
                 return number, read(number)
             except OutputError:
-                if max(self.numbers(), default=-1) == number:
+                if self._greatest() == number:
                     raise
                 # Others have put so many since that it is removed: read the next.
 
@@ -142,34 +163,37 @@ class NumberedFiles:
         be written, as in a folder that was there before and is missing now: no reader would find what is put into
         another one in its place. The value is then what it was.
         """
-        path = self._path(number)
-        temporary = self.folder / f".{path.name}.{uuid.uuid4().hex}"
+        place = self._place(number)
+        temporary = f"{self.folder}/.{number:0{_DIGITS}d}.json.{uuid.uuid4().hex}"
+        # Not dump: that goes through Python, value by value.
+        text = json.dumps(with_digest(plain), separators=(",", ":"))
         try:
             if not self._begun:
                 # Another process may make it at the same moment.
                 self.folder.mkdir(parents=True, exist_ok=True)
             with open(temporary, "w", encoding="utf-8") as file:
-                # Not dump: that goes through Python, value by value.
-                file.write(json.dumps(with_digest(plain), separators=(",", ":")))
+                file.write(text)
                 file.flush()
                 os.fsync(file.fileno())
+                stamp = _stamp(os.fstat(file.fileno()))
             try:
-                os.link(temporary, path)
+                os.link(temporary, place)
             finally:
-                temporary.unlink()
-            durable(path, flushed=True)
+                os.unlink(temporary)
+            durable(self._path(number), flushed=True)
         except FileExistsError as error:
-            if Path(error.filename2 or "") != path:
+            if error.filename2 != place:
                 raise self._unwritable(error) from error
             raise self._lost(number) from None
         except OSError as error:
             raise self._unwritable(error) from error
-        numbers = self.numbers()
-        if not numbers:
+        greatest = self._greatest()
+        if greatest < 0:
             raise self._unwritable(FileNotFoundError("it is missing, and what was put with it"))
-        if numbers[-1] != number:
-            path.unlink(missing_ok=True)
+        if greatest != number:
+            self._path(number).unlink(missing_ok=True)
             raise self._lost(number)
+        self._known = number, stamp, text
 
     def prune(self, first_kept: int) -> None:
         """Remove the numbers below ``first_kept``. The greatest one stays in any case."""
@@ -178,7 +202,11 @@ class NumberedFiles:
                 self._path(number).unlink(missing_ok=True)
 
     def _path(self, number: int) -> Path:
-        return self.folder / f"{number:0{_DIGITS}d}.json"
+        return Path(self._place(number))
+
+    def _place(self, number: int) -> str:
+        # As text: to join paths takes as long as to read a small file.
+        return f"{self.folder}/{number:0{_DIGITS}d}.json"
 
     def _unwritable(self, error: OSError) -> OutputError:
         return OutputError(
@@ -191,3 +219,11 @@ class NumberedFiles:
             f"another process works with {self._whose} in {self.folder} (it has written number {number} before us): "
             "stop one of the two; the other loses nothing by being started again"
         )
+
+
+def _stamp(found: os.stat_result) -> Stamp:
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def _without_its_digest(plain: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in plain.items() if name != DIGEST}
