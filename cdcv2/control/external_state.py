@@ -14,6 +14,8 @@ When a thing that was there is lost is decided in ``_keeping``; of a publication
 that is ``PublicationKind._found`` of ``kinds/postgres``. What differs by kind is in ``KINDS`` of ``entries``; what
 people are shown is in ``external_texts``, and what they can do in the table of
 docs/operations/external-state.md#something-is-lost.
+
+The file is long because it is one decision: what an entry becomes depends on its state and on all that a look can find.
 """
 
 from __future__ import annotations

@@ -127,6 +127,11 @@ def either_owner(entry: CatalogueEntry) -> str:
 
 def late_request(entry: CatalogueEntry) -> str:
     """It is missing, and may still come."""
+    if entry.identity is not None:
+        return (
+            f"{entry.shown} is missing now. Its connector was stopped or removed a moment ago, and may still make "
+            "it again; so it is looked at again for some seconds"
+        )
     return (
         f"{entry.shown} may still be made, as it was requested a moment ago without an answer; it is missing now, and "
         "is looked at again"

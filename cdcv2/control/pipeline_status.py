@@ -3,6 +3,8 @@
 A row of a job is made of its status and of the events that it wrote; a row of a table of these, and of what servers
 answer (:mod:`cdcv2.control.sights`). :mod:`cdcv2.control.seconds_behind` decides how far a table is behind; of one
 that is lost or not covered that is not known, which is decided here.
+
+The file is long because it is one answer: the rows of tables and of jobs are made of the same observations.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 Behind it is a :class:`~cdcv2.instances.replicas.ReplicaSet`: of one replica in the same process, or of several that are
 processes. A client does not see which. Clients are known by numbers, one for each connection, which has one request.
+
+The file is long because it is one state: each request, answer and lost replica may change what other clients are owed.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 Any number of partitions, as order means nothing. The producer is idempotent, for fewer repeats, and uses no
 transactions, as repeats mean nothing either. Nothing is committed and no group is balanced: readers keep positions
 themselves, or begin at the start.
+
+The file is long because it is one client of Kafka: writing, reading and what each of its errors means.
 """
 
 from __future__ import annotations

@@ -12,6 +12,9 @@ A view is one of three:
 ``deletes="soft"`` keeps deleted rows: rows by key and reductions get the column ``cdcv2_deleted``, a multiset keeps the
 row with the count 0. ``delta=True`` makes the table one that is only pushed to: what is stored are the changes that a
 transaction makes, and nothing is ever loaded.
+
+The file is long because it has the three views side by side: they share one form, and differ in how a key's changes
+are combined.
 """
 
 from __future__ import annotations
