@@ -9,6 +9,7 @@ from typing import Any
 from cdcv2.connectors.debezium.config import slot_name
 from cdcv2.connectors.debezium.postgres_catalogue import full_identity, primary_key, row_type_from_postgres
 from cdcv2.control.findings import Finding, Health, judged
+from cdcv2.control.kinds.postgres import SENDS_ALL
 from cdcv2.control.pipeline_file import SourceFields
 from cdcv2.errors import MalformedError, UsageError
 from cdcv2.rows.row_type import RowType
@@ -24,7 +25,7 @@ _SELECT = "SELECT has_table_privilege(current_user, quote_ident(%s) || '.' || qu
 _SLOT = """
     SELECT plugin, database, wal_status, active FROM pg_catalog.pg_replication_slots WHERE slot_name = %s
 """
-_PUBLICATION = "SELECT puballtables, pubinsert, pubupdate, pubdelete FROM pg_catalog.pg_publication WHERE pubname = %s"
+_PUBLICATION = f"SELECT {SENDS_ALL} FROM pg_catalog.pg_publication WHERE pubname = %s"
 _OWNERS = """
     SELECT DISTINCT quote_ident(pg_get_userbyid(c.relowner)) FROM pg_catalog.pg_class c
     JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
@@ -131,9 +132,9 @@ def _publication(
                  f"what is committed to {', '.join(lacking)} never arrives, as the slot {_slot(source)} passes it: "
                  "start over with them (docs/operations/start-over.md)" if begun else
                  f"ALTER PUBLICATION {name} ADD TABLE {', '.join(lacking)};")  # fmt: skip
-    yield judged(part, all(rows[0][1:]), f"the publication {name} has inserts, updates and deletes",
+    yield judged(part, bool(rows[0][0]), f"the publication {name} has inserts, updates, deletes and truncates",
                  f"ALTER PUBLICATION {name} SET (publish = 'insert, update, delete, truncate');",
-                 lacking=f"the publication {name} lacks inserts, updates or deletes")  # fmt: skip
+                 lacking=f"the publication {name} lacks inserts, updates, deletes or truncates")  # fmt: skip
 
 
 def _slot(source: SourceFields) -> str:

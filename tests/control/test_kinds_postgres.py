@@ -241,8 +241,10 @@ def test_a_publication_follows_the_file_and_shows_what_others_changed(postgres: 
     "ALTER TABLE sold RENAME TO old; CREATE TABLE sold (id int)",
     "ALTER TABLE sold RENAME TO old; CREATE TABLE sold (id int); ALTER PUBLICATION shop ADD TABLE sold",
     "ALTER PUBLICATION shop SET TABLE items, sold WHERE (id > 0)",
-    "ALTER PUBLICATION shop SET (publish = 'insert, update')",
-    "ALTER PUBLICATION shop SET (publish = 'insert'); ALTER PUBLICATION shop SET (publish = 'insert, update, delete')",
+    "ALTER PUBLICATION shop SET (publish = 'insert, update, truncate')",
+    "ALTER PUBLICATION shop SET (publish = 'insert, update, delete')",
+    "ALTER PUBLICATION shop SET (publish = 'insert'); "
+    "ALTER PUBLICATION shop SET (publish = 'insert, update, delete, truncate')",
 ])
 def test_a_table_that_leaves_a_publication_in_use_is_lost_also_when_it_is_back(
     change: str, owned: bool, postgres: Postgres
@@ -260,7 +262,7 @@ def test_a_table_that_leaves_a_publication_in_use_is_lost_also_when_it_is_back(
             session.execute(statement)
         unused = case.go_on()
         for statement in ("DROP TABLE IF EXISTS old CASCADE", "ALTER PUBLICATION shop SET TABLE items, sold",
-                          "ALTER PUBLICATION shop SET (publish = 'insert, update, delete')"):
+                          "ALTER PUBLICATION shop SET (publish = 'insert, update, delete, truncate')"):
             session.execute(statement)
         case.go_on()
         case.use()

@@ -169,6 +169,8 @@ def _quoted(name: str) -> Identifier:
     return sql.Identifier(*name.split("."))
 
 
+#: Whether a publication sends every kind of change: without a TRUNCATE, a copy keeps all the rows that it took away.
+SENDS_ALL: LiteralString = "(pubinsert AND pubupdate AND pubdelete AND pubtruncate)"
 #: The tables of a publication: name, number, what is another for a table that came in later or took the place of one,
 #: whether all rows and columns of it are sent, and of a partition what it is sent by.
 _MEMBERS = """
@@ -254,7 +256,7 @@ class PublicationKind(PostgresKind):
     def _found(self, session: Connection[Any], entry: CatalogueEntry) -> ExternalObject | None:
         row = session.execute(
             "SELECT oid::text, puballtables, obj_description(oid, 'pg_publication'), "
-            "pubinsert AND pubupdate AND pubdelete, xmin::text FROM pg_publication WHERE pubname = %s", [entry.name],
+            f"{SENDS_ALL}, xmin::text FROM pg_publication WHERE pubname = %s", [entry.name],
         ).fetchone()  # fmt: skip
         if row is None:
             return None

@@ -1,0 +1,66 @@
+"""What `cdcv2 doctor` finds of a source in a real PostgreSQL; each statement that it names takes its finding away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from cdcv2.control.findings import Finding, Health
+from cdcv2.control.pipeline_file import OwnedObject, SourceFields
+from cdcv2.control.source_findings import source_findings
+from cdcv2.rows.row_type import RowType
+from cdcv2.servers.postgres import Postgres
+
+pytestmark = pytest.mark.integration
+
+ORDERS = RowType({"type": "record", "name": "row", "fields": [{"name": "id", "type": "long"}]})
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[Postgres]:
+    """One for all; each test has its own tables."""
+    with Postgres() as running:
+        yield running
+
+
+@pytest.fixture()
+def session(postgres: Postgres) -> Iterator[Any]:
+    """A session of the superuser: the schema is as new, with a table and a publication of it."""
+    with postgres.connect(autocommit=True) as session:
+        session.execute("DROP PUBLICATION IF EXISTS shop; DROP SCHEMA public CASCADE; CREATE SCHEMA public")
+        session.execute("CREATE TABLE orders (id bigint PRIMARY KEY); ALTER TABLE orders REPLICA IDENTITY FULL")
+        session.execute("CREATE PUBLICATION shop FOR TABLE orders")
+        yield session
+
+
+def found(session: Any, *tables: str, owned: bool = False) -> list[Finding]:
+    """What is found of a source whose capture reads these tables."""
+    line: Any = None
+    named = OwnedObject("shop", owned, line)
+    source = SourceFields("shop", "shop", None, None, named, named, line, None)
+    types = dict.fromkeys(tables or ["public.orders"], ORDERS)
+    return list(source_findings(source, session, types, from_state=False))
+
+
+def wrong(findings: list[Finding]) -> list[str]:
+    """Those that are wrong; each has a remedy."""
+    those = [one for one in findings if one.health is Health.WRONG]
+    assert all(one.remedy for one in those)
+    return [one.text for one in those]
+
+
+@pytest.mark.parametrize("published", [
+    "insert, update, delete", "update, delete, truncate", "insert, delete, truncate", "insert, update, truncate",
+])
+def test_a_publication_that_lacks_a_kind_of_change_is_wrong(published: str, session: Any) -> None:
+    """Also TRUNCATE: without it, a copy keeps all rows, and no record shows that it happened."""
+    assert [] == wrong(found(session))
+    session.execute(f"ALTER PUBLICATION shop SET (publish = '{published}')")
+    findings = found(session)
+    (remedy,) = [one.remedy for one in findings if one.health is Health.WRONG]
+
+    assert ["the publication shop lacks inserts, updates, deletes or truncates"] == wrong(findings)
+    session.execute(remedy)
+    assert [] == wrong(found(session))
