@@ -85,7 +85,7 @@ def configure(parser: OptionParser) -> None:
     parser.add_argument("--start-held", action="append", default=[], metavar="NAME",
                         help="let a held job start again; several: repeat the option")
     parser.add_argument("--accept-lost", action="append", default=[], metavar="NAME",
-                        help="go on with a publication or a connector that is lost and was put back; run cdcv2 "
+                        help="go on with a lost publication or connector or slot that is as it was; run cdcv2 "
                              "compare --source then, which shows whether something is missing; several: repeat the "
                              "option")
     parser.add_argument("--once", action="store_true", help="start what should run, and end: for a timer")
