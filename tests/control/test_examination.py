@@ -83,6 +83,7 @@ def test_the_connector_that_we_make_is_all_right() -> None:
     ("errors.tolerance", "all", "wrong", "it has errors.tolerance=all: Connect leaves out each record"),
     ("event.processing.failure.handling.mode", "ignore", "wrong", "it has event.processing.failure.handling.mode=ign"),
     ("slot.drop.on.stop", "true", "wrong", "it has slot.drop.on.stop=true: what is committed until the next start"),
+    ("slot.stream.params", "origin=none", "wrong", "it has slot.stream.params with origin=none: the server may leave"),
     ("snapshot.select.statement.overrides", "public.orders", "wrong", "it has snapshot.select.statement.overrides for"),
     ("snapshot.include.collection.list", "public.x", "wrong", "it has snapshot.include.collection.list without public"),
     ("column.exclude.list", "public.orders.PRICE", "wrong", "it has column.exclude.list without public.orders.price"),

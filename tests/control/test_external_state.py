@@ -373,8 +373,17 @@ def test_a_connector_that_was_made_to_send_less_is_lost_also_when_it_is_put_back
     assert "--accept-lost shop_7f" in step.shown and "compare" in step.shown
 
 
+def test_a_connector_whose_server_was_told_to_leave_out_changes_is_lost() -> None:
+    """Those of sessions with a replication origin."""
+    step = decide(connector(), changed_to({**SENT, "slot.stream.params": "origin=none"}), NOW)
+
+    assert "nothing lost lost" == outcome(step)
+    assert "slot.stream.params is" in step.shown
+
+
 @pytest.mark.parametrize("more", [
-    {"heartbeat.interval.ms": "1"}, {"table.include.list": SENT["table.include.list"] + r",public\.more"},
+    {"heartbeat.interval.ms": "1"}, {"slot.stream.params": "origin=any"},
+    {"table.include.list": SENT["table.include.list"] + r",public\.more"},
     {"table.include.list": "PUBLIC.(items|orders)"}, {"errors.tolerance": "none"}, {"slot.drop.on.stop": "true"},
 ])
 def test_a_connector_that_sends_as_much_is_changed_only(more: dict[str, str]) -> None:

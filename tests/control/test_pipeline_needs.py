@@ -224,6 +224,9 @@ REFUSED: list[tuple[list[tuple[str, str]], Mapping[str, Any], str]] = [
     ([], {"errors.tolerance": "all"}, "line 8: .*errors.tolerance=all: Connect leaves out .* leave errors.tol"),
     ([], {"event.processing.failure.handling.mode": "warn"}, "line 8: .*handling.mode=warn: the connector leaves out"),
     ([], {"slot.drop.on.stop": "true"}, "line 8: .* slot.drop.on.stop=true: .* So set slot.drop.on.stop=false"),
+    ([], {"slot.stream.params": "origin=none"}, "line 8: .* slot.stream.params with origin=none: the server may leave"),
+    ([], {"slot.stream.params": "binary=true;origin=any;publication_names=less"},
+     "line 8: .* slot.stream.params with binary=true, publication_names=less: .* So leave slot.stream.params out"),
     ([], {"snapshot.select.statement.overrides": "public.orders",
           "snapshot.select.statement.overrides.public.orders": "SELECT * FROM public.orders WHERE id > 5"},
      "line 8: .* snapshot.select.statement.overrides for public.orders: .* So leave these tables out of snap"),
@@ -254,6 +257,7 @@ def test_what_cannot_be_owned_so_is_refused_with_its_line(
 
 @pytest.mark.parametrize("settings", [
     {"errors.tolerance": "none"}, {"event.processing.failure.handling.mode": "FAIL"}, {"errors.tolerance": "${env:T}"},
+    {"slot.stream.params": "origin=any;messages=true"}, {"slot.stream.params": "${env:PARAMETERS}"},
     {"snapshot.select.statement.overrides": "public.items", "table.include.list": r"public\..*"},
     {"snapshot.select.statement.overrides": "public.orders", "snapshot.mode": "no_data"},
     {"snapshot.include.collection.list": r"PUBLIC\.o.*"}, {"snapshot.include.collection.list": "${env:LISTED}"},

@@ -23,6 +23,9 @@ _STRICT = {
 _PLACES = {
     "slot.name": "debezium", "publication.name": "dbz_publication", "database.dbname": "", "topic.prefix": "",
 }
+#: Parameters of the slot's stream; of others the server may leave out changes (``origin``, ``publication_names``), or
+#: send what Debezium does not read. These are the defaults.
+_STREAM, _STREAMED_WITH = "slot.stream.params", {"origin=any", "messages=true"}
 #: Settings that change rows, or take some away, where they have a value.
 _CHANGING = (_OVERRIDES, "column.mask.", "column.truncate.")
 _TRANSFORMING = ("transforms.", "predicates.")
@@ -89,6 +92,10 @@ def omissions(config: Mapping[str, Any], tables: Mapping[str, Iterable[str]]) ->
     if str(config.get("slot.drop.on.stop")).lower() == "true":
         yield Omission("slot.drop.on.stop=true", "what is committed until the next start of the connector is not sent",
                        "set slot.drop.on.stop=false")  # fmt: skip
+    parameters = sorted(_stream_parameters(config))
+    if parameters:
+        yield Omission(f"{_STREAM} with {', '.join(parameters)}", "the server may leave out changes by it",
+                       f"leave {_STREAM} out")  # fmt: skip
     if _takes_snapshot(config):
         selected = {one.replace("\\", "").casefold() for one in _patterns(config.get(_OVERRIDES))}
         found = sorted(table for table in tables if table.casefold() in selected)
@@ -126,6 +133,8 @@ def less_sent(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
             found.add(name)
     if _skipped(now) - _skipped(before):
         found.add("skipped.operations")
+    if _stream_parameters(now) - _stream_parameters(before):
+        found.add(_STREAM)
     other = {name for name in {*before, *now} if before.get(name) != now.get(name)}
     found |= {name for name in other if name.startswith(_CHANGING) and now.get(name)}
     if now.get("transforms"):
@@ -208,6 +217,13 @@ def _lenient(config: Mapping[str, Any]) -> list[str]:
 
 def _skipped(config: Mapping[str, Any]) -> set[str]:
     return {one.strip() for one in str(config.get("skipped.operations", "t")).split(",")} - {"none", ""}
+
+
+def _stream_parameters(config: Mapping[str, Any]) -> set[str]:
+    """Those by which the server may send less."""
+    given = str(config.get(_STREAM) or "")
+    both = ("=".join(part.strip() for part in one.split("=", 1)) for one in given.split(";") if one.strip())
+    return {one for one in both if "${" not in one} - _STREAMED_WITH
 
 
 def _takes_snapshot(config: Mapping[str, Any]) -> bool:
