@@ -242,7 +242,7 @@ def _keeping(entry: CatalogueEntry, look: Look, found: Condition, now: float, cl
     in_use = entry.state is EntryState.IN_USE
     gap, altered = (_withdrawn(entry, thing), _rewritten(entry, thing)) if in_use else ([], [])
     if gap or altered:
-        return _lost(entry, texts.withdrawal(entry, gap) if gap else texts.rewriting(entry, altered), found, now)
+        return _lost(entry, texts.withdrawal(entry, thing, gap) if gap else texts.rewriting(entry, altered), found, now)
     return _compared(_recorded(entry, thing, claimed), thing, found, now)
 
 

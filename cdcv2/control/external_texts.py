@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from cdcv2.control.entries import CatalogueEntry, ExternalObject, Kind
 
 
@@ -64,9 +66,21 @@ def rewriting(entry: CatalogueEntry, tables: list[str]) -> str:
     )
 
 
-def withdrawal(entry: CatalogueEntry, tables: list[str]) -> str:
+def inheritance(children: Mapping[str, Sequence[str]]) -> str:
+    """Tables from which others inherit. ``children``: of each."""
+    named = "; ".join(f"{', '.join(those)} inherit from {table}" for table, those in children.items())
+    return (
+        f"{named}: a SELECT has the rows of all of these, and the changes of each are sent under its own name alone. "
+        "End that (ALTER TABLE ... NO INHERIT ...), or capture the children, and not the table from which they inherit"
+    )
+
+
+def withdrawal(entry: CatalogueEntry, thing: ExternalObject, tables: list[str]) -> str:
     """Tables left a publication that is read by."""
     named = ", ".join(tables)
+    heirs = {name: those for name, those in thing.settings.get("children", {}).items() if name in tables}
+    if heirs:
+        return f"{entry.shown} does not send all rows of {', '.join(heirs)}. {inheritance(heirs)}. {_accept(entry)}"
     return (
         f"{entry.shown} has not published {named} all the time since it was seen last, as far as that can be known: it "
         f"left the publication, or was published in part, or had another name or schema, or a partition of it was "
@@ -112,7 +126,9 @@ def let_go_before(entry: CatalogueEntry) -> str:
 
 def comparison(entry: CatalogueEntry, thing: ExternalObject, names: list[str]) -> str:
     """The settings of these names, as they are and as they should be."""
-    return ", ".join(f"{name} is {thing.settings.get(name)!r}, not {entry.settings.get(name)!r}" for name in names)
+    found = ", ".join(f"{name} is {thing.settings.get(name)!r}, not {entry.settings.get(name)!r}" for name in names)
+    heirs = thing.settings.get("children", {})
+    return f"{found}, as {inheritance(heirs)}" if heirs else found
 
 
 def either_owner(entry: CatalogueEntry) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from cdcv2.connectors.debezium.config import IDLE_SETTINGS, JSON_CONVERTERS, debezium_config, slot_name
 from cdcv2.connectors.debezium.postgres_catalogue import (
-    full_identity, generated_columns, primary_key, row_type_from_postgres, tables_like,
+    children, full_identity, generated_columns, primary_key, row_type_from_postgres, tables_like,
 )
 from cdcv2.errors import UsageError
 from cdcv2.logs.log_names import check_table
@@ -200,9 +200,19 @@ def _shortened(name: str, most: int) -> str:
 def source_tables(connection: Any, patterns: Sequence[str]) -> list[SourceTable]:
     """What the database states of the tables that fit the patterns.
 
-    Raises UsageError for patterns that fit none, and MalformedError for a column of a type that has no row type.
+    Raises UsageError for patterns that fit none, and for a table from which others inherit; MalformedError for a column
+    of a type that has no row type.
     """
     names = [check_table(name) for name in tables_like(connection, patterns)]
+    parents = children(connection, names)
+    if parents:
+        shown = "; ".join(f"{table} has {', '.join(heirs)}" for table, heirs in parents.items())
+        others = ",".join(name for name in names if name not in parents)
+        raise UsageError(
+            f"a table from which others inherit cannot be captured: {shown}. A SELECT of it has their rows, too, and "
+            "so has the connector's snapshot; their changes are not among its own. Capture the children, and not itself"
+            + (f": --tables '{others}'" if others else "; or end the inheritance: ALTER TABLE ... NO INHERIT ...")
+        )
     full = full_identity(connection, names)
     return [
         SourceTable(

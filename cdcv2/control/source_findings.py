@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from cdcv2.connectors.debezium.config import slot_name
-from cdcv2.connectors.debezium.postgres_catalogue import full_identity, primary_key, row_type_from_postgres
+from cdcv2.connectors.debezium.postgres_catalogue import children, full_identity, primary_key, row_type_from_postgres
 from cdcv2.control.findings import Finding, Health, judged
 from cdcv2.control.kinds.postgres import SENDS_ALL
 from cdcv2.control.pipeline_file import SourceFields
@@ -86,6 +86,7 @@ def _table(
     try:
         full, key = table in full_identity(connection, [table]), primary_key(connection, table)
         now = RowType(row_type_from_postgres(connection, table))
+        heirs = children(connection, [table]).get(table, ())
     except (UsageError, MalformedError) as error:
         yield Finding(part, f"{table}: {error}", Health.WRONG, "mend tables: of the capture, or the table")
         return
@@ -97,6 +98,11 @@ def _table(
     yield judged(part, now == row_type, f"{table}: its row type is that of rows/",
                  f"the table has changed since (docs/operations/columns.md): cdcv2 rows --source env --table {table}",
                  lacking=f"{table}: its row type is not that of rows/")  # fmt: skip
+    if heirs:
+        ended = " ".join(f"ALTER TABLE {heir} NO INHERIT {table};" for heir in heirs)
+        yield Finding(part, f"{table}: {', '.join(heirs)} inherit from it. A SELECT of it has their rows, too, and so "
+                      "has a snapshot; their changes are not among its own", Health.WRONG,
+                      f"{ended} or capture its children, and not itself")  # fmt: skip
     may = _rows_of(connection, _SELECT, schema, name)[0][0]
     yield judged(part, bool(may), f"{table}: may be read", f"GRANT SELECT ON {table} TO {role};",
                  lacking=f"{table}: {role} may not read it", otherwise=Health.WARNING)  # fmt: skip

@@ -273,6 +273,15 @@ def test_equal_is_0_and_differing_rows_are_named_and_3(database: Any, orders: Pa
     assert (False, 3) == (found["equal"], found["source"]["tables"]["public.orders"]["differing"])
 
 
+def test_rows_of_a_table_that_inherits_are_rows_of_the_source(database: Any, orders: Path, run: Run) -> None:
+    """A SELECT has them, and so has a snapshot: a log that lacks them is no copy."""
+    database.execute("CREATE TABLE late () INHERITS (orders); INSERT INTO late VALUES (9, 'new')")
+    said = run("compare", orders, "--source", "env")
+
+    assert 3 == said.code, said
+    assert '  {"id": "9"}: the source has {"item": "new"}, the log states nothing' in said.out.splitlines()
+
+
 def test_a_table_about_which_nothing_is_stated_is_not_equal(
     database: Any, orders: Path, tmp_path: Path, run: Run
 ) -> None:

@@ -389,6 +389,82 @@ def test_a_publication_of_others_that_lacks_a_table_in_use_is_lost(postgres: Pos
     assert lost.debt is not None and "has not published public.orders" in lost.debt.text
 
 
+@pytest.mark.parametrize("owned", [True, False])
+@pytest.mark.parametrize("child", [
+    "CREATE TABLE child (more int) INHERITS (sold)",
+    "CREATE TABLE child (id bigint NOT NULL); ALTER TABLE child INHERIT sold",
+    "CREATE TABLE child (more int) INHERITS (sold); ALTER PUBLICATION shop ADD TABLE child",
+])
+def test_a_table_in_use_is_lost_when_others_inherit_from_it(child: str, owned: bool, postgres: Postgres) -> None:
+    """Their rows are rows of it, and in no topic of it. Without them it is whole again, and a person accepts it."""
+    with postgres.connect(autocommit=True) as session:
+        session.execute("DROP PUBLICATION IF EXISTS shop; CREATE TABLE sold (id bigint PRIMARY KEY)")
+        if not owned:
+            session.execute("CREATE PUBLICATION shop FOR TABLE items, sold")
+        try:
+            case = case_of(postgres, Kind.PUBLICATION)
+            case.up(owned=owned, settings={"tables": ["public.items", "public.sold"]})
+            case.use()
+            good = case.go_on()
+            session.execute(child.encode())
+            lost = case.go_on()
+            with pytest.raises(RefusedError, match="cannot be accepted: .*public.child inherit from public.sold"):
+                case.control().accept(["shop"])
+            session.execute("ALTER TABLE child NO INHERIT sold; ALTER PUBLICATION shop SET TABLE items, sold")
+            case.control().accept(["shop"])
+            again = case.go_on()
+        finally:
+            session.execute("DROP PUBLICATION shop; DROP TABLE IF EXISTS child; DROP TABLE sold")
+
+    assert (EntryState.IN_USE, None) == (good.state, good.debt)
+    assert EntryState.LOST is lost.state and lost.debt is not None
+    assert "does not send all rows of public.sold. public.child inherit from public.sold: a SELECT" in lost.debt.text
+    assert (EntryState.IN_USE, None) == (again.state, again.debt)
+
+
+def test_a_publication_takes_no_table_along_that_inherits(postgres: Postgres) -> None:
+    """One from which others inherit is refused before anything is made, and when it comes in; a child is as any other.
+    What inherits from it later does not come in by itself.
+    """
+    with postgres.connect(autocommit=True) as session:
+        session.execute("CREATE TABLE sold (id bigint PRIMARY KEY); CREATE TABLE child () INHERITS (sold)")
+        try:
+            case = case_of(postgres, Kind.PUBLICATION)
+            refused, made = case.up(settings={"tables": ["public.items", "public.sold"]}), case.exists()
+            case.down()
+            good = case.up(settings={"tables": ["public.child", "public.items"]})
+            case.use()
+            wrong = case.up(settings={"tables": ["public.child", "public.items", "public.sold"]})
+            back = case.up(settings={"tables": ["public.child", "public.items"]})
+            assert EntryState.GONE is case.down().state
+        finally:
+            session.execute("DROP PUBLICATION IF EXISTS shop; DROP TABLE child; DROP TABLE sold")
+
+    assert (EntryState.WANTED, False) == (refused.state, made)
+    for one in (refused, wrong):
+        assert one.debt is not None and Reason.DENIED is one.debt.reason
+        assert "is not given a table from which others inherit. public.child inherit from public.sold" in one.debt.text
+    assert [(EntryState.MADE, None), (EntryState.IN_USE, None)] == [(one.state, one.debt) for one in (good, back)]
+
+
+def test_a_publication_is_made_without_a_table_that_inherits_in_this_moment(
+    postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else it would look as if others had added it."""
+    with postgres.connect(autocommit=True) as session:
+        session.execute("CREATE TABLE sold (id bigint PRIMARY KEY); CREATE TABLE child () INHERITS (sold)")
+        monkeypatch.setattr(postgres_kinds, "children", lambda *_: {})
+        try:
+            case = case_of(postgres, Kind.PUBLICATION)
+            entries = [case.up(settings={"tables": ["public.sold"]})]
+            entries.append(case.up(settings={"tables": ["public.items", "public.sold"]}))
+            case.down()
+        finally:
+            session.execute("DROP PUBLICATION IF EXISTS shop; DROP TABLE child; DROP TABLE sold")
+
+    assert [(EntryState.MADE, None)] * 2 == [(one.state, one.debt) for one in entries]
+
+
 #: Two tables, of which one has a table for long values, and the other none; and both have a column that is not written
 #: out until the table is written again. Partitions, and what may become one. An enum type, as such, in an array, and in
 #: a domain.

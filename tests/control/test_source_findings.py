@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from cdcv2.control.findings import Finding, Health
+from cdcv2.control.first_pipeline import source_tables
 from cdcv2.control.pipeline_file import OwnedObject, SourceFields
 from cdcv2.control.source_findings import source_findings
+from cdcv2.errors import UsageError
 from cdcv2.rows.row_type import RowType
 from cdcv2.servers.postgres import Postgres
 
@@ -64,3 +66,40 @@ def test_a_publication_that_lacks_a_kind_of_change_is_wrong(published: str, sess
     assert ["the publication shop lacks inserts, updates, deletes or truncates"] == wrong(findings)
     session.execute(remedy)
     assert [] == wrong(found(session))
+
+
+def test_a_table_from_which_others_inherit_is_wrong(session: Any) -> None:
+    """Its snapshot has their rows, and its changes are its own. The children are captured as any other table."""
+    session.execute("CREATE TABLE child (PRIMARY KEY (id)) INHERITS (orders); CREATE TABLE below () INHERITS (child)")
+    session.execute("CREATE TABLE other () INHERITS (orders)")
+    for table in ("child", "below", "other"):
+        session.execute(f"ALTER TABLE {table} REPLICA IDENTITY FULL; ALTER PUBLICATION shop ADD TABLE ONLY {table}")
+    findings = found(session, "public.orders", "public.child", "public.below", "public.other")
+    remedies = [one.remedy for one in findings if one.health is Health.WRONG]
+
+    inherited = ". A SELECT of it has their rows, too, and so has a snapshot; their changes are not among its own"
+    assert [f"public.orders: public.child, public.other inherit from it{inherited}",
+            f"public.child: public.below inherit from it{inherited}"] == wrong(findings)  # fmt: skip
+    for remedy in remedies:
+        session.execute(remedy.rpartition(";")[0])
+    assert [] == wrong(found(session, "public.orders", "public.child", "public.below", "public.other"))
+
+
+def test_partitions_are_no_children(session: Any) -> None:
+    """Each of them is captured by itself."""
+    session.execute("CREATE TABLE whole (id bigint NOT NULL) PARTITION BY RANGE (id)")
+    session.execute("CREATE TABLE part PARTITION OF whole FOR VALUES FROM (0) TO (9)")
+    session.execute("ALTER TABLE part REPLICA IDENTITY FULL; ALTER PUBLICATION shop ADD TABLE part")
+
+    assert [] == wrong(found(session, "public.part"))
+
+
+def test_init_refuses_a_table_from_which_others_inherit(session: Any) -> None:
+    """And names the tables that can be captured."""
+    session.execute("CREATE TABLE child () INHERITS (orders); CREATE TABLE plain (id int)")
+    with pytest.raises(UsageError, match=r"public.orders has public.child.*--tables 'public.child,public.plain'"):
+        source_tables(session, ["public.*"])
+    with pytest.raises(UsageError, match="ALTER TABLE ... NO INHERIT"):
+        source_tables(session, ["public.orders"])
+
+    assert ["public.child", "public.plain"] == [one.name for one in source_tables(session, ["public.[cp]*"])]

@@ -32,6 +32,13 @@ _KEY = """
       JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
      WHERE i.indrelid = %s AND i.indisprimary ORDER BY k.place
 """
+_CHILDREN = """
+    SELECT pn.nspname || '.' || p.relname, array_agg(cn.nspname || '.' || c.relname ORDER BY cn.nspname, c.relname)
+      FROM pg_catalog.pg_inherits i
+      JOIN pg_catalog.pg_class p ON p.oid = i.inhparent JOIN pg_catalog.pg_namespace pn ON pn.oid = p.relnamespace
+      JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid JOIN pg_catalog.pg_namespace cn ON cn.oid = c.relnamespace
+     WHERE p.relkind = 'r' AND pn.nspname || '.' || p.relname = ANY(%s) GROUP BY 1
+"""
 _TYPE = """
     SELECT t.typname, t.typtype, t.typcategory, t.typelem, t.typbasetype, t.typtypmod, n.nspname
       FROM pg_catalog.pg_type t JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace WHERE t.oid = %s
@@ -125,6 +132,17 @@ def generated_columns(connection: Any, table: str) -> tuple[str, ...]:
 def full_identity(connection: Any, tables: Iterable[str]) -> frozenset[str]:
     """Those of the tables whose old rows are whole in the records: REPLICA IDENTITY FULL. Raises UsageError."""
     return frozenset(table for table in tables if find_table(connection, table)[1] == "f")
+
+
+def children(connection: Any, tables: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Table -> the tables that inherit from it (``INHERITS``), in order, for those of the tables that have such.
+
+    A SELECT of such a table has the rows of its children, too, so a snapshot has them. Their changes are sent under
+    their own names alone. Partitions are no children here.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(_CHILDREN, (list(tables),))
+        return {str(table): tuple(map(str, those)) for table, those in cursor.fetchall()}
 
 
 def _types(connection: Any, oid: int, modifier: int, column: str) -> tuple[Avro, str | None, SourceType]:

@@ -12,10 +12,12 @@ from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any, LiteralString
 
 from cdcv2 import failpoints
+from cdcv2.connectors.debezium.postgres_catalogue import children
 from cdcv2.control.entries import Answer, CatalogueEntry, EntryState, ExternalObject, Look, NoAnswer, Reason
+from cdcv2.control.external_texts import inheritance
 from cdcv2.control.kinds.marks import mark_of, read_mark
 from cdcv2.control.kinds.table_checkpoints import demand_not_started, own_checkpoints
-from cdcv2.errors import Cdcv2Error
+from cdcv2.errors import Cdcv2Error, UsageError
 from cdcv2.store.postgres_session import connect
 
 if TYPE_CHECKING:
@@ -249,6 +251,9 @@ class PublicationKind(PostgresKind):
     - ``named``: another when the table got another name or schema, also when it has its own again;
     - ``stored``: its file and its columns; ``labels``: those of its enum types.
 
+    A table from which others inherit counts as not sent, as its rows are not all sent under its name: ``children`` has
+    these.
+
     ``version`` is another when what is published of the tables was changed, as ``publish``, also when that was changed
     back.
     """
@@ -267,6 +272,8 @@ class PublicationKind(PostgresKind):
         if not entry.owned:
             # Others may publish more than we need.
             found = sorted(one for one in found if one[0] in entry.settings.get("tables", ()))
+        heirs = children(session, [name for name, *_ in found])
+        found = [one for one in found if one[0] not in heirs]
         mark, owner = read_mark(row[2])
         tables = ["*"] if entry.owned and row[1] else [name for name, *_ in found]
         settings = {
@@ -274,14 +281,16 @@ class PublicationKind(PostgresKind):
             "above": {name: above for name, *_, above in found if above},
             **_contents(session, {number: name for name, number, *_ in found}),
         }  # fmt: skip
+        if heirs:
+            settings["children"] = {name: list(those) for name, those in heirs.items()}
         return ExternalObject(row[0], mark, owner, settings=settings, place=f"{len(tables)} tables")
 
     def _make(self, session: Connection[Any], entry: CatalogueEntry) -> None:
-        session.execute(_named("CREATE PUBLICATION {name} FOR TABLE {tables}", entry, tables=_tables(entry)))
+        session.execute(_named("CREATE PUBLICATION {name} FOR TABLE {tables}", entry, tables=_tables(session, entry)))
         session.execute(_named("COMMENT ON PUBLICATION {name} IS {mark}", entry))
 
     def _alter(self, session: Connection[Any], entry: CatalogueEntry) -> None:
-        session.execute(_named("ALTER PUBLICATION {name} SET TABLE {tables}", entry, tables=_tables(entry)))
+        session.execute(_named("ALTER PUBLICATION {name} SET TABLE {tables}", entry, tables=_tables(session, entry)))
 
     def _destroy(self, session: Connection[Any], entry: CatalogueEntry) -> None:
         session.execute(_named("DROP PUBLICATION {name}", entry))
@@ -299,10 +308,16 @@ def _contents(session: Connection[Any], names: Mapping[str, str]) -> dict[str, d
     }
 
 
-def _tables(entry: CatalogueEntry) -> Composed:
+def _tables(session: Connection[Any], entry: CatalogueEntry) -> Composed:
+    """The tables of a publication, without any that inherit from them. Raises UsageError where such are there."""
     from psycopg import sql
 
-    return sql.SQL(", ").join(sql.Identifier(*name.split(".", 1)) for name in entry.settings["tables"])
+    heirs = children(session, entry.settings["tables"])
+    if heirs:
+        raise UsageError(f"{entry.shown} is not given a table from which others inherit. {inheritance(heirs)}")
+    names = (sql.Identifier(*name.split(".", 1)) for name in entry.settings["tables"])
+    # Without ONLY, it would get those that inherit from them in this moment.
+    return sql.SQL(", ").join(sql.SQL("ONLY {}").format(name) for name in names)
 
 
 class TargetTableKind(PostgresKind):
