@@ -100,6 +100,10 @@ def arriving(broker: KafkaBroker) -> Iterator[Source]:
         session.execute(
             "INSERT INTO every (id, day, a_day) VALUES (100, 'infinity', '{infinity}'), (101, '-infinity', '{}')"
         )
+        # Rows that are there keep their NULLs, and a NULL is no default.
+        for name in ("every", "finite"):
+            for statement in every_type.defaults(name):
+                session.execute(statement.encode())
         config = debezium_config(
             "src", TABLES, host=server.host, port=server.port, database=server.database, user=server.username
         )

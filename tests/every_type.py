@@ -147,6 +147,12 @@ def create(table: str = "every") -> str:
     return f"CREATE TABLE {table} (id int PRIMARY KEY, {columns})"
 
 
+def defaults(table: str = "every") -> list[str]:
+    """The statements that give each column a DEFAULT: its first value."""
+    firsts = {name: kind.values[0][0] for name, kind in COLUMNS.items()}
+    return [f'ALTER TABLE {table} ALTER "{name}" SET DEFAULT {literal}' for name, literal in firsts.items()]
+
+
 def insert(number: int, table: str = "every", *, finite: bool = False) -> str:
     """The statement for a row; ``finite``: nothing that files do not hold."""
     values = [kind.values[number][0] if _has(kind, number, finite) else "NULL" for kind in COLUMNS.values()]

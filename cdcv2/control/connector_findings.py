@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from cdcv2.capture.connector import DatabaseConnector
-from cdcv2.connectors.debezium.config import IDLE_SETTINGS
+from cdcv2.connectors.debezium.config import IDLE_SETTINGS, JSON_CONVERTER
 from cdcv2.connectors.debezium.left_out import omissions, unsent_tables
 from cdcv2.control.findings import Finding, Health, judged
 from cdcv2.logs.kafka_topics import Topic
@@ -17,16 +17,13 @@ OLDEST = (3, 7, 0)
 #: Names of this machine.
 _HERE = re.compile(r"^(127\.0\.0\.1|::1)(?=:\d+$)")
 _IDLE = "docs/operations/connector.md#when-tables-are-idle"
-_JSON = "org.apache.kafka.connect.json.JsonConverter"
 #: Setting -> what it has to be; what a connector without it has is in :data:`_DEFAULTS`.
 _DEMANDED = {
-    "provide.transaction.metadata": "true", "skipped.operations": "none", "decimal.handling.mode": "string",
-    "value.converter": _JSON, "key.converter": _JSON,
+    "provide.transaction.metadata": "true", "value.converter": JSON_CONVERTER, "key.converter": JSON_CONVERTER,
 }
 #: Settings that a connector may leave out -> what they are then; None: as the worker is set up.
 _DEFAULTS = {
-    "provide.transaction.metadata": "false", "skipped.operations": "t", "decimal.handling.mode": "precise",
-    "value.converter": None, "key.converter": None,
+    "provide.transaction.metadata": "false", "value.converter": None, "key.converter": None,
 }
 
 
@@ -68,7 +65,7 @@ def connector_findings(
         for one in left_out:
             yield Finding(part, f"it has {one.setting}: {one.why}", Health.WRONG, one.remedy)
         if not left_out:
-            yield Finding(part, "its settings leave out no rows of the capture")
+            yield Finding(part, "its settings leave out no rows of the capture, and change no values")
         prefix, topic = config.get("topic.prefix"), recipe.notification_topic
         yield judged(part, prefix == recipe.prefix, f"topic.prefix={prefix}", f"prefix: {prefix} in the pipeline file")
         sent = config.get("notification.sink.topic.name") if config.get("notification.enabled.channels") else None

@@ -54,6 +54,7 @@ class Connect(Server):
             "value.converter": converter,
             "key.converter.schemas.enable": str(schemas).lower(),
             "value.converter.schemas.enable": str(schemas).lower(),
+            "value.converter.replace.null.with.default": "false",
             "plugin.path": str(self.folder / "plugins"),
             "plugin.discovery": "service_load",
             "offset.storage.file.filename": str(self.positions),

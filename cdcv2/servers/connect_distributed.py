@@ -53,6 +53,7 @@ class DistributedConnect(Server):
             "value.converter": _CONVERTER,
             "key.converter.schemas.enable": "false",
             "value.converter.schemas.enable": "false",
+            "value.converter.replace.null.with.default": "false",
             "plugin.path": str(self.folder / "plugins"),
             "plugin.discovery": "service_load",
             **topics,

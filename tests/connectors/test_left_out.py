@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from cdcv2.connectors.debezium.config import JSON_CONVERTERS
 from cdcv2.connectors.debezium.left_out import less_sent
 
 OURS = {
@@ -14,6 +15,7 @@ OURS = {
     "column.exclude.list": r"public\.orders\.total",
 }
 PATTERNS = {"table.include.list": r"public\..*"}
+NULLS = "value.converter.replace.null.with.default"
 STATEMENT = "snapshot.select.statement.overrides.public.orders"
 
 
@@ -27,6 +29,9 @@ STATEMENT = "snapshot.select.statement.overrides.public.orders"
     (OURS, {"snapshot.include.collection.list": "public.orders"}, ["snapshot.include.collection.list"]),
     (OURS, {"skipped.operations": "d"}, ["skipped.operations"]),
     (OURS, {"publication.name": "x"}, ["publication.name"]),
+    ({**OURS, "decimal.handling.mode": "string"}, {"decimal.handling.mode": "", "binary.handling.mode": "HEX"},
+     ["binary.handling.mode", "decimal.handling.mode"]),
+    ({**OURS, **JSON_CONVERTERS}, {NULLS: "true", "time.precision.mode": "isostring"}, ["time.precision.mode", NULLS]),
     (OURS, {"slot.stream.params": "origin=none"}, ["slot.stream.params"]),
     ({"slot.stream.params": "origin=any"}, {"slot.stream.params": "messages=true; publication_names = less"},
      ["slot.stream.params"]),
@@ -61,7 +66,9 @@ def test_a_connector_that_is_put_back_sends_more_unless_it_reads_another_place()
     (OURS, {"table.include.list": "${env:TABLES}"}), (OURS, {"table.include.list": "", "table.exclude.list": "a.b"}),
     (OURS, {"table.include.list": r"[a-z&&[^b]]"}), (OURS, {"column.exclude.list": ""}),
     (OURS, {"database.dbname": "${env:PGDATABASE}"}), (OURS, {"errors.tolerance": "none"}),
-    (OURS, {"slot.stream.params": " origin = any;"}),
+    (OURS, {"slot.stream.params": " origin = any;"}), (OURS, {NULLS: "true"}),
+    ({**OURS, **JSON_CONVERTERS}, {NULLS: "FALSE", "binary.handling.mode": "base64"}),
+    (OURS, {"time.precision.mode": "${env:MODE}", "unavailable.value.placeholder": "__debezium_unavailable_value"}),
     ({"slot.stream.params": "origin=none"}, {"slot.stream.params": ""}),
     (OURS, {"snapshot.include.collection.list": "public.*"}), (OURS, {"transforms": ""}),
     (OURS, {"heartbeat.interval.ms": "5", "database.hostname": "db2", "snapshot.mode": "no_data"}),

@@ -59,10 +59,15 @@ def test_the_connector_that_we_make_is_all_right() -> None:
 
 @pytest.mark.parametrize(("name", "value", "health", "text"), [
     ("provide.transaction.metadata", None, "wrong", "provide.transaction.metadata=false"),
-    ("skipped.operations", None, "wrong", "skipped.operations=t"),
+    ("skipped.operations", None, "wrong", "it has skipped.operations=t: the connector does not send truncates"),
     ("value.converter", "io.confluent.connect.avro.AvroConverter", "wrong", "value.converter=io.confluent"),
     ("key.converter", None, "warning", "key.converter is the worker's"),
-    ("decimal.handling.mode", None, "wrong", "decimal.handling.mode=precise"),
+    ("decimal.handling.mode", None, "wrong", "it has decimal.handling.mode=precise: values of numeric are sent in"),
+    ("binary.handling.mode", "hex", "wrong", "it has binary.handling.mode=hex: values of bytea are read as other"),
+    ("time.precision.mode", "connect", "wrong", "it has time.precision.mode=connect: dates and times are sent in"),
+    ("unavailable.value.placeholder", "x", "wrong", "it has unavailable.value.placeholder=x: a long value that an"),
+    ("value.converter.replace.null.with.default", None, "wrong",
+     "it has value.converter.replace.null.with.default=true: a NULL is sent as the DEFAULT of its column"),
     ("transforms", "unwrap", "wrong", "it has transforms: unwrap"),
     ("snapshot.mode", "always", "wrong", "it takes a snapshot at each start"),
     ("slot.name", None, "wrong", "slot.name=debezium"),
@@ -351,15 +356,15 @@ def test_a_connector_of_ours_that_is_not_there_yet_is_no_step(
             every = [(one["health"], one["text"]) for one in findings if one["part"] == "connector of shop"]
             return [one for one in every if one[0] != "ok" or "Connect has" in one[1]]
 
-        right, wrong = found(), found(**{"decimal.handling.mode": "precise"})
+        right = found()
         refused = [found(**{name: value}) for name, value in (
             ("connector.class", "io.other.Connector"), ("topic.prefix", "other"), ("skipped.operations", "t"),
+            ("decimal.handling.mode", "precise"),
         )]  # fmt: skip
 
     named = ("warning", "it reads the server db:1, and conninfo names 127.0.0.1:1")
     assert [("ok", "Connect has no connector shop yet: cdcv2 up makes it"), named] == right
-    assert [*right, ("wrong", "decimal.handling.mode=precise")] == wrong
-    assert [("wrong", True)] * 3 == [(one[0][0], "shop.yaml, line 7: " in one[0][1]) for one in refused], refused
+    assert [("wrong", True)] * 4 == [(one[0][0], "shop.yaml, line 7: " in one[0][1]) for one in refused], refused
 
 
 def of_source(shown: str) -> list[dict[str, str]]:

@@ -5,6 +5,7 @@ What is not a default in it, and why:
 - ``provide.transaction.metadata``: a transaction is complete when its END is there and all that END counts is there;
 - one partition for the transaction topic, as its order is the order of commits; as many as one likes for tables;
 - ``skipped.operations=none``: by default TRUNCATE is left out, and every copy is silently wrong from there on;
+- ``decimal.handling.mode=string`` keeps all digits; :mod:`.left_out` has the settings that would send something else;
 - notifications: only they state how many rows a snapshot has;
 - idempotent producers: a repeated snapshot row has no identity of its own;
 - ``retention.ms=-1``: a topic that forgets is no log.
@@ -21,12 +22,16 @@ from cdcv2.errors import UsageError
 
 #: The default of ``password``: Connect takes it from its own environment, as its worker allows.
 FROM_ENVIRONMENT = "${env:PGPASSWORD}"
+#: The class of the converter that a capture reads.
+JSON_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
 #: What a capture reads, whatever the worker's own converters are.
 JSON_CONVERTERS = {
-    "key.converter": "org.apache.kafka.connect.json.JsonConverter",
+    "key.converter": JSON_CONVERTER,
     "key.converter.schemas.enable": "false",
-    "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+    "value.converter": JSON_CONVERTER,
     "value.converter.schemas.enable": "false",
+    # Or a NULL in a column with a DEFAULT is sent as that default.
+    "value.converter.replace.null.with.default": "false",
 }
 #: For a database whose tables are idle while others write to it: the connector commits a message of its own now and
 #: then. Its END moves frontiers, and the slot keeps no WAL of others. The message itself goes to no topic.

@@ -1,4 +1,4 @@
-"""What Debezium's PostgreSQL connector leaves out, by its settings: tables, columns, rows and changes.
+"""What Debezium's PostgreSQL connector leaves out, by its settings: tables, columns, rows, changes, and what was meant.
 
 What is not judged here, as only Connect or Java can read it, counts as sent: a reference (``${...}``), or a pattern
 that is none in Python.
@@ -11,6 +11,8 @@ import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from cdcv2.connectors.debezium.config import JSON_CONVERTER
+
 #: Values of snapshot.mode with which a connector reads no rows before the changes.
 WITHOUT_SNAPSHOT = ("never", "no_data")
 _OVERRIDES, _COLLECTIONS = "snapshot.select.statement.overrides", "snapshot.include.collection.list"
@@ -18,6 +20,20 @@ _OVERRIDES, _COLLECTIONS = "snapshot.select.statement.overrides", "snapshot.incl
 _STRICT = {
     "errors.tolerance": ("none", "Connect leaves out each record that it cannot convert"),
     "event.processing.failure.handling.mode": ("fail", "the connector leaves out each change that it cannot process"),
+}
+#: The setting of Connect's JSON converter by which a NULL becomes the DEFAULT of its column, as it does by default.
+_NULLS = "value.converter.replace.null.with.default"
+#: Setting -> the values with which a capture reads what is in the database, what it is if it is left out, and what
+#: another value does without a sign: the record is read, and means something else.
+_READ_WITH: Mapping[str, tuple[tuple[str, ...], str, str]] = {
+    "binary.handling.mode": (("bytes", "base64"), "bytes", "values of bytea are read as other bytes"),
+    "decimal.handling.mode": (("string",), "precise", "values of numeric are sent in another form"),
+    "time.precision.mode": (("adaptive",), "adaptive", "dates and times are sent in other units"),
+    "unavailable.value.placeholder": (
+        ("__debezium_unavailable_value",), "__debezium_unavailable_value",
+        "a long value that an update leaves as it is becomes this text",
+    ),
+    _NULLS: (("false",), "true", "a NULL is sent as the DEFAULT of its column"),
 }
 #: Where a connector reads and writes -> what that is if it is left out.
 _PLACES = {
@@ -33,7 +49,7 @@ _LITERAL = re.compile(r"(?:[\w.-]|\\[^\w])+")
 
 
 class Omission(NamedTuple):
-    """A setting by which rows or changes are not sent: as it is, what it does, and what to do."""
+    """A setting by which rows or changes are not sent, or other values: as it is, what it does, and what to do."""
 
     setting: str
     why: str
@@ -82,13 +98,24 @@ def reads_all_tables(config: Mapping[str, Any]) -> bool:
 
 
 def omissions(config: Mapping[str, Any], tables: Mapping[str, Iterable[str]]) -> Iterator[Omission]:
-    """The settings of a connector by which it leaves out rows or changes of the tables, each with its columns.
+    """The settings of a connector by which it leaves out rows or changes of the tables, each with its columns, or sends
+    values that mean something else.
 
-    >>> [one.setting for one in omissions({"errors.tolerance": "all"}, {})]
+    >>> right = {"decimal.handling.mode": "string", "skipped.operations": "none"}
+    >>> [one.setting for one in omissions({**right, "errors.tolerance": "all"}, {})]
     ['errors.tolerance=all']
+    >>> [one.setting for one in omissions({"value.converter": JSON_CONVERTER}, {})]  # doctest: +NORMALIZE_WHITESPACE
+    ['decimal.handling.mode=precise', 'value.converter.replace.null.with.default=true', 'skipped.operations=t']
     """
     for name in _lenient(config):
         yield Omission(f"{name}={config[name]}", _STRICT[name][1], f"leave {name} out")
+    for name, value in _misread(config).items():
+        right, default, why = _READ_WITH[name]
+        yield Omission(f"{name}={value}", why, f"leave {name} out" if default in right else f"set {name}={right[0]}")
+    if _skipped(config):
+        skipped = ",".join(sorted(_skipped(config)))
+        yield Omission(f"skipped.operations={skipped}", f"the connector does not send {_skipped_words(config)}",
+                       "set skipped.operations=none")  # fmt: skip
     if str(config.get("slot.drop.on.stop")).lower() == "true":
         yield Omission("slot.drop.on.stop=true", "what is committed until the next start of the connector is not sent",
                        "set slot.drop.on.stop=false")  # fmt: skip
@@ -133,6 +160,7 @@ def less_sent(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
             found.add(name)
     if _skipped(now) - _skipped(before):
         found.add("skipped.operations")
+    found |= {*_misread(now)} - {*_misread(before)}
     if _stream_parameters(now) - _stream_parameters(before):
         found.add(_STREAM)
     other = {name for name in {*before, *now} if before.get(name) != now.get(name)}
@@ -213,6 +241,23 @@ def _lenient(config: Mapping[str, Any]) -> list[str]:
         name for name, (strict, _) in _STRICT.items()
         if str(config.get(name) or strict).lower() != strict and "${" not in str(config[name])
     ]
+
+
+def _misread(config: Mapping[str, Any]) -> dict[str, str]:
+    """The settings with which a capture reads other values than the database has, and what they are."""
+    found = {name: str(config.get(name) or default) for name, (_, default, _) in _READ_WITH.items()}
+    if config.get("value.converter") != JSON_CONVERTER:
+        # Of the worker's own converter the worker has the settings.
+        del found[_NULLS]
+    return {
+        name: value for name, value in found.items()
+        if "${" not in value and value.casefold() not in [one.casefold() for one in _READ_WITH[name][0]]
+    }
+
+
+def _skipped_words(config: Mapping[str, Any]) -> str:
+    words = {"c": "inserts", "u": "updates", "d": "deletes", "t": "truncates"}
+    return ", ".join(words.get(one, one) for one in sorted(_skipped(config)))
 
 
 def _skipped(config: Mapping[str, Any]) -> set[str]:
