@@ -15,6 +15,7 @@ from cdcv2.control.disks import disks_of, refusal
 from cdcv2.control.findings import Finding, Health, guarded, judged
 from cdcv2.control.entries import EntryState, Kind
 from cdcv2.control.instance_fields import InstanceFields
+from cdcv2.control.materialization_file import target_of
 from cdcv2.control.owned_folders import demand_alone
 from cdcv2.control.pipeline_check import check_instance, check_view_of, demand_own_logs, recipes_of, row_types
 from cdcv2.control.pipeline_external import external_needs
@@ -27,10 +28,21 @@ from cdcv2.control.view_checkpoint import checkpoint_of, timeline_of
 from cdcv2.logs.kafka_rights import may_create, rights_to
 from cdcv2.logs.kafka_topics import describe
 from cdcv2.rows.row_type import RowType
+from cdcv2.sql_names import parts_of, sql_name
 from cdcv2.store.connect_client import curl
 from cdcv2.store.kafka_client import Client
 from cdcv2.store.postgres_session import connect
 
+#: Of each schema of a target: whether it is there, whether tables may be made in it or are there, and its tables.
+_SCHEMAS = """
+    SELECT t.schema, n.oid IS NOT NULL,
+           coalesce(bool_and(c.oid IS NOT NULL OR has_schema_privilege(n.oid, 'CREATE')), false),
+           array_agg(t.schema || '.' || t.name ORDER BY t.name)
+      FROM unnest(%s::text[], %s::text[]) t (schema, name)
+      LEFT JOIN pg_catalog.pg_namespace n ON n.nspname = t.schema
+      LEFT JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid AND c.relname = t.name
+     GROUP BY t.schema, n.oid ORDER BY 1
+"""
 #: Seconds that Connect has for an answer, and Kafka.
 _PATIENCE = 10.0
 #: Below this share, and this many bytes, a disk is nearly full.
@@ -125,22 +137,31 @@ def _view(pipeline: Pipeline, view: ViewFields) -> Iterator[Finding]:
         yield Finding(part, "its bindings fit the row types")
     target = dict(view.fields["target"].entries())
     if target["driver"].text() == "postgres":
-        yield from _target(part, target["conninfo"].conninfo() if "conninfo" in target else "")
+        names = [target_of(binding).text() for binding in view.fields["bindings"].items()]
+        yield from _target(part, target["conninfo"].conninfo() if "conninfo" in target else "", names)
     # It raises for the checkpoint of another view of this name, and for a damaged one: each text has its own remedy.
     checkpoint_of(view, timeline_of(pipeline, view))
 
 
-def _target(part: str, conninfo: str) -> Iterator[Finding]:
+def _target(part: str, conninfo: str, names: Iterable[str]) -> Iterator[Finding]:
     with closing(connect(conninfo, origin=f"the target of the {part}", autocommit=True)) as session:
         row = session.execute(
             "SELECT current_setting('server_version_num')::int, current_database(), current_schema(), current_user, "
             "has_schema_privilege(coalesce(current_schema(), 'public'), 'CREATE')"
         ).fetchone()
+        named = [parts_of(name) for name in names if "." in name]
+        schemas = session.execute(_SCHEMAS, [list(each) for each in zip(*named)] or [[], []]).fetchall()
     version, database, schema, user, may = row or (0, "", "", "", False)
     yield judged(part, version >= 150000, f"its target is PostgreSQL {version // 10000}", "15 or later is needed")
     yield judged(part, bool(may), f"{user} may make tables in {database}",
-                 f"GRANT CREATE ON SCHEMA {schema or 'public'} TO {user};",
+                 f"GRANT CREATE ON SCHEMA {sql_name(schema or 'public')} TO {sql_name(user)};",
                  lacking=f"{user} may not make tables in {database}")  # fmt: skip
+    for schema, there, may, tables in schemas:
+        makes = f"CREATE SCHEMA {sql_name(schema)}; or, if the dot is part of the table's name, another target"
+        grants = f"GRANT CREATE ON SCHEMA {sql_name(schema)} TO {sql_name(user)};"
+        yield judged(part, there and may, f"{user} may make tables in the schema {schema}", grants if there else makes,
+                     lacking=f"{user} may not make {', '.join(tables)} in the schema {schema}" if there else
+                     f"its target has no schema {schema}, and so no place for {', '.join(tables)}")  # fmt: skip
 
 
 def _source(pipeline: Pipeline, source: SourceFields) -> Iterator[Finding]:

@@ -21,6 +21,7 @@ from cdcv2.control.questions import NOT_ASKED, ask_all
 from cdcv2.control.replay_fields import ReplayFields
 from cdcv2.control.sights import SourceView, slot_of
 from cdcv2.errors import UnavailableError, UsageError
+from cdcv2.sql_names import parts_of
 from cdcv2.store.kafka_client import Client
 from cdcv2.store.postgres_session import connect
 from cdcv2.suggestions import meant
@@ -208,7 +209,7 @@ def _blocked(view: ViewFields | ReplayFields) -> LockWait | None:
     if target["driver"].text() != "postgres":
         return None
     conninfo = target["conninfo"].conninfo() if "conninfo" in target else ""
-    names = [name.rpartition(".")[2] for _, name in bound_logs(view)]
+    names = [parts_of(name)[-1] for _, name in bound_logs(view)]
 
     def question() -> LockWait | None:
         import psycopg

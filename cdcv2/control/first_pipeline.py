@@ -16,6 +16,7 @@ from cdcv2.connectors.debezium.postgres_catalogue import (
 from cdcv2.errors import UsageError
 from cdcv2.logs.log_names import check_table
 from cdcv2.materialize.targets.postgres.tables import LONGEST_NAME
+from cdcv2.sql_names import parts_of, sql_name, sql_table
 
 #: The target of a file for which none is given.
 _TARGET = "host=localhost port=5432 dbname=copy user=copy"
@@ -94,13 +95,13 @@ class FirstPipeline:
 
     def statements(self) -> list[str]:
         """The SQL statements that the owner of the tables has to run before the connector starts."""
-        names = ", ".join(_quoted(table.name) for table in self.tables)
+        names = ", ".join(sql_table(table.name) for table in self.tables)
         theirs = self.connector is None and not self.owned
-        made = [f"CREATE PUBLICATION {self.slot} FOR TABLE {names};"] if theirs else []
+        made = [f"CREATE PUBLICATION {sql_name(self.slot)} FOR TABLE {names};"] if theirs else []
         if self.from_state():
             return made
         return made + [
-            f"ALTER TABLE {_quoted(table.name)} REPLICA IDENTITY FULL;" for table in self.tables if not table.full
+            f"ALTER TABLE {sql_table(table.name)} REPLICA IDENTITY FULL;" for table in self.tables if not table.full
         ]
 
     def _config(self) -> dict[str, str]:
@@ -176,13 +177,14 @@ class FirstPipeline:
 def target_names(tables: Sequence[str]) -> list[str]:
     """A name for the target of each table, each another one and none longer than PostgreSQL keeps.
 
-    >>> target_names(["public.odd_part", "odd.part", "odd.items"])
+    >>> target_names(["public.odd_part", "odd.part", "public.odd.items"])
     ['odd_part', 'odd_part_2', 'odd_items']
     """
     names: list[str] = []
     for table in tables:
-        schema, _, own = table.partition(".")
-        whole = own if schema == "public" else f"{schema}_{own}".replace(".", "_")
+        # With a dot, the name would begin with a schema of the target.
+        *schema, own = (part.replace(".", "_") for part in parts_of(table))
+        whole = own if schema in ([], ["public"]) else f"{schema[0]}_{own}"
         for number in itertools.count(1):
             ending = "" if number == 1 else f"_{number}"
             name = _shortened(whole, LONGEST_NAME - len(ending)) + ending
@@ -241,10 +243,3 @@ def connector_of(plain: object, origin: str) -> dict[str, str]:
 
 def _json(value: object) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
-
-
-def _quoted(table: str) -> str:
-    """The table as SQL has it: in quotes where its name needs them."""
-    parts = table.split(".", 1)
-    plain = all(part.isidentifier() and part == part.lower() for part in parts)
-    return table if plain else ".".join('"' + part.replace('"', '""') + '"' for part in parts)

@@ -13,6 +13,7 @@ from cdcv2.control.kinds.postgres import SENDS_ALL
 from cdcv2.control.pipeline_file import SourceFields
 from cdcv2.errors import MalformedError, UsageError
 from cdcv2.rows.row_type import RowType
+from cdcv2.sql_names import parts_of, sql_name, sql_table
 
 _SETTINGS = """
     SELECT current_setting('wal_level'), current_setting('max_replication_slots')::int,
@@ -82,7 +83,7 @@ def server_findings(part: str, row: Any, *, has_slot: bool) -> Iterator[Finding]
 def _table(
     part: str, connection: Any, table: str, row_type: RowType, *, role: str, from_state: bool
 ) -> Iterator[Finding]:
-    schema, _, name = table.partition(".")
+    schema, name = parts_of(table)
     try:
         full, key = table in full_identity(connection, [table]), primary_key(connection, table)
         now = RowType(row_type_from_postgres(connection, table))
@@ -91,7 +92,7 @@ def _table(
         yield Finding(part, f"{table}: {error}", Health.WRONG, "mend tables: of the capture, or the table")
         return
     how = "REPLICA IDENTITY FULL" if full else f"the key {', '.join(key)}" if key else "no key"
-    remedy = f"ALTER TABLE {table} REPLICA IDENTITY FULL; before the connector's snapshot"
+    remedy = f"ALTER TABLE {sql_table(table)} REPLICA IDENTITY FULL; before the connector's snapshot"
     if key:
         remedy += ", or before: from-state in the capture"
     yield judged(part, full or (from_state and bool(key)), f"{table}: before-images by {how}", remedy)
@@ -104,7 +105,7 @@ def _table(
                       "has a snapshot; their changes are not among its own", Health.WRONG,
                       f"{ended} or capture its children, and not itself")  # fmt: skip
     may = _rows_of(connection, _SELECT, schema, name)[0][0]
-    yield judged(part, bool(may), f"{table}: may be read", f"GRANT SELECT ON {table} TO {role};",
+    yield judged(part, bool(may), f"{table}: may be read", f"GRANT SELECT ON {sql_table(table)} TO {role};",
                  lacking=f"{table}: {role} may not read it", otherwise=Health.WARNING)  # fmt: skip
 
 
@@ -124,8 +125,8 @@ def _publication(
                      lacking=f"{user} may not publish the tables of {', '.join(others)}")  # fmt: skip
         return
     if not rows:
-        yield Finding(part, f"there is no publication {name}", Health.WRONG,
-                      f"CREATE PUBLICATION {name} FOR TABLE {', '.join(tables)};")  # fmt: skip
+        made = f"CREATE PUBLICATION {sql_name(name)} FOR TABLE {', '.join(map(sql_table, tables))};"
+        yield Finding(part, f"there is no publication {name}", Health.WRONG, made)
         return
     published = {table for (table,) in _rows_of(connection, _PUBLISHED, name)}
     lacking = [table for table in tables if table not in published]
@@ -137,9 +138,9 @@ def _publication(
     yield judged(part, not lacking, f"the publication {name} has {len(tables) - len(lacking)} of {len(tables)} tables",
                  f"what is committed to {', '.join(lacking)} never arrives, as the slot {_slot(source)} passes it: "
                  "start over with them (docs/operations/start-over.md)" if begun else
-                 f"ALTER PUBLICATION {name} ADD TABLE {', '.join(lacking)};")  # fmt: skip
+                 f"ALTER PUBLICATION {sql_name(name)} ADD TABLE {', '.join(map(sql_table, lacking))};")  # fmt: skip
     yield judged(part, bool(rows[0][0]), f"the publication {name} has inserts, updates, deletes and truncates",
-                 f"ALTER PUBLICATION {name} SET (publish = 'insert, update, delete, truncate');",
+                 f"ALTER PUBLICATION {sql_name(name)} SET (publish = 'insert, update, delete, truncate');",
                  lacking=f"the publication {name} lacks inserts, updates, deletes or truncates")  # fmt: skip
 
 

@@ -38,6 +38,7 @@ from cdcv2.rows.postgres_values import date_text, moment_text, number_text, show
 from cdcv2.rows.row_type import RowType
 from cdcv2.rows.schema import Shape
 from cdcv2.rows.values import decimal_text
+from cdcv2.sql_names import parts_of
 from cdcv2.store.postgres_session import find_table
 
 #: The form of a type: its expression, its function, and what a text of it is for people.
@@ -263,7 +264,7 @@ class PostgresRows:
         )
         # Neither of the inner queries may be merged into the outer: each text is worked out once.
         self._texts = sql.SQL("SELECT {texts} FROM {table} s WHERE {where} OFFSET 0").format(
-            texts=texts, table=sql.Identifier(*table.split(".")), where=sql.SQL(where)
+            texts=texts, table=sql.Identifier(*parts_of(table)), where=sql.SQL(where)
         )
         number = sql.SQL("('x' || substr(encode(sha256({bytes}), 'hex'), 1, 8))::bit(32)::bigint & {mask}")
         self._bucket = number.format(bytes=self._bytes(width), mask=sql.Literal(BUCKETS - 1))

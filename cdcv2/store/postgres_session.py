@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from cdcv2.errors import MissingExtraError, UnavailableError, UsageError
+from cdcv2.sql_names import parts_of
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -182,9 +183,9 @@ def find_table(connection: Any, table: str) -> tuple[int, str]:
 
     Raises UsageError where the database has none of that name.
     """
-    schema, _, name = table.partition(".")
+    schema, *name = parts_of(table)
     with connection.cursor() as cursor:
-        cursor.execute(_TABLE, (schema, name))
+        cursor.execute(_TABLE, (schema, "".join(name)))
         row = cursor.fetchone()
     if row is None:
         raise UsageError(

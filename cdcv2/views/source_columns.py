@@ -19,6 +19,7 @@ from cdcv2.materialize.protocol.messages import Field
 from cdcv2.rows.plain import bytes_from_plain, int_from_plain, plain_bytes, plain_int
 from cdcv2.rows.postgres_values import holds, iso_text, normal, number_text, zoned_text
 from cdcv2.rows.source_types import SourceType
+from cdcv2.sql_names import parts_of, quoted
 
 #: From a value, not null, to another.
 Convert: TypeAlias = Callable[[Any], Any]
@@ -209,7 +210,7 @@ def printed(source: SourceType) -> str:
         return f"{printed(source.items)}[]"
     name = _PRINTED.get(source.type, source.type)
     if source.type == "enum":
-        return ".".join(_quoted(part) for part in source.name.split(".", 1))
+        return ".".join(quoted(part) for part in parts_of(source.name))
     if "{p}" in name:
         # Six digits are the default, and are printed if they are given.
         return name.replace("{p}", "" if source.precision is None else f"({source.precision})")
@@ -333,8 +334,3 @@ def _plainly(items: SourceType, convert: Convert) -> Convert:
     if kind_of(items) == "long":
         return lambda plain: plain_int(convert(int_from_plain(plain)))
     return convert
-
-
-def _quoted(name: str) -> str:
-    # Always: without quotes, a word of SQL is no name.
-    return '"' + name.replace('"', '""') + '"'

@@ -465,6 +465,16 @@ def test_source_log_and_target(database: Any, orders: Path, run: Run) -> None:
     assert '  {"id": "1"}: the source has {"item": "bee"}, the target has {"item": "ape"}' in pair.out.splitlines()
 
 
+def test_a_table_with_a_dot_in_its_name_is_found(database: Any, tmp_path: Path, run: Run) -> None:
+    """The schema ends at the first dot."""
+    database.execute('CREATE TABLE "we.ird" (id int PRIMARY KEY, item text)')
+    database.execute("""INSERT INTO "we.ird" VALUES (1, 'ape')""")
+    folder = log(tmp_path, "public.we.ird", ORDER, ([1, "ape"], 5, 1)) / "public.we.ird"
+
+    found = run("compare", folder, "--source", "env")
+    assert (0, True) == (found.code, found.out.startswith("public.we.ird: 1 rows in the source")), found
+
+
 def test_a_target_that_is_ahead_of_the_snapshot_is_not_wrong(
     database: Any, orders: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

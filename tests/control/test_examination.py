@@ -426,3 +426,59 @@ def test_a_server_is_looked_at_and_mended_by_the_remedies(
         one["text"] for one in added]
     assert "does not answer" in shown.out and "Kafka Connect at" in shown.out and "may make tables" in shown.out
     assert password not in before.out + before.err + shown.out + shown.err
+
+
+@pytest.mark.integration
+def test_remedies_and_targets_have_names_that_are_no_words_of_sql(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch  # noqa: F811
+) -> None:
+    """Of each table, publication, schema and role: what is printed is what PostgreSQL takes."""
+    monkeypatch.setattr("cdcv2.control.examination._PATIENCE", 0.5)
+    (tmp_path / "rows").mkdir()
+    path, odd = tmp_path / "shop.yaml", ("public.Ord Tab", "public.we.ird")
+    for name in odd:
+        (tmp_path / "rows" / f"{name}.avsc").write_text(json.dumps(PRICES.schema), "utf-8")
+    with Postgres() as server, server.connect(autocommit=True) as session:
+        columns = "(id bigint PRIMARY KEY, price int, name text NOT NULL)"
+        for name in odd:
+            session.execute(f'CREATE TABLE "{name[7:]}" {columns}'.encode())
+        session.execute("CREATE ROLE \"User\" LOGIN PASSWORD 'x' REPLICATION; CREATE SCHEMA held; CREATE SCHEMA shut;"
+                        "CREATE TABLE held.there (id int); REVOKE CREATE ON SCHEMA public FROM PUBLIC")  # fmt: skip
+        conninfo = f"host={server.host} port={server.port} dbname={server.database} user=User password=x"
+        text = PIPELINE.format(conninfo=conninfo, url="http://127.0.0.1:1")
+        text = text.replace("    connector:", "    publication: {name: order.s}\n    connector:")
+        bound = ", ".join(
+            f'{{log: "{odd[1]}", target: "{target}", key: [id]}}' for target in ("we.ird", "held.there", "shut.a.b")
+        )
+        text = text.replace("{log: public.orders, target: orders, key: [id]}", bound)
+        path.write_text(text, "utf-8")
+
+        def wrong() -> list[tuple[str, str]]:
+            findings = json.loads(run("doctor", path, "--json").out)["findings"]
+            both = [(one["text"], one["remedy"]) for one in findings if one["health"] != "ok"]
+            return [(text, remedy) for text, remedy in both if remedy.startswith(("CREATE", "ALTER", "GRANT"))]
+
+        found = wrong()
+        for _, remedy in found:
+            session.execute(remedy.partition(";")[0].encode())
+        left = [text for text, _ in wrong()]
+        session.execute('ALTER PUBLICATION "order.s" DROP TABLE "we.ird"')
+        session.execute("ALTER PUBLICATION \"order.s\" SET (publish = 'insert')")
+        again = [remedy for _, remedy in wrong()]
+        for remedy in again:
+            session.execute(remedy.partition(";")[0].encode())
+        after = wrong()
+
+    shown = dict(found)
+    assert "CREATE SCHEMA we; or, if the dot is part of the table's name, another target" == shown[
+        "its target has no schema we, and so no place for we.ird"], shown
+    assert 'GRANT CREATE ON SCHEMA shut TO "User";' == shown["User may not make shut.a.b in the schema shut"]
+    assert not any("held" in text for text in shown)
+    assert 'CREATE PUBLICATION "order.s" FOR TABLE public."Ord Tab", public."we.ird";' in shown.values()
+    assert 'GRANT SELECT ON public."we.ird" TO "User";' in shown.values()
+    assert ["User may not make we.ird in the schema we"] == left
+    assert [
+        'GRANT CREATE ON SCHEMA we TO "User";', 'ALTER PUBLICATION "order.s" ADD TABLE public."we.ird";',
+        "ALTER PUBLICATION \"order.s\" SET (publish = 'insert, update, delete, truncate');",
+    ] == again
+    assert [] == after

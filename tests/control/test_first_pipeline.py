@@ -10,11 +10,12 @@ import pytest
 
 from cdcv2.cli.init import _next, _write
 from cdcv2.connectors.debezium.config import JSON_CONVERTERS
-from cdcv2.control.first_pipeline import DatabaseAddress, FirstPipeline, SourceTable, connector_of
+from cdcv2.control.first_pipeline import DatabaseAddress, FirstPipeline, SourceTable, connector_of, source_tables
 from cdcv2.control.pipeline_check import check_pipeline
 from cdcv2.control.pipeline_file import read_pipeline
 from cdcv2.errors import OutputError, UsageError
 from cdcv2.servers.postgres import Postgres
+from cdcv2.sql_names import sql_name
 from cdcv2.store.postgres_session import plain_address
 from tests.cli.conftest import PRICES, Run, run  # noqa: F401 - a fixture
 
@@ -61,9 +62,41 @@ def test_before_images_come_from_where_they_can(tmp_path: Path) -> None:
     assert "before: from-state" in text and "Without REPLICA IDENTITY FULL: public.orders." in text
     assert "before:" not in SHOP.files()["pipeline.yaml"] + asked.files()["pipeline.yaml"]
     assert ["CREATE PUBLICATION shop_1 FOR TABLE public.orders;"] == state.statements() == SHOP.statements()
-    assert ['CREATE PUBLICATION shop_1 FOR TABLE public.orders, "public"."Odd, one";',
-            'ALTER TABLE "public"."Odd, one" REPLICA IDENTITY FULL;'] == asked.statements()  # fmt: skip
+    assert ['CREATE PUBLICATION shop_1 FOR TABLE public.orders, public."Odd, one";',
+            'ALTER TABLE public."Odd, one" REPLICA IDENTITY FULL;'] == asked.statements()  # fmt: skip
     assert 'target: "Odd, one"}' in asked.files()["pipeline.yaml"]
+
+
+def test_names_are_in_quotes_where_sql_needs_them() -> None:
+    """A word of SQL, a capital letter and a dot do, also in the name of a publication."""
+    odd = [replace(ORDERS, name=name, full=False, key=()) for name in ("public.we.ird", "order.Items")]
+
+    assert [
+        'CREATE PUBLICATION "user" FOR TABLE public."we.ird", "order"."Items";',
+        'ALTER TABLE public."we.ird" REPLICA IDENTITY FULL;', 'ALTER TABLE "order"."Items" REPLICA IDENTITY FULL;',
+    ] == replace(SHOP, name="User", tables=odd).statements()
+
+
+def test_no_target_has_a_dot_in_its_name() -> None:
+    """It would begin with a schema, which the target has not."""
+    odd = replace(SHOP, tables=[replace(ORDERS, name=name) for name in ("public.we.ird", "public.we_ird", "a.b.c")])
+    text = odd.files()["pipeline.yaml"]
+
+    assert 'log: "public.we.ird", target: "we_ird",' in text
+    assert 'log: "public.we_ird", target: "we_ird_2",' in text and 'target: "a_b_c"' in text
+
+
+@pytest.mark.integration
+def test_every_word_that_needs_quotes_is_known() -> None:
+    """Those of the server that is here."""
+    with Postgres() as server, server.connect(autocommit=True) as session:
+        words = [word for (word,) in session.execute("SELECT word FROM pg_get_keywords() WHERE catcode IN ('R', 'T')")]
+        session.execute('CREATE SCHEMA "a.b" CREATE TABLE c (id int)')
+        with pytest.raises(UsageError, match="the schema 'a.b' has a dot in its name: .* ends at the first dot"):
+            source_tables(session, ["a.*"])
+
+    assert len(words) > 90
+    assert [f'"{word}"' for word in words] == [sql_name(word) for word in words]
 
 
 def test_generated_columns_are_kept_from_the_snapshot(tmp_path: Path) -> None:
@@ -152,7 +185,7 @@ def test_what_cdcv2_up_makes_is_no_step(tmp_path: Path, monkeypatch: pytest.Monk
     target = dict(shop.views["copy"].fields["target"].entries())["conninfo"].text()
     assert "port=5432 user=u dbname='d b' host=c password=of-copy" == target
     # Of the tables it changes nothing: that is their owner's.
-    assert ['ALTER TABLE "public"."Odd, one" REPLICA IDENTITY FULL;'] == asked.statements()
+    assert ['ALTER TABLE public."Odd, one" REPLICA IDENTITY FULL;'] == asked.statements()
     assert ["read shop/pipeline.yaml, and:", "  cdcv2 doctor shop/pipeline.yaml", "  cdcv2 up shop/pipeline.yaml"] == (
         lines[-3:])
     assert not any("curl" in line or "PUBLICATION" in line for line in lines)

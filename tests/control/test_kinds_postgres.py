@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
-from typing import Any
+from typing import Any, LiteralString
 
 import pytest
 
@@ -23,7 +23,7 @@ from cdcv2.control.kinds.postgres import (
 )
 from cdcv2.control.kinds.slots import SlotKind
 from cdcv2.core.antichain import Antichain
-from cdcv2.errors import MissingLogError, RefusedError, UsageError
+from cdcv2.errors import MissingLogError, OutputError, RefusedError, UsageError
 from cdcv2.materialize.protocol.messages import Checkpoint, Field, Open, Table
 from cdcv2.materialize.targets.postgres import fence
 from cdcv2.materialize.targets.postgres.driver import PostgresDriver
@@ -218,6 +218,32 @@ def test_what_a_server_has_is_removed_by_whatever_address_leads_to_it(kind: Kind
     case.catalogue.kept[made.nonce] = replace(owed, server=made.server)
 
     assert (EntryState.GONE, False) == (case.go_on().state, case.exists())
+
+
+@pytest.mark.parametrize(("kind", "settings", "there"), [
+    (Kind.PUBLICATION, {"tables": ["public.items", 'public.we."ird']},
+     "SELECT tablename FROM pg_publication_tables WHERE pubname = 'my.Shop' ORDER BY 1"),
+    (Kind.STAGING, {}, "SELECT nspname FROM pg_namespace WHERE nspname = 'my.Shop'"),
+    (Kind.TARGET_TABLE, {"columns": COLUMNS, "key": ["id"]},
+     "SELECT relname FROM pg_class WHERE relnamespace = 'my'::regnamespace AND relkind = 'r'"),
+])  # fmt: skip
+def test_a_dot_is_a_character_of_a_name_as_any_except_behind_a_schema(
+    kind: Kind, settings: dict[str, Any], there: LiteralString, postgres: Postgres
+) -> None:
+    """Only a table is in a schema, which ends at the first dot."""
+    case = replace(case_of(postgres, kind), name="my.Shop", settings=settings)
+    with postgres.connect(autocommit=True) as session:
+        session.execute('CREATE TABLE "we.""ird" (id bigint PRIMARY KEY); CREATE SCHEMA my')
+        try:
+            made = case.up()
+            assert EntryState.MADE is made.state, made
+            found = {name for (name,) in session.execute(there)}
+            assert EntryState.GONE is case.down().state
+            assert [] == session.execute(there).fetchall()
+        finally:
+            session.execute('DROP TABLE "we.""ird"; DROP SCHEMA my')
+
+    assert {Kind.PUBLICATION: {"items", 'we."ird'}, Kind.STAGING: {"my.Shop"}}.get(kind, {"Shop"}) == found
 
 
 def test_a_publication_follows_the_file_and_shows_what_others_changed(postgres: Postgres) -> None:
@@ -910,3 +936,11 @@ def test_what_others_publish_may_be_more(postgres: Postgres) -> None:
             entry = case_of(postgres, Kind.PUBLICATION).up(owned=False, settings={"tables": ["public.orders"]})
             assert (EntryState.MADE, fits) == (entry.state, entry.debt is None), published
             session.execute("DROP PUBLICATION shop")
+
+
+def test_the_table_that_has_no_schema_is_named(postgres: Postgres) -> None:
+    """Else it is not known which of the tables of a view it is."""
+    message = Open("copy", (WIDE, replace(WIDE, name="no.where.else")))
+    refused = 'refuses to make no.where.else: schema "no" does not exist'
+    with closing(PostgresDriver(conninfo(postgres))) as driver, pytest.raises(OutputError, match=refused):
+        driver.open(message)

@@ -189,7 +189,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "a thousand columns": lambda: Case(["wide", *["y"] * 1000], wide(1000), entries(wide(1000))),
     "two thousand columns": lambda: Case(
         ["wide", *["y"] * 2000], wide(2000), entries(wide(2000)),
-        errors={"postgres": (OutputError, "refuses to open m: tables can have at most 1600 columns")},
+        errors={"postgres": (OutputError, "refuses to make entries: tables can have at most 1600 columns")},
     ),
     "names that are cut off": lambda: Case(
         ["long", 1, 2], wide(2, '"int"', LONG), entries(wide(2, '"int"', LONG)),

@@ -41,6 +41,7 @@ from cdcv2.rows.postgres_values import STREAM_DATES
 from cdcv2.rows.row_type import RowType
 from cdcv2.rows.schema import Shape
 from cdcv2.rows.source_types import SourceType
+from cdcv2.sql_names import sql_table
 
 #: What the connector writes for a large value that the change did not touch, where identity is not FULL.
 UNAVAILABLE = "__debezium_unavailable_value"
@@ -65,7 +66,7 @@ class UnfitImage(Exception):
 def identity_remedy(table: str) -> str:
     """What to do about images that are not whole."""
     return (
-        f"Capture needs whole old rows: ALTER TABLE {table} REPLICA IDENTITY FULL, "
+        f"Capture needs whole old rows: ALTER TABLE {sql_table(table)} REPLICA IDENTITY FULL, "
         "then start over with a new snapshot (new topics, new slot, new logs). Or, if the table has a key, "
         "let the capture keep the old rows itself: cdcv2 capture --before from-state."
     )
@@ -74,8 +75,8 @@ def identity_remedy(table: str) -> str:
 def keyless_remedy(table: str) -> str:
     """What to do about old rows that no key identifies."""
     return (
-        f"Without a key, old rows must come whole: ALTER TABLE {table} REPLICA IDENTITY FULL, or give it a primary "
-        "key, then start over with a new snapshot (new topics, new slot, new logs)."
+        f"Without a key, old rows must come whole: ALTER TABLE {sql_table(table)} REPLICA IDENTITY FULL, or give it a "
+        "primary key, then start over with a new snapshot (new topics, new slot, new logs)."
     )
 
 

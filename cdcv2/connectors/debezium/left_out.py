@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from cdcv2.connectors.debezium.config import JSON_CONVERTER
+from cdcv2.sql_names import parts_of
 
 #: Values of snapshot.mode with which a connector reads no rows before the changes.
 WITHOUT_SNAPSHOT = ("never", "no_data")
@@ -201,7 +202,7 @@ def _includes_less(before: str, now: str, names: list[str]) -> bool:
 
 
 def _names_of(table: str) -> dict[str, str]:
-    return {"schema": table.partition(".")[0], "table": table}
+    return {"schema": parts_of(table)[0], "table": table}
 
 
 def _is_sent(config: Mapping[str, Any], what: str, name: str) -> bool:

@@ -21,10 +21,10 @@ _COLUMNS = """
       FROM pg_catalog.pg_attribute a WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
 """
 _TABLES = """
-    SELECT n.nspname || '.' || c.relname FROM pg_catalog.pg_class c
+    SELECT n.nspname, n.nspname || '.' || c.relname FROM pg_catalog.pg_class c
       JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
      WHERE c.relkind = 'r' AND c.relpersistence = 'p' AND n.nspname NOT IN ('pg_catalog', 'information_schema')
-     ORDER BY 1
+     ORDER BY 2
 """
 _KEY = """
     SELECT a.attname FROM pg_catalog.pg_index i
@@ -96,11 +96,12 @@ def tables_like(connection: Any, patterns: Iterable[str]) -> list[str]:
     """The tables whose names, ``schema.table``, fit a pattern of shells (``public.*``), in order.
 
     Of a partitioned table these are the partitions, as the connector has topics of these. Raises UsageError for a
-    pattern without a schema, and for one that fits none.
+    pattern without a schema, for one that fits none, and for a schema with a dot in its name.
     """
     with connection.cursor() as cursor:
         cursor.execute(_TABLES)
-        there = [str(name) for (name,) in cursor.fetchall()]
+        both = [(str(schema), str(name)) for schema, name in cursor.fetchall()]
+    there = [name for _, name in both]
     found: set[str] = set()
     for pattern in patterns:
         if "." not in pattern:
@@ -112,6 +113,12 @@ def tables_like(connection: Any, patterns: Iterable[str]) -> list[str]:
                 f"{', ...' if len(there) > 10 else ''}{meant(pattern, there)}"
             )
         found.update(fitting)
+    dotted = sorted(schema for schema, name in both if name in found and "." in schema)
+    if dotted:
+        raise UsageError(
+            f"the schema {dotted[0]!r} has a dot in its name: of SCHEMA.TABLE, the schema ends at the first dot. "
+            "Rename it, or leave its tables out"
+        )
     return sorted(found)
 
 

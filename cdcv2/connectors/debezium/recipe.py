@@ -58,7 +58,7 @@ class Recipe:
         if not self.tables:
             raise UsageError("a capture needs at least one table")
         for table in self.tables:
-            if len(table.split(".")) < 2:
+            if "." not in table:
                 raise UsageError(f"the table {table!r} lacks its schema: write public.{table}")
         for name, named in (("full_identity", self.full_identity), ("empty", self.empty)):
             unknown = named - self.tables.keys()

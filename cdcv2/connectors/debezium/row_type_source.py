@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cdcv2.connectors.debezium.row_types import row_type_from_envelope, source_table, without_sources
+from cdcv2.sql_names import sql_table
 from cdcv2.store.source_address import source_address
 
 
@@ -27,9 +28,9 @@ class PostgresRowTypes:
         finally:
             connection.close()
         return schema, (
-            f"{table} has not REPLICA IDENTITY FULL, so its records do not hold old rows whole: ALTER TABLE {table} "
-            "REPLICA IDENTITY FULL before the connector's snapshot, or, if it has a primary key, capture with --before "
-            "from-state"
+            f"{table} has not REPLICA IDENTITY FULL, so its records do not hold old rows whole: ALTER TABLE "
+            f"{sql_table(table)} REPLICA IDENTITY FULL before the connector's snapshot, or, if it has a primary key, "
+            "capture with --before from-state"
         ) if lacks else None
 
     def of_record(self, body: Mapping[str, Any], table: str) -> tuple[dict[str, Any], str | None] | None:

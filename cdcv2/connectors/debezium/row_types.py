@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 from cdcv2.errors import MalformedError
 from cdcv2.rows.names import avro_name, column_name
 from cdcv2.rows.source_types import ATTRIBUTE, SourceType
+from cdcv2.sql_names import parts_of
 
 #: An Avro schema, or a part of one, as parsed JSON.
 Avro: TypeAlias = Any
@@ -55,7 +56,7 @@ _UNITS = {
 
 def record_schema(table: str, fields: list[dict[str, Avro]], doc: str | None = None) -> dict[str, Avro]:
     """A record schema that is called like the table."""
-    schema: dict[str, Avro] = {"type": "record", "name": avro_name(table.rpartition(".")[2])}
+    schema: dict[str, Avro] = {"type": "record", "name": avro_name(parts_of(table)[-1])}
     if doc:
         schema["doc"] = doc
     return {**schema, "fields": fields}

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, LiteralString
 
 from cdcv2 import failpoints
 from cdcv2.connectors.debezium.postgres_catalogue import children
-from cdcv2.control.entries import Answer, CatalogueEntry, EntryState, ExternalObject, Look, NoAnswer, Reason
+from cdcv2.control.entries import Answer, CatalogueEntry, EntryState, ExternalObject, Kind, Look, NoAnswer, Reason
 from cdcv2.control.external_texts import inheritance
 from cdcv2.control.kinds.marks import mark_of, read_mark
 from cdcv2.control.kinds.table_checkpoints import demand_not_started, own_checkpoints
 from cdcv2.errors import Cdcv2Error, UsageError
+from cdcv2.sql_names import parts_of
 from cdcv2.store.postgres_session import connect
 
 if TYPE_CHECKING:
@@ -159,16 +160,18 @@ def hindrance(error: psycopg.Error, entry: CatalogueEntry) -> NoAnswer:
 
 
 def _named(text: LiteralString, entry: CatalogueEntry, **more: Any) -> Composed:
-    """A statement with the name of the entry, its parts quoted, for ``{name}``, and its mark for ``{mark}``."""
+    """A statement with the name of the entry, quoted, for ``{name}``, and its mark for ``{mark}``."""
     from psycopg import sql
 
-    return sql.SQL(text).format(name=_quoted(entry.name), mark=sql.Literal(mark_of(entry)), **more)
+    # Only a table has a schema: in another name, a dot is a character as any.
+    name = _table(entry.name) if entry.kind is Kind.TARGET_TABLE else sql.Identifier(entry.name)
+    return sql.SQL(text).format(name=name, mark=sql.Literal(mark_of(entry)), **more)
 
 
-def _quoted(name: str) -> Identifier:
+def _table(name: str) -> Identifier:
     from psycopg import sql
 
-    return sql.Identifier(*name.split("."))
+    return sql.Identifier(*parts_of(name))
 
 
 #: Whether a publication sends every kind of change: without a TRUNCATE, a copy keeps all the rows that it took away.
@@ -315,7 +318,7 @@ def _tables(session: Connection[Any], entry: CatalogueEntry) -> Composed:
     heirs = children(session, entry.settings["tables"])
     if heirs:
         raise UsageError(f"{entry.shown} is not given a table from which others inherit. {inheritance(heirs)}")
-    names = (sql.Identifier(*name.split(".", 1)) for name in entry.settings["tables"])
+    names = map(_table, entry.settings["tables"])
     # Without ONLY, it would get those that inherit from them in this moment.
     return sql.SQL(", ").join(sql.SQL("ONLY {}").format(name) for name in names)
 
@@ -372,7 +375,7 @@ class TargetTableKind(PostgresKind):
         """What the view has committed, when none of its tables is left."""
         if "materialization" not in entry.settings:
             return False
-        asked = [_quoted(name).as_string(session) for name in entry.settings["tables"]]
+        asked = [_table(name).as_string(session) for name in entry.settings["tables"]]
         there = session.execute("SELECT FROM unnest(%s::text[]) p WHERE to_regclass(p) IS NOT NULL", [asked]).fetchone()
         return there is None and bool(own_checkpoints(session, entry))
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, LiteralString, NamedTuple
 
 from cdcv2.errors import MalformedError, MissingLogError, OutputError, RefusedError, UnavailableError, UsageError
 from cdcv2.materialize.protocol.messages import Field, Key, Store, Table, Values
+from cdcv2.sql_names import parts_of, quoted, sql_table
 from cdcv2.views.source_columns import demand_held, source_column
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def alterations(table: Table, kept: Table) -> list[str]:
     for field, now in zip(table.fields, kept.fields):
         column = source_column(field.source, field.kind)
         if column is not None and now.source is None and column.optional is None:
-            found.append(column.altering(_shown(table.name), f'"{field.name}"'))
+            found.append(column.altering(sql_table(table.name), quoted(field.name)))
     return found
 
 
@@ -125,11 +126,7 @@ def identifier(name: str) -> Identifier:
     """A table's name, as SQL takes it."""
     from psycopg import sql
 
-    return sql.Identifier(*name.split("."))
-
-
-def _shown(name: str) -> str:
-    return ".".join('"' + part.replace('"', '""') + '"' for part in name.split("."))
+    return sql.Identifier(*parts_of(name))
 
 
 def _maybe(field: Field) -> str | None:
@@ -150,7 +147,7 @@ def line(cause: Exception) -> str:
 
 def check_names(table: Table) -> None:
     """Raise UsageError for a name that PostgreSQL would cut off."""
-    for name in (*table.name.split("."), *(field.name for field in table.fields)):
+    for name in (*parts_of(table.name), *(field.name for field in table.fields)):
         if len(name.encode("utf-8")) > LONGEST_NAME:
             raise UsageError(
                 f"{table.name}: {name!r} is longer than the {LONGEST_NAME} bytes that PostgreSQL keeps of a name: call "
@@ -268,7 +265,8 @@ class PostgresTable:
             )
         if missing:
             # Not IF NOT EXISTS alone, for which it takes the right to make tables where none is made.
-            session.execute(self._create)
+            with postgres_errors("make", self.name):
+                session.execute(self._create)
         number, lasting = session.execute(_PLACE, [place]).fetchone() or (None, "p")
         if lasting != "p":
             raise RefusedError(
@@ -360,10 +358,8 @@ def demand_fit(session: Connection[Any], tables: Iterable[PostgresTable]) -> Non
 
 def numbers_of(session: Connection[Any], targets: Iterable[str]) -> dict[str, int]:
     """PostgreSQL's numbers of those of these targets that are there."""
-    from psycopg import sql
-
     names = list(targets)
-    places = [sql.Identifier(*name.split(".")).as_string(session) for name in names]
+    places = [identifier(name).as_string(session) for name in names]
     rows = session.execute("SELECT to_regclass(p)::oid::bigint FROM unnest(%s::text[]) p", [places]).fetchall()
     return {name: number for name, (number,) in zip(names, rows) if number is not None}
 
