@@ -118,14 +118,15 @@ def refused_replacements(
     - The connector of ours that has made the slot: its positions go with it, so another one takes a second snapshot.
     - The slot itself, if the connector that reads it goes on: another one begins where it is made, behind the positions
       of the connector, which fails then, or passes over what was committed in between.
+    - The prefix of a connector of ours that goes on reading the slot: Connect keeps positions by it.
     """
-    # What is lost is not forgotten, either, when another one takes its place.
-    known = [one for one in entries if one.is_live and (one.is_there or one.state is EntryState.LOST)]
-    wanted = list(desired)
+    entries, wanted = list(entries), list(desired)
+    # What is lost is not forgotten, either, when another one takes its place; and what is unwanted may return.
+    known = [one for one in entries if one.is_there or one.state is EntryState.LOST or one.may_return]
     # By name alone: the file may name the same server by another address from now on.
     names = {(one.kind, one.name) for one in wanted}
     makers = {one.name: one.maker[2] for one in wanted if one.kind is Kind.SLOT and one.maker is not None}
-    found = []
+    found = _other_prefixes([one for one in entries if one.is_live or one.may_return], wanted)
     for slot in known:
         if slot.kind is not Kind.SLOT:
             continue
@@ -133,6 +134,8 @@ def refused_replacements(
             reader = next((
                 one for one in known if one.kind is Kind.CONNECTOR and (one.kind, one.name) in names
                 and (one.owned or slot.owned) and (one.nonce == slot.maker or slot.nonce in one.needs)
+                # Neither returns without the other.
+                and (one.is_live or slot.is_live)
             ), None)
             if reader is not None:
                 found.append((slot, (
@@ -142,7 +145,7 @@ def refused_replacements(
                 )))
             continue
         for old in known:
-            is_maker = old.kind is Kind.CONNECTOR and old.nonce == slot.maker
+            is_maker = old.kind is Kind.CONNECTOR and old.nonce == slot.maker and slot.is_live
             if is_maker and makers.get(slot.name, old.name) != old.name:
                 found.append((old, (
                     f"{slot.shown} was made by {old.shown}, and goes on: another connector has none of its positions, "
@@ -158,6 +161,36 @@ def refused_replacements(
                     f"{slot.shown} reads by {old.shown}, and goes on: what is committed before another publication is "
                     f"made would be lost. {_KEEP.format('publication')}"
                 )))
+    return found
+
+
+def _other_prefixes(
+    known: list[CatalogueEntry], desired: list[DesiredState]
+) -> list[tuple[CatalogueEntry, str]]:
+    """The connectors of ours that would go on with their slot under another prefix, each with the reason.
+
+    It may have made its slot, and read by it, since it was requested: whether that was seen does not matter.
+    """
+    keys, found = {one.key for one in desired}, []
+    for wish in {one.key: one for one in desired if one.kind is Kind.CONNECTOR and one.owned}.values():
+        # The file may name the same Connect by another address from now on.
+        same = matching(reversed(known), wish) or next((
+            one for one in known if (one.kind, one.name) == (wish.kind, wish.name) and one.key not in keys
+        ), None)
+        # What was let go in between is what we made all the same.
+        if same is None or same.attempted is None:
+            continue
+        before = same.settings if same.applied is None else same.applied
+        (slot, prefix), (new_slot, new_prefix) = (
+            (settings.get("slot.name"), settings.get("topic.prefix")) for settings in (before, wish.settings)
+        )
+        if slot == new_slot and None not in (prefix, new_prefix) and prefix != new_prefix:
+            found.append((same, (
+                f"{same.shown} has the prefix {prefix!r}, and goes on with its slot {slot!r}: Connect keeps its "
+                f"positions by the prefix, so with {new_prefix!r} it begins again, where the changes do not meet what "
+                "was sent before. Keep the prefix; or give connector and slot other names, too, and start over "
+                "(docs/operations/start-over.md)"
+            )))
     return found
 
 

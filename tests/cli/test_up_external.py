@@ -297,6 +297,39 @@ def test_another_name_of_a_publication_is_refused_while_its_slot_goes_on(
     assert {"in use", "lost"} == {*states(run, file)}
 
 
+def test_another_prefix_is_refused_while_connector_and_slot_go_on(
+    run: Run, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the topics with the old one are removed; with other names of connector and slot it is a new start."""
+    monkeypatch.setattr(examination, "_PATIENCE", 0.2)
+    monkeypatch.setattr(pipeline_servers, "PATIENCE", 0.2)
+
+    def write(prefix: str, name: str) -> None:
+        config = debezium_config(
+            prefix, ["public.orders"], host="db", port=1, database="d", user="u", publication="disabled",
+            more={**JSON_CONVERTERS, **IDLE_SETTINGS, "slot.name": name, "publication.name": name},
+        )  # fmt: skip
+        (tmp_path / "connector.json").write_text(json.dumps(config), "utf-8")
+        text = SOURCE.replace("NAMED", name).replace("name: shop", f"name: {name}")
+        file.write_text(text.replace("    postgres", f"    prefix: {prefix}\n    postgres"), "utf-8")
+
+    write("shop", "shop")
+    pipeline = read_pipeline(str(file))
+    made = [
+        replace(entry, state=EntryState.IN_USE, identity="1", attempted=1.0, applied=entry.settings)
+        for entry in planned_entries([], list(external_needs(pipeline).needs.desired([])), 5.0)
+    ]
+    with OwnedFolder(pipeline.state, 5.0) as folder, take_catalogue(folder, "cdcv2 up", 5.0, "shop") as catalogue:
+        catalogue.write(made)
+    write("other", "shop")
+    refused, planned, looked = run("up", file, "--once"), run("plan", file), run("doctor", file)
+    assert (Exit.UNABLE, {"in use"}) == (refused.code, {*states(run, file)})
+    for text in (refused.err, planned.out, looked.out):
+        assert "has the prefix 'shop', and goes on with its slot 'shop'" in " ".join(text.split())
+    write("other", "other")
+    assert "goes on with its slot" not in run("plan", file).out
+
+
 class TwoTables:
     """A pipeline of ours with two tables: its external state is in the catalogue as made, and its job has run."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import count
+from typing import Any
 
 import pytest
 
@@ -149,6 +150,71 @@ def test_a_slot_keeps_its_name_while_the_connector_that_reads_it_goes_on(
 
     assert [Kind.SLOT] * (slot_owned or connector_owned) == [one.kind for one, _ in found]
     assert [] == gone
+
+
+@pytest.mark.parametrize("back", [
+    {}, {"url": "by another name"}, {"maker": False}, {"let_go": True}, {"state": EntryState.WANTED},
+    {"state": EntryState.LOST}, {"state": EntryState.UNWANTED}, {"applied": False},
+])  # fmt: skip
+def test_a_connector_keeps_its_prefix_while_it_goes_on_with_its_slot(back: dict[str, Any]) -> None:
+    """Connect keeps positions by it: with another one a connector takes a second snapshot over the old slot."""
+    def wished(slot: str, prefix: str, name: str = "shop", url: str = "connect") -> list[DesiredState]:
+        key, made = (Kind.CONNECTOR, url, name), (Kind.SLOT, "db", slot)
+        return [
+            desired(made, maker=key if back.get("maker", True) else None),
+            desired(key, needs=(made,), settings={"slot.name": slot, "topic.prefix": prefix}),
+        ]
+
+    drawn = Drawn()
+    drawn.plan(*wished("shop", "shop"))
+    if back.get("let_go"):
+        drawn.plan(*[replace(one, owned=False) for one in wished("shop", "shop")])
+    there, applied = back.get("state", EntryState.IN_USE), back.get("applied", True)
+    entries = [
+        replace(one, state=there, before=EntryState.IN_USE, attempted=1.0, applied=one.settings if applied else None)
+        for one in drawn.entries.values()
+    ]
+    url = back.get("url", "connect")
+    found = refused_replacements(entries, wished("shop", "other", url=url))
+
+    assert [Kind.CONNECTOR] == [one.kind for one, _ in found] and "has the prefix 'shop', and goes on" in found[0][1]
+    assert [] == refused_replacements(entries, wished("shop", "shop", url=url))
+    assert [] == refused_replacements(entries, wished("slot 2", "other", "shop 2", url))
+    # What was not requested yet has no position; one whose removal was begun is made again, with another slot.
+    fresh = [replace(one, attempted=None, state=EntryState.WANTED) for one in entries]
+    ended = [replace(one, state=EntryState.UNWANTED, removal=True) for one in entries]
+    assert [] == refused_replacements(fresh, wished("shop", "other", url=url))
+    assert [] == refused_replacements(ended, wished("shop", "other", url=url))
+
+
+def test_a_connector_of_the_same_name_in_another_connect_has_a_prefix_of_its_own() -> None:
+    """Two servers, each with a slot of that name. One of both is left out."""
+    def wished(url: str, prefix: str) -> DesiredState:
+        return desired((Kind.CONNECTOR, url, "shop"), settings={"slot.name": "shop", "topic.prefix": prefix})
+
+    drawn, both = Drawn(), [wished("eu", "one"), wished("us", "two")]
+    drawn.plan(*both)
+    entries = [replace(one, state=EntryState.IN_USE, attempted=1.0) for one in drawn.entries.values()]
+    assert [[]] * 3 == [refused_replacements(entries, one) for one in (both, both[:1], both[1:])]
+
+
+def test_a_publication_keeps_its_name_where_its_slot_returns() -> None:
+    """The file left all of it out, and has it again before anything was removed. A pair that ends may have another."""
+    drawn, old, new = Drawn(), (Kind.PUBLICATION, "db", "old"), (Kind.PUBLICATION, "db", "new")
+    drawn.plan(desired(old), desired(SLOT, maker=CONNECTOR), desired(CONNECTOR, needs=(SLOT,)))
+    drawn.entries = {
+        nonce: replace(one, state=EntryState.IN_USE, attempted=1.0) for nonce, one in drawn.entries.items()}
+    drawn.plan()
+    entries = list(drawn.entries.values())
+    other = (Kind.CONNECTOR, "connect", "other")
+
+    same = [desired(SLOT, maker=CONNECTOR), desired(CONNECTOR, needs=(SLOT,))]
+    assert ["old"] == [one.name for one, _ in refused_replacements(entries, [desired(new), *same])]
+    assert [] == refused_replacements(entries, [desired(old), *same])
+    assert [] == refused_replacements(entries, [desired(old), desired(SLOT, maker=other), desired(other)])
+    slot = (Kind.SLOT, "db", "another")
+    assert [] == refused_replacements(entries, [
+        desired(old), desired(slot, maker=CONNECTOR), desired(CONNECTOR, needs=(slot,))])  # fmt: skip
 
 
 def test_what_is_shared_lists_its_users_and_goes_with_the_last() -> None:
