@@ -367,5 +367,5 @@ _NO_TRANSACTION = "Set provide.transaction.metadata=true in the connector, and s
 _SIGNALLED = "Only the initial snapshot can be captured: to take another, start over with new topics, slot and logs"
 _CHECKED = (
     "If it has that already (SELECT relreplident FROM pg_class gives f) and the row was really empty, name the table "
-    "in the capture's list of tables with full identity"
+    "with --full-identity, or in a pipeline's file in the capture's full-identity: [TABLE], and start again"
 )
