@@ -46,8 +46,6 @@ def connector_findings(
             yield judged(part, found == demanded, f"{name}={found}", f"set {name}={demanded} in the connector")
     yield judged(part, not config.get("transforms"), "it has no transforms", "start another connector, without them",
                  lacking=f"it has transforms: {config.get('transforms')}")  # fmt: skip
-    yield judged(part, config.get("snapshot.mode", "initial") != "always", "its snapshot is taken once",
-                 "set snapshot.mode=initial in the connector", lacking="it takes a snapshot at each start")  # fmt: skip
     for name, own in (("slot.name", slot), ("publication.name", publication)):
         if own is not None:
             found = config.get(name, "debezium" if name == "slot.name" else "dbz_publication")
@@ -56,16 +54,17 @@ def connector_findings(
     mode = config.get("publication.autocreate.mode", "all_tables")
     yield judged(part, mode in ("disabled", "filtered"), f"publication.autocreate.mode={mode}",
                  "set it to disabled, and make the publication", otherwise=Health.WARNING)  # fmt: skip
+    tables = {} if recipe is None else {name: row.columns for name, row in recipe.tables.items()}
+    left_out = list(omissions(config, tables))
+    for one in left_out:
+        yield Finding(part, f"it has {one.setting}: {one.why}", Health.WRONG, one.remedy)
     if recipe is not None:
+        if not left_out:
+            yield Finding(part, "its settings leave out no rows of the capture, and change no values")
         unsent = unsent_tables(config, recipe.tables)
         yield judged(part, not unsent, "its filters leave out no table of the capture",
                      "add it to table.include.list: docs/operations/tables.md", otherwise=Health.WARNING,
                      lacking=f"its filters leave out {', '.join(unsent)}: no change of it is sent")  # fmt: skip
-        left_out = list(omissions(config, {name: row.columns for name, row in recipe.tables.items()}))
-        for one in left_out:
-            yield Finding(part, f"it has {one.setting}: {one.why}", Health.WRONG, one.remedy)
-        if not left_out:
-            yield Finding(part, "its settings leave out no rows of the capture, and change no values")
         prefix, topic = config.get("topic.prefix"), recipe.notification_topic
         yield judged(part, prefix == recipe.prefix, f"topic.prefix={prefix}", f"prefix: {prefix} in the pipeline file")
         sent = config.get("notification.sink.topic.name") if config.get("notification.enabled.channels") else None

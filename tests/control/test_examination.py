@@ -69,7 +69,9 @@ def test_the_connector_that_we_make_is_all_right() -> None:
     ("value.converter.replace.null.with.default", None, "wrong",
      "it has value.converter.replace.null.with.default=true: a NULL is sent as the DEFAULT of its column"),
     ("transforms", "unwrap", "wrong", "it has transforms: unwrap"),
-    ("snapshot.mode", "always", "wrong", "it takes a snapshot at each start"),
+    ("snapshot.mode", "always", "wrong", "it has snapshot.mode=always: it takes a snapshot at each start"),
+    ("snapshot.mode", "initial_only", "wrong", "it has snapshot.mode=initial_only: it ends after its snapshot"),
+    ("snapshot.mode", "custom", "wrong", "it has snapshot.mode=custom: which rows its snapshot reads is not known"),
     ("slot.name", None, "wrong", "slot.name=debezium"),
     ("publication.name", "other", "wrong", "publication.name=other"),
     ("publication.autocreate.mode", None, "warning", "publication.autocreate.mode=all_tables"),
@@ -334,7 +336,9 @@ def test_a_connector_is_examined_where_connect_has_it(
 
     ((text, remedy),) = of_connector(missing.out)
     assert ("Connect has no connector shop", True) == (text, remedy.endswith(f" {worker.url}/connectors/shop/config"))
-    assert ["it takes a snapshot at each start", "it has 0 tasks"] == [text for text, _ in of_connector(found.out)]
+    assert ["it has snapshot.mode=always: it takes a snapshot at each start", "it has 0 tasks"] == [
+        text for text, _ in of_connector(found.out)
+    ]
 
 
 def test_a_connector_of_ours_that_is_not_there_yet_is_no_step(
@@ -359,12 +363,12 @@ def test_a_connector_of_ours_that_is_not_there_yet_is_no_step(
         right = found()
         refused = [found(**{name: value}) for name, value in (
             ("connector.class", "io.other.Connector"), ("topic.prefix", "other"), ("skipped.operations", "t"),
-            ("decimal.handling.mode", "precise"),
+            ("decimal.handling.mode", "precise"), ("snapshot.mode", "initial_only"),
         )]  # fmt: skip
 
     named = ("warning", "it reads the server db:1, and conninfo names 127.0.0.1:1")
     assert [("ok", "Connect has no connector shop yet: cdcv2 up makes it"), named] == right
-    assert [("wrong", True)] * 4 == [(one[0][0], "shop.yaml, line 7: " in one[0][1]) for one in refused], refused
+    assert [("wrong", True)] * 5 == [(one[0][0], "shop.yaml, line 7: " in one[0][1]) for one in refused], refused
 
 
 def of_source(shown: str) -> list[dict[str, str]]:

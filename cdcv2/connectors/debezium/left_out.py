@@ -16,6 +16,13 @@ from cdcv2.sql_names import parts_of
 
 #: Values of snapshot.mode with which a connector reads no rows before the changes.
 WITHOUT_SNAPSHOT = ("never", "no_data")
+#: Values of it with which a connector cannot be captured, and why.
+_OTHER_SNAPSHOTS = {
+    "always": "it takes a snapshot at each start",
+    "initial_only": "it ends after its snapshot, and sends no change",
+    "configuration_based": "which rows its snapshot reads is not known",
+    "custom": "which rows its snapshot reads is not known",
+}
 _OVERRIDES, _COLLECTIONS = "snapshot.select.statement.overrides", "snapshot.include.collection.list"
 #: Setting -> the only value with which what fails stops the connector, which is the default, too; and what others do.
 _STRICT = {
@@ -124,6 +131,9 @@ def omissions(config: Mapping[str, Any], tables: Mapping[str, Iterable[str]]) ->
     if parameters:
         yield Omission(f"{_STREAM} with {', '.join(parameters)}", "the server may leave out changes by it",
                        f"leave {_STREAM} out")  # fmt: skip
+    mode = str(config.get("snapshot.mode", "initial")).lower()
+    if mode in _OTHER_SNAPSHOTS:
+        yield Omission(f"snapshot.mode={mode}", _OTHER_SNAPSHOTS[mode], "set snapshot.mode=initial")
     if _takes_snapshot(config):
         selected = {one.replace("\\", "").casefold() for one in _patterns(config.get(_OVERRIDES))}
         found = sorted(table for table in tables if table.casefold() in selected)
