@@ -67,11 +67,12 @@ def rewriting(entry: CatalogueEntry, tables: list[str]) -> str:
 
 
 def inheritance(children: Mapping[str, Sequence[str]]) -> str:
-    """Tables from which others inherit. ``children``: of each."""
+    """Tables from which others inherit, also as partitions. ``children``: of each."""
     named = "; ".join(f"{', '.join(those)} inherit from {table}" for table, those in children.items())
     return (
         f"{named}: a SELECT has the rows of all of these, and the changes of each are sent under its own name alone. "
-        "End that (ALTER TABLE ... NO INHERIT ...), or capture the children, and not the table from which they inherit"
+        "Capture the children or partitions, and not the table from which they inherit; or end an inheritance (ALTER "
+        "TABLE ... NO INHERIT ...)"
     )
 
 

@@ -206,7 +206,7 @@ def source_tables(connection: Any, patterns: Sequence[str]) -> list[SourceTable]
     of a type that has no row type.
     """
     names = [check_table(name) for name in tables_like(connection, patterns)]
-    parents = children(connection, names)
+    parents = children(connection, names, partitions=True)
     if parents:
         shown = "; ".join(f"{table} has {', '.join(heirs)}" for table, heirs in parents.items())
         others = ",".join(name for name in names if name not in parents)

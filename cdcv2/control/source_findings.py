@@ -27,6 +27,7 @@ _SLOT = """
     SELECT plugin, database, wal_status, active FROM pg_catalog.pg_replication_slots WHERE slot_name = %s
 """
 _PUBLICATION = f"SELECT {SENDS_ALL} FROM pg_catalog.pg_publication WHERE pubname = %s"
+_VIA_ROOT = "SELECT pubviaroot FROM pg_catalog.pg_publication WHERE pubname = %s"
 _OWNERS = """
     SELECT DISTINCT quote_ident(pg_get_userbyid(c.relowner)) FROM pg_catalog.pg_class c
     JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
@@ -57,8 +58,11 @@ def source_findings(
     yield judged(part, bool(replicates), f"the role {role} may replicate",
                  f"ALTER ROLE {role} REPLICATION; or, if the connector has another role, look at that one",
                  lacking=f"the role {role} may not replicate", otherwise=Health.WARNING)  # fmt: skip
+    name = source.publication.name or slot_name(source.prefix)
+    # Of ours, cdcv2 up sends partitions by themselves.
+    whole = any(found for (found,) in _rows_of(connection, _VIA_ROOT, name))
     for table, row_type in tables.items():
-        yield from _table(part, connection, table, row_type, role=role, from_state=from_state)
+        yield from _table(part, connection, table, row_type, role=role, from_state=from_state, whole=whole)
     yield from _publication(part, source, connection, tables)
     yield from _slot_found(part, source, connection)
 
@@ -81,13 +85,15 @@ def server_findings(part: str, row: Any, *, has_slot: bool) -> Iterator[Finding]
 
 
 def _table(
-    part: str, connection: Any, table: str, row_type: RowType, *, role: str, from_state: bool
+    part: str, connection: Any, table: str, row_type: RowType, *, role: str, from_state: bool, whole: bool
 ) -> Iterator[Finding]:
+    """What is found of a table; ``whole``: a partitioned one is sent under its own name."""
     schema, name = parts_of(table)
     try:
         full, key = table in full_identity(connection, [table]), primary_key(connection, table)
         now = RowType(row_type_from_postgres(connection, table))
-        heirs = children(connection, [table]).get(table, ())
+        heirs = children(connection, [table], partitions=False).get(table, ())
+        parts = children(connection, [table], partitions=True).get(table, ()) if not heirs else ()
     except (UsageError, MalformedError) as error:
         yield Finding(part, f"{table}: {error}", Health.WRONG, "mend tables: of the capture, or the table")
         return
@@ -104,6 +110,12 @@ def _table(
         yield Finding(part, f"{table}: {', '.join(heirs)} inherit from it. A SELECT of it has their rows, too, and so "
                       "has a snapshot; their changes are not among its own", Health.WRONG,
                       f"{ended} or capture its children, and not itself")  # fmt: skip
+    if parts and whole:
+        yield Finding(part, f"{table}: it is sent as a whole, and a TRUNCATE of one partition is not sent",
+                      Health.WARNING, "delete the rows, or drop the partition: docs/operations/monitoring.md")
+    elif parts:
+        yield Finding(part, f"{table}: its changes are sent under the names of its partitions", Health.WRONG,
+                      f"capture {', '.join(parts)}, and not {table} (docs/operations/set-up-a-source.md)")
     may = _rows_of(connection, _SELECT, schema, name)[0][0]
     yield judged(part, bool(may), f"{table}: may be read", f"GRANT SELECT ON {sql_table(table)} TO {role};",
                  lacking=f"{table}: {role} may not read it", otherwise=Health.WARNING)  # fmt: skip

@@ -473,13 +473,38 @@ def test_a_publication_takes_no_table_along_that_inherits(postgres: Postgres) ->
     assert [(EntryState.MADE, None), (EntryState.IN_USE, None)] == [(one.state, one.debt) for one in (good, back)]
 
 
+def test_a_publication_takes_no_table_whose_partitions_are_sent_by_themselves(postgres: Postgres) -> None:
+    """Its changes would have the names of the partitions. In one of others it may be sent as a whole."""
+    with postgres.connect(autocommit=True) as session:
+        session.execute("CREATE TABLE whole (id bigint PRIMARY KEY) PARTITION BY RANGE (id)")
+        session.execute("CREATE TABLE part PARTITION OF whole FOR VALUES FROM (0) TO (9)")
+        try:
+            case = case_of(postgres, Kind.PUBLICATION)
+            refused, made = case.up(settings={"tables": ["public.items", "public.whole"]}), case.exists()
+            case.down()
+            good = case.up(settings={"tables": ["public.items", "public.part"]})
+            case.down()
+            session.execute("CREATE PUBLICATION shop FOR TABLE whole WITH (publish_via_partition_root = true)")
+            case = case_of(postgres, Kind.PUBLICATION)
+            theirs = case.up(owned=False, settings={"tables": ["public.whole"]})
+            session.execute("ALTER PUBLICATION shop SET (publish_via_partition_root = false)")
+            parts = case.go_on()
+        finally:
+            session.execute("DROP PUBLICATION IF EXISTS shop; DROP TABLE whole")
+
+    assert (EntryState.WANTED, False) == (refused.state, made)
+    assert refused.debt is not None and "public.part inherit from public.whole" in refused.debt.text
+    assert [(EntryState.MADE, None)] * 2 == [(one.state, one.debt) for one in (good, theirs)]
+    assert parts.debt is not None
+
+
 def test_a_publication_is_made_without_a_table_that_inherits_in_this_moment(
     postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else it would look as if others had added it."""
     with postgres.connect(autocommit=True) as session:
         session.execute("CREATE TABLE sold (id bigint PRIMARY KEY); CREATE TABLE child () INHERITS (sold)")
-        monkeypatch.setattr(postgres_kinds, "children", lambda *_: {})
+        monkeypatch.setattr(postgres_kinds, "children", lambda *_, **__: {})
         try:
             case = case_of(postgres, Kind.PUBLICATION)
             entries = [case.up(settings={"tables": ["public.sold"]})]

@@ -94,6 +94,22 @@ def test_partitions_are_no_children(session: Any) -> None:
     assert [] == wrong(found(session, "public.part"))
 
 
+def test_a_partitioned_table_is_sent_as_a_whole_or_not_captured(session: Any) -> None:
+    """What it depends on is a setting of the publication; a warning names what is not sent then."""
+    session.execute("CREATE TABLE whole (id bigint NOT NULL PRIMARY KEY) PARTITION BY RANGE (id)")
+    session.execute("CREATE TABLE part PARTITION OF whole FOR VALUES FROM (0) TO (9)")
+    session.execute("ALTER TABLE whole REPLICA IDENTITY FULL; ALTER TABLE part REPLICA IDENTITY FULL")
+    session.execute("ALTER PUBLICATION shop ADD TABLE whole")
+    parts = wrong(found(session, "public.whole"))
+    session.execute("ALTER PUBLICATION shop SET (publish_via_partition_root = true)")
+    findings = found(session, "public.whole")
+
+    assert "public.whole: its changes are sent under the names of its partitions" == parts[0]
+    assert [] == wrong(findings)
+    warned = [one.text for one in findings if one.health is Health.WARNING]
+    assert "public.whole: it is sent as a whole, and a TRUNCATE of one partition is not sent" in warned
+
+
 def test_init_refuses_a_table_from_which_others_inherit(session: Any) -> None:
     """And names the tables that can be captured."""
     session.execute("CREATE TABLE child () INHERITS (orders); CREATE TABLE plain (id int)")

@@ -37,7 +37,7 @@ _CHILDREN = """
       FROM pg_catalog.pg_inherits i
       JOIN pg_catalog.pg_class p ON p.oid = i.inhparent JOIN pg_catalog.pg_namespace pn ON pn.oid = p.relnamespace
       JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid JOIN pg_catalog.pg_namespace cn ON cn.oid = c.relnamespace
-     WHERE p.relkind = 'r' AND pn.nspname || '.' || p.relname = ANY(%s) GROUP BY 1
+     WHERE p.relkind = ANY(%s) AND pn.nspname || '.' || p.relname = ANY(%s) GROUP BY 1
 """
 _TYPE = """
     SELECT t.typname, t.typtype, t.typcategory, t.typelem, t.typbasetype, t.typtypmod, n.nspname
@@ -141,14 +141,15 @@ def full_identity(connection: Any, tables: Iterable[str]) -> frozenset[str]:
     return frozenset(table for table in tables if find_table(connection, table)[1] == "f")
 
 
-def children(connection: Any, tables: Iterable[str]) -> dict[str, tuple[str, ...]]:
+def children(connection: Any, tables: Iterable[str], *, partitions: bool) -> dict[str, tuple[str, ...]]:
     """Table -> the tables that inherit from it (``INHERITS``), in order, for those of the tables that have such.
 
     A SELECT of such a table has the rows of its children, too, so a snapshot has them. Their changes are sent under
-    their own names alone. Partitions are no children here.
+    their own names alone. With ``partitions``, those of a partitioned table are its children, too: so it is unless the
+    publication has ``publish_via_partition_root``.
     """
     with connection.cursor() as cursor:
-        cursor.execute(_CHILDREN, (list(tables),))
+        cursor.execute(_CHILDREN, (["r", "p"] if partitions else ["r"], list(tables)))
         return {str(table): tuple(map(str, those)) for table, those in cursor.fetchall()}
 
 

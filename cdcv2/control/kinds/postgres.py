@@ -254,8 +254,8 @@ class PublicationKind(PostgresKind):
     - ``named``: another when the table got another name or schema, also when it has its own again;
     - ``stored``: its file and its columns; ``labels``: those of its enum types.
 
-    A table from which others inherit counts as not sent, as its rows are not all sent under its name: ``children`` has
-    these.
+    A table from which others inherit, or that has partitions which are sent by themselves, counts as not sent, as its
+    rows are not all sent under its name: ``children`` has these.
 
     ``version`` is another when what is published of the tables was changed, as ``publish``, also when that was changed
     back.
@@ -264,7 +264,7 @@ class PublicationKind(PostgresKind):
     def _found(self, session: Connection[Any], entry: CatalogueEntry) -> ExternalObject | None:
         row = session.execute(
             "SELECT oid::text, puballtables, obj_description(oid, 'pg_publication'), "
-            f"{SENDS_ALL}, xmin::text FROM pg_publication WHERE pubname = %s", [entry.name],
+            f"{SENDS_ALL}, xmin::text, pubviaroot FROM pg_publication WHERE pubname = %s", [entry.name],
         ).fetchone()  # fmt: skip
         if row is None:
             return None
@@ -275,7 +275,8 @@ class PublicationKind(PostgresKind):
         if not entry.owned:
             # Others may publish more than we need.
             found = sorted(one for one in found if one[0] in entry.settings.get("tables", ()))
-        heirs = children(session, [name for name, *_ in found])
+        # One of others has partitions under the names by which they are sent.
+        heirs = children(session, [name for name, *_ in found], partitions=entry.owned and not row[5])
         found = [one for one in found if one[0] not in heirs]
         mark, owner = read_mark(row[2])
         tables = ["*"] if entry.owned and row[1] else [name for name, *_ in found]
@@ -315,7 +316,7 @@ def _tables(session: Connection[Any], entry: CatalogueEntry) -> Composed:
     """The tables of a publication, without any that inherit from them. Raises UsageError where such are there."""
     from psycopg import sql
 
-    heirs = children(session, entry.settings["tables"])
+    heirs = children(session, entry.settings["tables"], partitions=True)
     if heirs:
         raise UsageError(f"{entry.shown} is not given a table from which others inherit. {inheritance(heirs)}")
     names = map(_table, entry.settings["tables"])
