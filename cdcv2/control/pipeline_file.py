@@ -49,6 +49,7 @@ from cdcv2.cli.options.capture_arguments import demand_directory
 from cdcv2.cli.options.capture_options import COMMAND, fields_of_pipelines
 from cdcv2.cli.options.capture_parser import add_command_options
 from cdcv2.cli.options.parser import OptionParser
+from cdcv2.connectors.debezium.config import READABLE_PUBLICATION
 from cdcv2.control.instance_fields import InstanceFields, demand_own_places, instance_fields
 from cdcv2.control.replay_fields import ReplayFields, ReplayLogs, demand_outputs_apart, replay_fields
 from cdcv2.control.spark_fields import SparkFields, capture_on_spark, view_on_spark
@@ -62,8 +63,8 @@ from cdcv2.suggestions import meant
 
 #: What a name is made of: it becomes part of the names of files and of slots.
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
-#: What PostgreSQL allows as the name of a slot, and of a publication.
-_SLOT, _ANY = re.compile(r"[a-z0-9_]{1,63}"), re.compile(r".{1,63}")
+#: What PostgreSQL allows as the name of a slot.
+_SLOT = re.compile(r"[a-z0-9_]{1,63}")
 #: The options of ``cdcv2 capture`` that a capture may have here.
 _OPTIONS = fields_of_pipelines(COMMAND)
 #: What a view may have besides ``capture``.
@@ -313,7 +314,8 @@ class _PipelineReader:
         postgres = fields["postgres"].fields("conninfo")["conninfo"] if "postgres" in fields else None
         return SourceFields(
             name, texts.get("prefix", name), texts.get("notifications"), connector,
-            _owned(fields.get("slot"), part, owned, _SLOT), _owned(fields.get("publication"), part, owned, _ANY), part,
+            _owned(fields.get("slot"), part, owned, _SLOT),
+            _owned(fields.get("publication"), part, owned, READABLE_PUBLICATION), part,
             postgres,
         )
 
@@ -450,7 +452,10 @@ def _owned(part: YamlNode | None, beside: YamlNode, owned: bool, allowed: re.Pat
     fields = part.fields("", "name owned")
     name = fields["name"].text() if "name" in fields else None
     if name is not None and not allowed.fullmatch(name):
-        fields["name"].fail(f"{name!r} is no name here: PostgreSQL takes up to 63 letters; of a slot a-z, 0-9, _")
+        fields["name"].fail(
+            f"{name!r} is no name here: up to 63 of a-z, 0-9 and _. Debezium does not quote the name of a publication: "
+            "with others it would read by another one, or by none"
+        )
     return OwnedObject(name, _flag(fields["owned"]) if "owned" in fields else owned, part)
 
 

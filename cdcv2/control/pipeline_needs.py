@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cdcv2.cli.options.remap_arguments import capture_request, written_places
-from cdcv2.connectors.debezium.config import heartbeat_topic, slot_name
+from cdcv2.connectors.debezium.config import READABLE_PUBLICATION, heartbeat_topic, slot_name
 from cdcv2.connectors.debezium.left_out import (
     WITHOUT_SNAPSHOT, omissions, reads_all_tables, unread_tables, unsent_tables,
 )
@@ -145,6 +145,11 @@ class _SourceNeeds:
         found = self._source.publication
         name = self._name("publication.name", found.name, found.owned)
         tables = sorted({table for recipe in self._recipes for table in recipe.tables})
+        if name is not None and not READABLE_PUBLICATION.fullmatch(name):
+            found.node.fail(
+                f"the connector's file has publication.name={name}, and Debezium does not quote it: it would read by "
+                "another publication, or by none. Take a name of a-z, 0-9 and _"
+            )
         if name is None or self._database is None:
             if found.owned:
                 found.node.fail(_NO_DATABASE)

@@ -450,7 +450,7 @@ def test_remedies_and_targets_have_names_that_are_no_words_of_sql(
                         "CREATE TABLE held.there (id int); REVOKE CREATE ON SCHEMA public FROM PUBLIC")  # fmt: skip
         conninfo = f"host={server.host} port={server.port} dbname={server.database} user=User password=x"
         text = PIPELINE.format(conninfo=conninfo, url="http://127.0.0.1:1")
-        text = text.replace("    connector:", "    publication: {name: order.s}\n    connector:")
+        text = text.replace("    connector:", "    publication: {name: order}\n    connector:")
         bound = ", ".join(
             f'{{log: "{odd[1]}", target: "{target}", key: [id]}}' for target in ("we.ird", "held.there", "shut.a.b")
         )
@@ -466,8 +466,8 @@ def test_remedies_and_targets_have_names_that_are_no_words_of_sql(
         for _, remedy in found:
             session.execute(remedy.partition(";")[0].encode())
         left = [text for text, _ in wrong()]
-        session.execute('ALTER PUBLICATION "order.s" DROP TABLE "we.ird"')
-        session.execute("ALTER PUBLICATION \"order.s\" SET (publish = 'insert')")
+        session.execute('ALTER PUBLICATION "order" DROP TABLE "we.ird"')
+        session.execute("ALTER PUBLICATION \"order\" SET (publish = 'insert')")
         again = [remedy for _, remedy in wrong()]
         for remedy in again:
             session.execute(remedy.partition(";")[0].encode())
@@ -478,11 +478,11 @@ def test_remedies_and_targets_have_names_that_are_no_words_of_sql(
         "its target has no schema we, and so no place for we.ird"], shown
     assert 'GRANT CREATE ON SCHEMA shut TO "User";' == shown["User may not make shut.a.b in the schema shut"]
     assert not any("held" in text for text in shown)
-    assert 'CREATE PUBLICATION "order.s" FOR TABLE public."Ord Tab", public."we.ird";' in shown.values()
+    assert 'CREATE PUBLICATION "order" FOR TABLE public."Ord Tab", public."we.ird";' in shown.values()
     assert 'GRANT SELECT ON public."we.ird" TO "User";' in shown.values()
     assert ["User may not make we.ird in the schema we"] == left
     assert [
-        'GRANT CREATE ON SCHEMA we TO "User";', 'ALTER PUBLICATION "order.s" ADD TABLE public."we.ird";',
-        "ALTER PUBLICATION \"order.s\" SET (publish = 'insert, update, delete, truncate');",
+        'GRANT CREATE ON SCHEMA we TO "User";', 'ALTER PUBLICATION "order" ADD TABLE public."we.ird";',
+        "ALTER PUBLICATION \"order\" SET (publish = 'insert, update, delete, truncate');",
     ] == again
     assert [] == after

@@ -167,6 +167,8 @@ WRONG = [
     ("owned: no", "owned: nope", 11, "'nope' is none of yes, no"),
     ("owned: no", "owned: yes", 11, "needs url: that of Connect, and config: a JSON file"),
     ("name: shop_2", "name: Shop-2", 12, "'Shop-2' is no name here"),
+    ("name: shop_2}", "name: shop_2}\n    publication: {name: Shop}", 13, "'Shop' is no name here: up to 63 of a-z"),
+    ("name: shop_2}", "name: shop_2}\n    publication: {name: my.pub}", 13, "'my.pub' is no name here: up to 63"),
     ("    tables:", "    source: dbb\n    tables:", 15, "there is no source 'dbb'; there are db"),
     ("before: from-state", "before: from-stat", 16, "invalid choice: 'from-stat'"),
     ("before: from-state", "befor: from-state", 16, "'befor' is not known here"),

@@ -40,6 +40,9 @@ IDLE_SETTINGS = {
     "heartbeat.action.query": "SELECT pg_logical_emit_message(true, 'cdcv2', 'heartbeat')",
     "message.prefix.exclude.list": "cdcv2",
 }
+#: The names of publications by which a connector can read. It does not quote them: PostgreSQL folds capitals, so it
+#: reads by another publication, or, with other characters, by none.
+READABLE_PUBLICATION = re.compile(r"[a-z_][a-z0-9_$]{0,62}")
 #: What Connect puts a value in the place of: ``${PROVIDER:KEY}`` or ``${PROVIDER:PATH:KEY}``.
 _REFERENCE = re.compile(r"\$\{[^${}:]+:[^${}]+\}")
 
