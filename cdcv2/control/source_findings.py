@@ -37,7 +37,15 @@ _MAY_PUBLISH = """
     SELECT current_database(), current_user, has_database_privilege(current_database(), 'CREATE'),
            quote_ident(current_database()), quote_ident(current_user)
 """
-_PUBLISHED = "SELECT schemaname || '.' || tablename FROM pg_catalog.pg_publication_tables WHERE pubname = %s"
+#: The tables of a publication, and whether all rows and columns of each are sent. Before PostgreSQL 15 they all are.
+_PUBLISHED = """
+    SELECT p.schemaname || '.' || p.tablename,
+           coalesce(to_jsonb(p) -> 'rowfilter', 'null') = 'null' AND NOT EXISTS (
+               SELECT FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+                  AND a.attgenerated = '' AND NOT coalesce(to_jsonb(p) -> 'attnames', to_jsonb(a.attname)) ? a.attname)
+      FROM pg_catalog.pg_publication_tables p JOIN pg_catalog.pg_namespace n ON n.nspname = p.schemaname
+      JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid AND c.relname = p.tablename WHERE p.pubname = %s
+"""
 #: So many seconds may two clocks differ.
 _SECONDS = 5.0
 
@@ -140,7 +148,15 @@ def _publication(
         made = f"CREATE PUBLICATION {sql_name(name)} FOR TABLE {', '.join(map(sql_table, tables))};"
         yield Finding(part, f"there is no publication {name}", Health.WRONG, made)
         return
-    published = {table for (table,) in _rows_of(connection, _PUBLISHED, name)}
+    published = dict(_rows_of(connection, _PUBLISHED, name))
+    partly = [table for table in tables if not published.get(table, True)]
+    if partly:
+        # In one transaction, so that no commit is between the two.
+        again = ", ".join(map(sql_table, partly))
+        yield Finding(part, f"the publication {name} sends {', '.join(partly)} in part: it has a row filter or a list of "
+                      "columns", Health.WRONG, f"BEGIN; ALTER PUBLICATION {sql_name(name)} DROP TABLE {again}; "
+                      f"ALTER PUBLICATION {sql_name(name)} ADD TABLE {again}; COMMIT; then start over, if something is "
+                      "captured already (docs/operations/start-over.md)")  # fmt: skip
     lacking = [table for table in tables if table not in published]
     # Behind a slot that is there already, what was committed to them is in no topic. One of ours gets what is new.
     begun = _rows_of(connection, _SLOT, _slot(source))

@@ -85,6 +85,21 @@ def test_a_table_from_which_others_inherit_is_wrong(session: Any) -> None:
     assert [] == wrong(found(session, "public.orders", "public.child", "public.below", "public.other"))
 
 
+@pytest.mark.parametrize(("part", "partly"), [
+    ("(id)", True), ("WHERE (id > 5)", True), ("(id, price) WHERE (id > 5)", True), ("(price, id)", False), ("", False),
+])
+def test_a_table_that_is_sent_in_part_is_wrong(part: str, partly: bool, session: Any) -> None:
+    """By a row filter, or by a list that lacks a column. One that lists all columns lacks nothing."""
+    session.execute(f"ALTER TABLE orders ADD price int; ALTER PUBLICATION shop SET TABLE orders {part}")
+    text = "the publication shop sends public.orders in part: it has a row filter or a list of columns"
+    remedies = [one.remedy for one in found(session) if one.text == text]
+
+    assert partly == bool(remedies)
+    for remedy in remedies:
+        session.execute(remedy.rpartition(";")[0])
+    assert text not in wrong(found(session))
+
+
 def test_partitions_are_no_children(session: Any) -> None:
     """Each of them is captured by itself."""
     session.execute("CREATE TABLE whole (id bigint NOT NULL) PARTITION BY RANGE (id)")
