@@ -27,6 +27,13 @@ _SLOT = """
     SELECT plugin, database, wal_status, active FROM pg_catalog.pg_replication_slots WHERE slot_name = %s
 """
 _PUBLICATION = f"SELECT {SENDS_ALL} FROM pg_catalog.pg_publication WHERE pubname = %s"
+_BESIDE = """
+    SELECT DISTINCT n.nspname || '.' || c.relname
+      FROM pg_catalog.pg_class t JOIN pg_catalog.pg_namespace s ON s.oid = t.relnamespace
+     CROSS JOIN LATERAL pg_partition_tree(pg_partition_root(t.oid)) p
+      JOIN pg_catalog.pg_class c ON c.oid = p.relid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+     WHERE t.relispartition AND s.nspname || '.' || t.relname = ANY(%s) AND p.isleaf ORDER BY 1
+"""
 _VIA_ROOT = "SELECT pubviaroot FROM pg_catalog.pg_publication WHERE pubname = %s"
 _OWNERS = """
     SELECT DISTINCT quote_ident(pg_get_userbyid(c.relowner)) FROM pg_catalog.pg_class c
@@ -71,6 +78,10 @@ def source_findings(
     whole = any(found for (found,) in _rows_of(connection, _VIA_ROOT, name))
     for table, row_type in tables.items():
         yield from _table(part, connection, table, row_type, role=role, from_state=from_state, whole=whole)
+    beside = [table for (table,) in _rows_of(connection, _BESIDE, list(tables)) if table not in tables]
+    if beside:
+        yield Finding(part, f"no capture reads {', '.join(beside)}: partitions beside captured ones", Health.WARNING,
+                      "add them, if they should be captured: docs/operations/tables.md#add-a-table")  # fmt: skip
     yield from _publication(part, source, connection, tables)
     yield from _slot_found(part, source, connection)
 

@@ -107,6 +107,10 @@ def test_partitions_are_no_children(session: Any) -> None:
     session.execute("ALTER TABLE part REPLICA IDENTITY FULL; ALTER PUBLICATION shop ADD TABLE part")
 
     assert [] == wrong(found(session, "public.part"))
+    session.execute("CREATE TABLE late PARTITION OF whole FOR VALUES FROM (9) TO (19)")
+    findings = found(session, "public.part")
+    text = "no capture reads public.late: partitions beside captured ones"
+    assert [Health.WARNING] == [one.health for one in findings if one.text == text]
 
 
 def test_a_partitioned_table_is_sent_as_a_whole_or_not_captured(session: Any) -> None:
