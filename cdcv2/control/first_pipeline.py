@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cdcv2.connectors.debezium.config import IDLE_SETTINGS, JSON_CONVERTERS, debezium_config, slot_name
+from cdcv2.connectors.debezium.config import (
+    IDLE_SETTINGS, JSON_CONVERTERS, debezium_config, exact_pattern, slot_name,
+)
 from cdcv2.connectors.debezium.postgres_catalogue import (
     children, full_identity, generated_columns, primary_key, row_type_from_postgres, tables_like,
 )
@@ -105,7 +107,7 @@ class FirstPipeline:
         ]
 
     def _config(self) -> dict[str, str]:
-        hidden = [f"{table.name}.{column}".replace(".", "\\.") for table in self.tables for column in table.generated]
+        hidden = [exact_pattern(f"{table.name}.{column}") for table in self.tables for column in table.generated]
         more = {"column.exclude.list": ",".join(hidden)} if hidden else {}
         return debezium_config(
             self.name, [table.name for table in self.tables], host=self.database.host, port=self.database.port,

@@ -8,15 +8,14 @@ is none of these.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from cdcv2.cli.options.remap_arguments import capture_request, written_places
-from cdcv2.connectors.debezium.config import READABLE_PUBLICATION, heartbeat_topic, slot_name
+from cdcv2.connectors.debezium.config import READABLE_PUBLICATION, exact_pattern, heartbeat_topic, slot_name
 from cdcv2.connectors.debezium.left_out import (
-    WITHOUT_SNAPSHOT, omissions, reads_all_tables, unread_tables, unsent_tables,
+    WITHOUT_SNAPSHOT, exact_list, omissions, reads_all_tables, unread_tables, unsent_tables,
 )
 from cdcv2.capture.connector import DatabaseConnector
 from cdcv2.control.entries import THIS_MACHINE, CatalogueEntry, EntryState, Kind
@@ -239,7 +238,9 @@ class _SourceNeeds:
                 )
         config = {**self._config, **own}
         self._check_sent(connector, config)
-        return config
+        listed, tables = config.get("table.include.list"), {table for one in self._recipes for table in one.tables}
+        # Else it would take its snapshot of others, too, and nothing would remove their topics.
+        return {**config, "table.include.list": exact_list(config, sorted(tables))} if listed and tables else config
 
     def _check_sent(self, connector: ConnectorFields, config: Mapping[str, Any]) -> None:
         """Refuse settings that send less than captures read, or more tables: these have topics without an owner."""
@@ -260,7 +261,7 @@ class _SourceNeeds:
                 "nothing would remove its topic: leave it out of the list, or capture it"
             )
         if tables and reads_all_tables(config):
-            listed = json.dumps(",".join(re.escape(table) for table in sorted(tables)))
+            listed = json.dumps(",".join(map(exact_pattern, sorted(tables))))
             connector.node.fail(
                 "the connector's file has no table.include.list: it reads all tables of the database, and nothing "
                 f'would remove the topics of those that no capture reads. Write "table.include.list": {listed}'

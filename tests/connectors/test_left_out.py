@@ -14,6 +14,7 @@ OURS = {
     "publication.name": "shop", "database.dbname": "d", "topic.prefix": "shop",
     "column.exclude.list": r"public\.orders\.total",
 }
+EXACT = {"table.include.list": r'(?-i:public\.orders),(?-i:public\.größe\ "1\,2")'}
 PATTERNS = {"table.include.list": r"public\..*"}
 NULLS = "value.converter.replace.null.with.default"
 STATEMENT = "snapshot.select.statement.overrides.public.orders"
@@ -43,6 +44,9 @@ STATEMENT = "snapshot.select.statement.overrides.public.orders"
     (OURS, {"transforms": "drop", "transforms.drop.type": "Filter"}, ["transforms", "transforms.drop.type"]),
     (OURS, {"column.mask.with.5.chars": r"public\.orders\.name"}, ["column.mask.with.5.chars"]),
     (PATTERNS, {"table.include.list": r"public\.o.*"}, ["table.include.list"]),
+    (OURS, {"table.include.list": r"public\.orders,(?-i:public\.Items)"}, ["table.include.list"]),
+    (EXACT, {"table.include.list": r"(?-i:public\.orders)"}, ["table.include.list"]),
+    (EXACT, {"table.include.list": "public.orders,public.GRÖSSE"}, ["table.include.list"]),
     (PATTERNS, {"table.exclude.list": r"public\.x"}, ["table.exclude.list"]),
     ({}, {"table.include.list": "public.orders"}, ["table.include.list"]),
     ({"column.include.list": "a.b.c,a.b.d"}, {"column.include.list": "a.b.c"}, ["column.include.list"]),
@@ -72,6 +76,8 @@ def test_a_connector_that_is_put_back_sends_more_unless_it_reads_another_place()
     ({"slot.stream.params": "origin=none"}, {"slot.stream.params": ""}),
     (OURS, {"snapshot.include.collection.list": "public.*"}), (OURS, {"transforms": ""}),
     (OURS, {"heartbeat.interval.ms": "5", "database.hostname": "db2", "snapshot.mode": "no_data"}),
+    (OURS, {"table.include.list": r"(?-i:public\.orders),(?-i:public\.items)"}),
+    (EXACT, {"table.include.list": r'public.ORDERS,public\.größe "1\,2"'}),
     (PATTERNS, {"table.include.list": r"public\..*,audit\..*"}), (PATTERNS, {"table.include.list": ""}),
     ({"column.include.list": "a.b.c"}, {"column.include.list": r"a\.b\..*"}),
 ])  # fmt: skip

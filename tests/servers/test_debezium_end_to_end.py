@@ -16,7 +16,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from cdcv2.connectors.debezium.config import debezium_config
+from cdcv2.connectors.debezium.config import debezium_config, exact_pattern
 from cdcv2.demo.bank import TABLES, Bank, in_order, row_types
 from cdcv2.errors import UnavailableError
 from cdcv2.servers.connect import Connect
@@ -157,3 +157,23 @@ def test_the_password_is_in_no_file_of_connect(broker: KafkaBroker, postgres: Po
     files = [path for path in tmp_path.rglob("*") if path.is_file() and not path.is_symlink()]
     assert {"connect.log", "connector.json", "worker.properties"} <= {path.name for path in files}
     assert [] == [path.name for path in files if b"mistaken" in path.read_bytes()]
+
+
+def test_a_name_in_a_list_means_one_table(broker: KafkaBroker, postgres: Postgres, tmp_path: Path) -> None:
+    """Not those whose names differ in case only. A dot and a comma are characters of a name as any."""
+    names = ("lab.sold", "lab.we.ird, one")
+    with postgres.connect(autocommit=True) as session:
+        session.execute("CREATE SCHEMA lab")
+        for name in ("sold", "Sold", "we.ird, one", "We.ird, one"):
+            session.execute(f'CREATE TABLE lab."{name}" (id int PRIMARY KEY, price int)'.encode())
+            session.execute(f'INSERT INTO lab."{name}" VALUES (1, 2)'.encode())
+    settings = {**config(postgres, "cases", names), "column.exclude.list": exact_pattern("lab.Sold.price")}
+    with Connect(broker.bootstrap, settings, environment=postgres.environment, folder=tmp_path) as connect:
+        connect.wait_streaming()
+        topics = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0}).list_topics(timeout=300).topics
+        sent = {topic: [body["after"] for body in bodies(broker, topic)]
+                for topic in topics if topic.startswith("cases.lab")}  # fmt: skip
+
+    assert {
+        "cases.lab.sold": [{"id": 1, "price": 2}], "cases.lab.we.ird__one": [{"id": 1, "price": 2}],
+    } == sent

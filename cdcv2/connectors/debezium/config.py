@@ -105,7 +105,7 @@ def debezium_config(
         "retriable.restart.connector.wait.ms": "500",
         "publication.name": slot,
         "publication.autocreate.mode": publication,
-        "table.include.list": ",".join(re.escape(table) for table in tables),
+        "table.include.list": ",".join(map(exact_pattern, tables)),
         "snapshot.mode": snapshot,
         "skipped.operations": "none",
         "provide.transaction.metadata": "true",
@@ -129,6 +129,18 @@ def debezium_config(
         "topic.creation.default.retention.ms": "-1",
         **(more or {}),
     }
+
+
+def exact_pattern(name: str) -> str:
+    """The entry of a list of tables or columns that means this one alone.
+
+    The connector's lists have patterns, for which ``orders`` and ``Orders`` are the same unless they state otherwise.
+
+    >>> print(exact_pattern("public.Orders"))
+    (?-i:public\\.Orders)
+    """
+    # At a comma, the list would be split.
+    return f"(?-i:{re.escape(name)})".replace(",", "\\,")
 
 
 def heartbeat_topic(prefix: str, start: str = "__debezium-heartbeat") -> str:

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from cdcv2.connectors.debezium.config import JSON_CONVERTER
+from cdcv2.connectors.debezium.config import JSON_CONVERTER, exact_pattern
 from cdcv2.sql_names import parts_of
 
 #: Values of snapshot.mode with which a connector reads no rows before the changes.
@@ -23,6 +23,7 @@ _OTHER_SNAPSHOTS = {
     "configuration_based": "which rows its snapshot reads is not known",
     "custom": "which rows its snapshot reads is not known",
 }
+_INCLUDED = "table.include.list"
 _OVERRIDES, _COLLECTIONS = "snapshot.select.statement.overrides", "snapshot.include.collection.list"
 #: Setting -> the only value with which what fails stops the connector, which is the default, too; and what others do.
 _STRICT = {
@@ -53,7 +54,10 @@ _STREAM, _STREAMED_WITH = "slot.stream.params", {"origin=any", "messages=true"}
 #: Settings that change rows, or take some away, where they have a value.
 _CHANGING = (_OVERRIDES, "column.mask.", "column.truncate.")
 _TRANSFORMING = ("transforms.", "predicates.")
-_LITERAL = re.compile(r"(?:[\w.-]|\\[^\w])+")
+#: A pattern that is a name; and one for which case counts, as :func:`exact_pattern` makes it.
+_LITERAL, _EXACT = re.compile(r"(?:[\w.\-\"'%@,/:;<=>`!]|\\[^\w])+"), re.compile(r"\(\?-i:(.*)\)", re.DOTALL)
+#: As in Java, case and letters are those of ASCII.
+_AS_JAVA = re.IGNORECASE | re.ASCII
 
 
 class Omission(NamedTuple):
@@ -88,11 +92,26 @@ def unread_tables(config: Mapping[str, Any], tables: Collection[str]) -> list[st
     ['public.Items']
     >>> unread_tables({"table.include.list": "a.b, a.sig", "signal.data.collection": "a.sig"}, ["a.b"])
     []
+    >>> unread_tables({"table.include.list": r"(?-i:a\\.b),(?-i:a\\.B)"}, ["a.b"])
+    ['a.B']
     """
-    known = {one.casefold() for one in (*tables, str(config.get("signal.data.collection") or ""))}
-    patterns = _patterns(config.get("table.include.list"))
-    named = [_unescaped(one) for one in patterns if _LITERAL.fullmatch(one)]
-    return sorted(one for one in named if one.casefold() not in known)
+    named = {one: name for one in _patterns(config.get(_INCLUDED)) if (name := _name_of(one)) is not None}
+    return sorted(name for one, name in named.items() if not _meant(one, config, tables))
+
+
+def exact_list(config: Mapping[str, Any], tables: Collection[str]) -> str:
+    """``table.include.list``, with entries that mean these tables alone where they name them. Other entries stay.
+
+    By a name in the list the connector would take its snapshot also of a table whose name differs in case.
+
+    >>> print(exact_list({"table.include.list": r"PUBLIC.orders, audit\\..*"}, ["public.orders"]))
+    (?-i:public\\.orders),audit\\..*
+    """
+    found: list[str] = []
+    for one in _patterns(config.get(_INCLUDED)):
+        meant = [] if _name_of(one) is None else _meant(one, config, tables)
+        found += map(exact_pattern, meant) if meant else [one.replace(",", "\\,")]
+    return ",".join(dict.fromkeys(found))
 
 
 def reads_all_tables(config: Mapping[str, Any]) -> bool:
@@ -182,8 +201,8 @@ def less_sent(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 
 
 def _filters_with_less(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
-    patterns = _patterns(before.get("table.include.list"))
-    tables = [_unescaped(one) for one in patterns] if all(map(_LITERAL.fullmatch, patterns)) else []
+    names = [_name_of(one) for one in _patterns(before.get(_INCLUDED))]
+    tables = [name for name in names if name is not None] if None not in names else []
     for what in ("schema", "table"):
         # Where its tables are known by name, only these count.
         if any(_is_sent(before, what, _names_of(one)[what]) and not _is_sent(now, what, _names_of(one)[what])
@@ -206,9 +225,8 @@ def _includes_less(before: str, now: str, names: list[str]) -> bool:
     if names:
         return any(_matched(now, one) is False for one in names if not _patterns(before) or _matched(before, one))
     kept = {*_patterns(now)}
-    literal = [one for one in _patterns(before) if one not in kept and _LITERAL.fullmatch(one)]
-    others = [one for one in _patterns(before) if one not in kept and one not in literal]
-    return not _patterns(before) or bool(others) or any(_matched(now, _unescaped(one)) is False for one in literal)
+    gone = [_name_of(one) for one in _patterns(before) if one not in kept]
+    return not _patterns(before) or any(name is None or _matched(now, name) is False for name in gone)
 
 
 def _names_of(table: str) -> dict[str, str]:
@@ -238,13 +256,22 @@ def _matched(text: str, name: str) -> bool | None:
         return None
     try:
         with warnings.catch_warnings(action="ignore"):
-            return any(re.fullmatch(one, name, re.IGNORECASE) for one in _patterns(text))
+            return any(re.fullmatch(one, name, _AS_JAVA) for one in _patterns(text))
     except re.error:
         return None
 
 
-def _unescaped(pattern: str) -> str:
-    return re.sub(r"\\(.)", r"\1", pattern)
+def _name_of(pattern: str) -> str | None:
+    """The name that a pattern is; None: it may mean several."""
+    exact = _EXACT.fullmatch(pattern)
+    literal = pattern if exact is None else exact[1]
+    return re.sub(r"\\(.)", r"\1", literal, flags=re.DOTALL) if _LITERAL.fullmatch(literal) else None
+
+
+def _meant(pattern: str, config: Mapping[str, Any], tables: Iterable[str]) -> list[str]:
+    """Those of the tables, and of signals, that a pattern means."""
+    known = dict.fromkeys([*tables, str(config.get("signal.data.collection") or "")])
+    return [one for one in known if one and re.fullmatch(pattern, one, _AS_JAVA)]
 
 
 def _lenient(config: Mapping[str, Any]) -> list[str]:
