@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from cdcv2.control.past_feeds import Feeds, PastKnowledge, feeds_from_plain
 from cdcv2.control.slot_marks import SlotMark
 from cdcv2.core.own_json import checked
 
@@ -145,6 +146,9 @@ class CatalogueEntry:
         slot: of a slot, what it was known by when it was seen last and was ours; None: it was not seen.
         before: of one that is unwanted, the state in which it was; None: not known, as an older release let it go.
         removal: whether its removal was begun: what was requested may come to pass at any time.
+        feeds: of what a source has, the topics that its users read, with their tables; None: not known, as an older
+            release wrote it.
+        past: what was known of it when it last fed other topics, or these, if it was not compared since they are back.
     """
 
     nonce: str
@@ -166,6 +170,8 @@ class CatalogueEntry:
     slot: SlotMark | None = None
     before: EntryState | None = None
     removal: bool = False
+    feeds: Feeds | None = None
+    past: tuple[PastKnowledge, ...] = ()
 
     @property
     def rules(self) -> KindRules:
@@ -214,15 +220,17 @@ class CatalogueEntry:
             "attempted": self.attempted, "server": self.server, "identity": self.identity,
             "applied": None if self.applied is None else dict(self.applied), "debt": debt,
             "slot": None if self.slot is None else self.slot.to_plain(), "before": self.before,
-            "removal": self.removal,
+            "removal": self.removal, "feeds": None if self.feeds is None else dict(self.feeds),
+            "past": [one.to_plain() for one in self.past],
         }
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> CatalogueEntry:
         """What :meth:`to_plain` gave. Raises TypeError, KeyError, ValueError for anything else."""
-        # An older release wrote none about slots, and none of these two.
+        # An older release wrote none about slots, and none of these four.
         debt, slot, none = plain["debt"], checked(plain.get("slot"), dict, type(None)), type(None)
         before, removal = plain.get("before"), checked(plain.get("removal", False), bool)
+        feeds, past = plain.get("feeds"), checked(plain.get("past", []), list)
         return cls(
             nonce=checked(plain["nonce"], str), kind=Kind(plain["kind"]), name=checked(plain["name"], str),
             address=checked(plain["address"], str), settings=checked(plain["settings"], dict),
@@ -237,6 +245,8 @@ class CatalogueEntry:
             ),
             slot=None if slot is None else SlotMark.from_plain(slot),
             before=None if before is None else EntryState(before), removal=removal,
+            feeds=None if feeds is None else feeds_from_plain(feeds),
+            past=tuple(PastKnowledge.from_plain(one) for one in past),
         )  # fmt: skip
 
 

@@ -9,11 +9,11 @@ It has no clock and no connection, so that a test can try every case. Its caller
 So a crash between any two of these leaves an entry from which the next controller goes on. Nothing is recorded as
 there because an act returned, and nothing as missing because one failed: only looks are believed.
 
-When a thing that was there is lost is decided in ``_keeping``; of a publication's tables, in ``_withdrawn`` and
-``_rewritten``; of a connector that sends less, in ``_sends_less``. They compare what looks have found: of a publication
-that is ``PublicationKind._found`` of ``kinds/postgres``. What differs by kind is in ``KINDS`` of ``entries``; what
-people are shown is in ``external_texts``, and what they can do in the table of
-docs/operations/external-state.md#something-is-lost.
+When a thing that was there is lost is decided in ``_keeping``, and by the same rule in ``_since_last_fed`` for topics
+that the file had left out; of a publication's tables, in ``_withdrawn`` and ``_rewritten``; of a connector that sends
+less, in ``_sends_less``. They compare what looks have found: of a publication that is ``PublicationKind._found`` of
+``kinds/postgres``. What differs by kind is in ``KINDS`` of ``entries``; what people are shown is in ``external_texts``,
+and what they can do in the table of docs/operations/external-state.md#something-is-lost.
 
 The file is long because it is one decision: what an entry becomes depends on its state and on all that a look can find.
 """
@@ -28,6 +28,7 @@ from typing import Any
 from cdcv2.connectors.debezium.left_out import less_sent
 from cdcv2.control import external_texts as texts
 from cdcv2.control.entries import Answer, CatalogueEntry, Debt, EntryState, ExternalObject, Kind, Look, NoAnswer, Reason
+from cdcv2.control.let_go import awaited, settled
 from cdcv2.control.slot_marks import Continuity, continuity
 
 #: How long, in seconds, an act that got no answer may still come to pass in its server.
@@ -168,9 +169,40 @@ def decide(entry: CatalogueEntry, look: Look, now: float, *, claimed: bool = Fal
         return _owed(entry, *hindrance, found, now)
     if entry.server is None and isinstance(look, Answer):
         entry = replace(entry, server=look.server)
+    entry, gap = _since_last_fed(entry, look, found, now, claimed)
+    if gap is not None:
+        return _lost(entry, gap, found, now)
     if entry.state is EntryState.WANTED:
         return _making(entry, look, found, now)
     return _keeping(entry, look, found, now, claimed)
+
+
+def _since_last_fed(
+    entry: CatalogueEntry, look: Look, found: Condition, now: float, claimed: bool
+) -> tuple[CatalogueEntry, str | None]:
+    """The entry, when it was compared with what it was when it last fed the topics that it feeds again; why these lack
+    something, or None.
+
+    It is judged as an entry that is in use since then. What fits is in use at once, as the topics go on.
+    """
+    thing = look.thing if isinstance(look, Answer) else None
+    pasts = [past for past in awaited(entry) if isinstance(look, Answer) and past.server == look.server]
+    for past in pasts:
+        if past.lost:
+            return settled(entry, awaited(entry)), texts.let_go_before(entry)
+        tables = sorted({*past.feeds.values()})
+        before = replace(
+            entry, state=EntryState.IN_USE, identity=past.identity, applied=past.applied, slot=past.slot,
+            settings={**entry.settings, "tables": tables} if "tables" in entry.settings else entry.settings,
+        )  # fmt: skip
+        judged = _keeping(before, look, condition_of(before, look), now, claimed).entry
+        if judged.state is EntryState.LOST and judged.debt is not None:
+            return settled(entry, awaited(entry)), judged.debt.text
+    if thing is None or not pasts or found is Condition.FOREIGN:
+        return entry, None
+    if not entry.is_there:
+        entry = replace(entry, identity=thing.identity, slot=pasts[-1].slot)
+    return _became(settled(entry, pasts), EntryState.IN_USE, now), None
 
 
 def _hindrance(entry: CatalogueEntry, look: Look, found: Condition) -> tuple[Reason, str] | None:
@@ -375,7 +407,8 @@ def recovered(entry: CatalogueEntry, look: Look, now: float) -> CatalogueEntry |
     identity = entry.identity if entry.owned else thing.identity
     slot = entry.slot if entry.owned else thing.slot
     return replace(
-        _became(entry, EntryState.IN_USE, now), applied=applied, identity=identity, slot=slot, debt=None,
+        _became(settled(entry, awaited(entry)), EntryState.IN_USE, now), applied=applied, identity=identity,
+        slot=slot, debt=None,
     )  # fmt: skip
 
 

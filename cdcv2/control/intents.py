@@ -8,14 +8,13 @@ one is `gone`. So a removal that is half done cannot meet a job that has just st
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cdcv2.control.entries import CatalogueEntry, EntryState, Kind
+from cdcv2.control.let_go import OF_SOURCES, feeding, resumed
+from cdcv2.control.past_feeds import Feeds
 from cdcv2.errors import UsageError
-
-#: What a source has: a capture reads only topics.
-_OF_SOURCES = (Kind.CONNECTOR, Kind.SLOT, Kind.PUBLICATION)
 
 
 @dataclass(frozen=True)
@@ -28,6 +27,7 @@ class DesiredState:
         user: the job that needs it.
         needs: what must be there first, by kind, address and name.
         maker: the connector that makes it at its first start, by kind, address and name; None: we do.
+        feeds: of what a source has, the topics that the job reads, with their tables.
     """
 
     kind: Kind
@@ -38,6 +38,7 @@ class DesiredState:
     user: str
     needs: tuple[tuple[Kind, str, str], ...] = ()
     maker: tuple[Kind, str, str] | None = None
+    feeds: Feeds = field(default_factory=dict)
 
     @property
     def key(self) -> tuple[Kind, str, str]:
@@ -59,12 +60,15 @@ def planned(
     after = [_updated(matched[key], wishes, matched, now) for key, wishes in merged.items()]
     kept = {entry.nonce for entry in after}
     before = {entry.nonce: entry for entry in known}
-    changed = [entry for entry in after if before.get(entry.nonce) != entry]
-    return [*(released(entry, now) for entry in live if entry.nonce not in kept), *changed]
+    dropped = [released(entry, now) for entry in live if entry.nonce not in kept]
+    all_after = [*{**before, **{one.nonce: one for one in (*dropped, *after)}}.values()]
+    after = [resumed(entry, before.get(entry.nonce), all_after) for entry in after]
+    return [*dropped, *(entry for entry in after if before.get(entry.nonce) != entry)]
 
 
 def released(entry: CatalogueEntry, now: float) -> CatalogueEntry:
     """The entry, when no job needs it any more; it keeps the names of those that did."""
+    entry = entry if entry.owned or entry.feeds is None else feeding(entry, {}, now)
     return replace(entry, state=EntryState.UNWANTED, since=now, debt=None, before=entry.state, removal=False)
 
 
@@ -104,7 +108,7 @@ def missing_for(job: str, entries: Iterable[CatalogueEntry]) -> list[CatalogueEn
     """
     return [
         one for one in entries
-        if one.is_live and not one.is_there and job in one.users and (one.owned or one.kind not in _OF_SOURCES)
+        if one.is_live and not one.is_there and job in one.users and (one.owned or one.kind not in OF_SOURCES)
     ]
 
 
@@ -280,7 +284,7 @@ def matching(live: Iterable[CatalogueEntry], one: DesiredState) -> CatalogueEntr
 
 def _drawn(one: DesiredState, now: float, nonce: str) -> CatalogueEntry:
     name = one.name.replace("{nonce}", nonce)
-    return CatalogueEntry(nonce, one.kind, name, one.address, one.settings, one.owned, (), since=now)
+    return CatalogueEntry(nonce, one.kind, name, one.address, one.settings, one.owned, (), since=now, feeds={})
 
 
 def _updated(
@@ -294,6 +298,8 @@ def _updated(
     unknown = [key for key in (*one.needs, *((one.maker,) if one.maker else ())) if key not in matched]
     if unknown:
         raise UsageError(f"{entry.shown} needs {' '.join(unknown[0])}, which is not declared: declare it")
+    feeds = {topic: table for wish in wishes for topic, table in wish.feeds.items()}
+    entry = feeding(entry, feeds, now)
     if one.owned and not entry.owned and (entry.attempted is None or entry.identity is None):
         # It was of others until now: it is judged again, from nothing. What we made once, and is the same, is ours.
         entry = replace(entry, attempted=None, identity=None, applied=None)
@@ -319,7 +325,7 @@ def _merged(desired: Iterable[DesiredState]) -> dict[tuple[Kind, str, str], list
     merged: dict[tuple[Kind, str, str], list[DesiredState]] = {}
     for one in desired:
         others = merged.setdefault(one.key, [])
-        if others and replace(others[0], user=one.user) != one:
+        if others and replace(others[0], user=one.user, feeds=one.feeds) != one:
             raise UsageError(
                 f"{others[0].user} and {one.user} both use {one.kind} {one.name!r} ({one.address}), each with settings "
                 "of its own: give both the same, or one of them another name"

@@ -1,37 +1,96 @@
-"""What others run, and the file left out for a while: it is compared with what it was then.
+"""What a source has, and topics that the file leaves out for a while: it is compared with what it was then.
 
-An entry of it ends at once, as nothing is to be removed. But what it did not send in between is in no topic, and the
-capture that comes back goes on in front of that. So a new entry begins with what the last one knew.
+What it did not send in between is in no topic, whichever capture reads that next, and into whichever logs. So for
+topics that no job reads any more an entry keeps what was known of it, and that is compared when they are read again: by
+whatever job, beside whatever others, by this entry or by a later one. Topics that are new have nothing to compare.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from cdcv2.control.entries import Answer, CatalogueEntry, Debt, EntryState, Kind, Look, Reason
-from cdcv2.control.external_texts import let_go_before
+from cdcv2.control.entries import CatalogueEntry, EntryState, Kind
+from cdcv2.control.past_feeds import Feeds, PastKnowledge
 
-_OF_SOURCES = (Kind.CONNECTOR, Kind.SLOT, Kind.PUBLICATION)
+#: What a source has: a capture reads only topics.
+OF_SOURCES = (Kind.CONNECTOR, Kind.SLOT, Kind.PUBLICATION)
 
 
-def restored(entry: CatalogueEntry, look: Look, entries: Iterable[CatalogueEntry], now: float) -> CatalogueEntry:
-    """The entry of what others run, when it is found for the first time: as the last one of it was, if a job of it is
-    back. By whatever address: the server is known by its identity. Cost: a pass over the entries.
+def feeding(entry: CatalogueEntry, feeds: Feeds, now: float) -> CatalogueEntry:
+    """The entry, when it feeds these topics from now on. Cost: what is known of it."""
+    if entry.kind not in OF_SOURCES:
+        return entry
+    # What was not compared since it came back was last known before.
+    waiting = {topic for past in entry.past for topic in past.feeds}
+    ended = {
+        topic: table for topic, table in (entry.feeds or {}).items() if topic not in feeds and topic not in waiting
+    }
+    past = entry.past
+    # A connector of ours is given other settings by that, and a slot of ours that is lost stays so.
+    kept = entry.kind is Kind.PUBLICATION or not entry.owned
+    if ended and kept and entry.state in (EntryState.IN_USE, EntryState.LOST):
+        past += (_known(entry, ended, now),)
+    return replace(entry, feeds=feeds, past=past)
+
+
+def resumed(entry: CatalogueEntry, before: CatalogueEntry | None, entries: Iterable[CatalogueEntry]) -> CatalogueEntry:
+    """The entry, with what was known when the topics were last read that are read now and were not before.
+
+    Of what others run, by whatever entry: by another address, or of another time. Cost: a pass over the entries.
     """
-    new = entry.state is EntryState.WANTED and entry.identity is None and entry.kind in _OF_SOURCES
-    if entry.owned or not new or not isinstance(look, Answer):
+    known, fed = list(entries), {} if before is None else before.feeds
+    new = {*(entry.feeds or {})} - {*(fed or {})}
+    if entry.kind not in OF_SOURCES or fed is None or not new:
         return entry
-    olds = [
-        one for one in entries
-        if one.state is EntryState.GONE and not one.owned and (one.kind, one.name) == (entry.kind, entry.name)
-        and one.server == look.server and {*one.users} & {*entry.users}
+    pasts = [*entry.past]
+    if not entry.owned:
+        pasts += [past for one in known if one.nonce != entry.nonce for past in _pasts(one, entry)]
+    newest = {topic: past for past in sorted(pasts, key=lambda one: one.since) for topic in new & {*past.feeds}}
+    removed = removed_topics(known)
+    kept = [past.of({*past.feeds} - new) for past in entry.past]
+    kept += [
+        past.of([topic for topic, last in newest.items() if last is past and removed.get(topic, -1) < past.since])
+        for past in pasts
     ]
-    last = max(olds, key=lambda one: one.since, default=None)
-    if last is None or last.before not in (EntryState.IN_USE, EntryState.LOST):
-        return entry
-    debt = Debt(Reason.LOST, let_go_before(last), now, 1) if last.before is EntryState.LOST else None
-    return replace(
-        entry, state=last.before, since=now, identity=last.identity, server=last.server, applied=last.applied,
-        slot=last.slot, debt=debt,
-    )  # fmt: skip
+    return replace(entry, past=tuple(past for past in kept if past.feeds))
+
+
+def awaited(entry: CatalogueEntry) -> list[PastKnowledge]:
+    """What was known when the topics were last read that are read again, and was not compared since."""
+    return [past for past in (one.of(entry.feeds or {}) for one in entry.past) if past.feeds]
+
+
+def settled(entry: CatalogueEntry, pasts: Iterable[PastKnowledge]) -> CatalogueEntry:
+    """The entry, when these were compared, or do not count any more."""
+    done = {topic for past in pasts for topic in past.feeds}
+    left = (past.of({*past.feeds} - done) for past in entry.past)
+    return replace(entry, past=tuple(past for past in left if past.feeds))
+
+
+def _known(entry: CatalogueEntry, feeds: Feeds, since: float) -> PastKnowledge:
+    lost = EntryState.LOST in (entry.state, entry.before)
+    past = PastKnowledge(since, feeds, lost, entry.server, entry.identity, entry.applied, entry.slot)
+    return past.of(feeds)
+
+
+def _pasts(one: CatalogueEntry, entry: CatalogueEntry) -> Iterator[PastKnowledge]:
+    """What another entry of the same thing knows of topics that it feeds no more."""
+    if one.owned or (one.kind, one.name) != (entry.kind, entry.name):
+        return
+    yield from one.past
+    was_used = one.before in (EntryState.IN_USE, EntryState.LOST) and {*one.users} & {*entry.users}
+    if one.feeds is None and was_used and entry.identity is None:
+        # An older release has let it go. It knew jobs, and no topics.
+        tables = one.settings.get("tables")
+        feeds = {topic: of for topic, of in (entry.feeds or {}).items() if tables is None or of in tables}
+        yield _known(one, feeds, one.since)
+
+
+def removed_topics(entries: Iterable[CatalogueEntry]) -> dict[str, float]:
+    """The topics of ours that were removed, and when (epoch seconds): one of that name is a new one."""
+    found = dict[str, float]()
+    for one in entries:
+        if one.kind is Kind.TOPIC and one.owned and one.removal:
+            found[one.name] = max(one.since, found.get(one.name, one.since))
+    return found

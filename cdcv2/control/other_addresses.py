@@ -16,6 +16,7 @@ from cdcv2.control.entries import Answer, CatalogueEntry, Debt, EntryState, Kind
 from cdcv2.control.external_state import Condition, condition_of, is_in_doubt
 from cdcv2.control.external_texts import lost_before
 from cdcv2.control.intents import has_slot, returned, slots_of
+from cdcv2.control.let_go import feeding
 
 #: Kinds of which a server has only one of a name. A remap at another address is a topic. PostgreSQL has publications
 #: and tables of one name in several databases; what a server of Kafka Connect is known by is that of its Kafka.
@@ -160,9 +161,10 @@ def _changed(together: _Together, entries: list[CatalogueEntry], now: float) -> 
     names = {wanted.nonce: older.nonce for wanted, older in pairs}
     after = {one.nonce: one for one in entries if one.state is not EntryState.GONE}
     for wanted, older in pairs:
+        again = feeding(returned(older, now), wanted.feeds or {}, now)
         after[older.nonce] = replace(
-            returned(older, now), address=wanted.address, settings=wanted.settings, owned=wanted.owned,
-            users=wanted.users, needs=wanted.needs, maker=wanted.maker,
+            again, address=wanted.address, settings=wanted.settings, owned=wanted.owned, users=wanted.users,
+            needs=wanted.needs, maker=wanted.maker,
             debt=Debt(Reason.LOST, lost_before(wanted), now, 1) if older.before is EntryState.LOST else None,
         )  # fmt: skip
         after[wanted.nonce] = replace(wanted, state=EntryState.GONE, since=now, debt=None, needs=(), maker=None)

@@ -21,6 +21,8 @@ from cdcv2.capture.connector import DatabaseConnector
 from cdcv2.control.entries import THIS_MACHINE, CatalogueEntry, EntryState, Kind
 from cdcv2.control.folder_paths import by_path
 from cdcv2.control.intents import DesiredState, matching
+from cdcv2.control.let_go import OF_SOURCES
+from cdcv2.control.past_feeds import Feeds
 from cdcv2.control.pipeline_check import row_types
 from cdcv2.control.pipeline_file import CaptureFields, ConnectorFields, Pipeline, SourceFields, ViewFields
 from cdcv2.control.pipeline_servers import DatabaseServer, KafkaCluster, PipelineServers, url_of
@@ -41,11 +43,13 @@ class PipelineNeeds:
     """What the file states an owner of, and what of it is ours.
 
     ``stated``: what jobs need. ``ours``: each job, with the parts that are stated to be ours: ``connector``, ``slot``,
-    ``publication``, or ``own`` for its logs, tables and topics.
+    ``publication``, or ``own`` for its logs, tables and topics. ``feeds``: each capture, with the topics that it
+    reads, and their tables.
     """
 
     stated: list[DesiredState]
     ours: Mapping[str, frozenset[str]]
+    feeds: Mapping[str, Feeds]
 
     def desired(self, entries: Iterable[CatalogueEntry]) -> list[DesiredState]:
         """What is desired. What we made for a part that is not stated to be ours any more stays, and is of others.
@@ -58,8 +62,10 @@ class PipelineNeeds:
         named = {(wish.kind, wish.user) for wish in self.stated}
         of_connectors = {nonce for entry in live if entry.kind is Kind.CONNECTOR for nonce in entry.needs}
         return [*self.stated, *(
-            DesiredState(entry.kind, entry.name, entry.address, entry.settings, False, user)
-            for entry in live if entry.nonce not in matched and (entry.owned or entry.attempted is not None)
+            DesiredState(
+                entry.kind, entry.name, entry.address, entry.settings, False, user,
+                feeds=self.feeds.get(user, {}) if entry.kind in OF_SOURCES else {},
+            ) for entry in live if entry.nonce not in matched and (entry.owned or entry.attempted is not None)
             for user in self._let_go(entry, of_connectors) if not _is_past(entry, user, named)
         )]
 
@@ -78,7 +84,7 @@ def _is_past(entry: CatalogueEntry, user: str, named: Collection[tuple[Kind, str
     """
     if entry.owned:
         return False
-    if entry.kind in (Kind.CONNECTOR, Kind.SLOT, Kind.PUBLICATION):
+    if entry.kind in OF_SOURCES:
         return (entry.kind, user) in named
     return entry.state is EntryState.LOST
 
@@ -92,10 +98,12 @@ def needs_of(
     Raises UsageError, with the line, for what cannot be owned as the file has it.
     """
     stated = list[DesiredState]()
+    feeds = {name: _feeds(recipes[name]) for name in pipeline.captures}
     for source in pipeline.sources.values():
         users = [one for one in pipeline.captures.values() if one.source is source]
         for part in _SourceNeeds(source, servers, [recipe for one in users for recipe in recipes[one.name]]).all():
-            stated += [replace(part, user=one.name) for one in users]
+            fed = part.kind in OF_SOURCES
+            stated += [replace(part, user=one.name, feeds=feeds[one.name] if fed else {}) for one in users]
     for capture in pipeline.captures.values():
         if capture.owned is not None:
             stated += _logs(capture, servers.kafka)
@@ -104,7 +112,12 @@ def needs_of(
             stated += _target(view, servers.targets.get(view.name), tables.get(view.name))
     captures = {name: _ours(one.owned, one.source) for name, one in pipeline.captures.items()}
     views = {name: _ours(one.owned, None) for name, one in pipeline.views.items()}
-    return PipelineNeeds(stated, {**captures, **views})
+    return PipelineNeeds(stated, {**captures, **views}, feeds)
+
+
+def _feeds(recipes: list[DatabaseConnector]) -> Feeds:
+    """The topics of tables that are read so."""
+    return {recipe.topic(table): table for recipe in recipes for table in recipe.tables}
 
 
 def _ours(owned: bool | None, source: SourceFields | None) -> frozenset[str]:

@@ -33,7 +33,6 @@ from cdcv2.control.external_state import (
     twofold,
 )
 from cdcv2.control.folder_paths import planned_by_path
-from cdcv2.control.let_go import restored
 from cdcv2.control.intents import DesiredState, after_removal, blocked_by, has_slot, slots_of, used
 from cdcv2.control.other_addresses import after_looks, awaited_elsewhere, continued, same_at_another, withheld
 from cdcv2.errors import Cdcv2Error, FencedError, OutputError, RefusedError, UnavailableError, UsageError
@@ -221,12 +220,11 @@ class Reconciliation:
     def _written(self, entry: CatalogueEntry, look: Look) -> Step:
         """The next step, whose entry is written."""
         now = self._clock()
-        before, entry = entry, restored(entry, look, self.catalogue.entries(), now)
         step = decide(entry, look, now, claimed=self._is_claimed(entry, look))
         if entry.kind is Kind.CONNECTOR and step.act in (Act.MAKE, Act.DESTROY):
             step = self._with_slots(entry, step, now)
         step = self._by_all_addresses(entry, step, look, now)
-        changed = [step.entry] if step.entry != before else []
+        changed = [step.entry] if step.entry != entry else []
         if entry.kind is Kind.CONNECTOR and step.act is Act.MAKE:
             # It reads by it from its first moment on, whenever the job is started.
             changed += [

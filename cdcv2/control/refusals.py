@@ -10,6 +10,7 @@ from pathlib import Path
 
 from cdcv2.control.entries import CatalogueEntry, EntryState, Kind
 from cdcv2.control.intents import DesiredState, matching, refused_replacements
+from cdcv2.control.let_go import removed_topics
 from cdcv2.control.pipeline_check import recipes_of
 from cdcv2.control.pipeline_file import Pipeline
 from cdcv2.control.pipeline_jobs import folder_of, jobs_of
@@ -27,6 +28,7 @@ def refused_changes(
     """The entries that would be changed or removed and must not be, each with the reason and what to do."""
     known, wanted = list(entries), list(desired)
     found = [*refused_replacements(known, wanted), *_topics_that_lack_rows(known, wanted)]
+    found += _topics_that_were_not_fed(known, wanted)
     for job, capture, same_tables in _going_on(pipeline):
         found += _topics_of_its_logs(pipeline, job, capture, known, wanted, same_tables=same_tables)
         found += _tables_that_were_not_published(pipeline, capture, known, wanted)
@@ -101,6 +103,27 @@ def _tables_that_were_not_published(
                 f"{entry.shown} does not publish {', '.join(lacking)} any more, as the file left that out, and the "
                 f"capture {capture} goes on with logs that have it: what was committed meanwhile is in no topic. "
                 f"{_START_OVER}"
+            )
+
+
+def _topics_that_were_not_fed(
+    entries: list[CatalogueEntry], desired: list[DesiredState]
+) -> Iterator[tuple[CatalogueEntry, str]]:
+    """The publications of ours that left a table out whose topic goes on: a connector of others has that."""
+    live, removed = [one for one in entries if one.is_live], removed_topics(entries)
+    for wish in desired:
+        made = matching(live, wish) if wish.kind is Kind.PUBLICATION and wish.owned else None
+        if made is None or not made.owned:
+            continue
+        published = (made.settings if made.applied is None else made.applied).get("tables", ())
+        lacking = sorted(
+            topic for past in made.past for topic, table in past.feeds.items()
+            if wish.feeds.get(topic) == table and table not in published and removed.get(topic, -1) < past.since
+        )
+        if lacking:
+            yield made, (
+                f"{made.shown} has left out what the topics {', '.join(lacking)} have, as the file did: what was "
+                f"committed meanwhile is in none. {_START_OVER}"
             )
 
 

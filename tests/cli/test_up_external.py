@@ -488,6 +488,33 @@ def test_a_table_that_was_left_out_does_not_come_back_to_a_connector_that_goes_o
         assert Exit.UNABLE == ended.code and "tables.md#put-a-table-back" in ended.err
 
 
+@pytest.mark.parametrize("into", ["there/second", "there/third"])
+@pytest.mark.parametrize(("altered", "refused"), [(True, True), (False, False)])
+def test_a_table_that_a_publication_of_ours_left_out_does_not_come_back_where_its_topic_goes_on(
+    run: Run, two: TwoTables, into: str, altered: bool, refused: bool
+) -> None:
+    """Connector and slot are of others. What was committed meanwhile is in no topic, whatever the logs."""
+    theirs = ("owned: yes, config: connector.json}\n    slot: {name: shop, owned: yes}", "config: connector.json}")
+
+    def write(captures: str) -> Pipeline:
+        two.write(captures, ["orders", "items"])
+        two.file.write_text(two.file.read_text("utf-8").replace(*theirs), "utf-8")
+        return read_pipeline(str(two.file))
+
+    first = "  first: {into: there/first, tables: [public.orders]}"
+    second = "  second: {into: %s, tables: [public.items]}"
+    two.make(write(f"{first}\n{second % 'there/second'}"))
+    if altered:
+        two.make(write(first))
+    write(f"{first}\n{second % into}")
+    planned = " ".join(run("plan", two.file).out.split())
+
+    assert refused is ("has left out what the topics shop.public.items have" in planned), planned
+    if refused:
+        ended = run("up", two.file, "--once", "--timeout", "0")
+        assert Exit.UNABLE == ended.code and "tables.md#put-a-table-back" in ended.err
+
+
 def test_what_is_not_ours_is_not_shown_as_removed(capsys: pytest.CaptureFixture[str]) -> None:
     """Its entry ends, and it stays: the states of the entry would be read as those of the thing."""
     shown = dict[str, str]()

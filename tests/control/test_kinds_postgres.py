@@ -11,7 +11,7 @@ from typing import Any, LiteralString
 import pytest
 
 from cdcv2.control.entries import Answer, CatalogueEntry, EntryState, Kind, Reason
-from cdcv2.control.intents import used
+from cdcv2.control.intents import used, used_by
 from cdcv2.control.kinds import postgres as postgres_kinds
 from cdcv2.control.kinds.postgres import (
     WITHIN_DESTROY,
@@ -349,17 +349,18 @@ def test_a_publication_that_is_lost_goes_on_where_a_person_accepts_it(owned: boo
 def test_what_others_run_is_compared_with_what_it_was_before_the_file_left_it_out(
     lost: bool, address: str, postgres: Postgres
 ) -> None:
-    """It was altered and altered back meanwhile, or was lost before. For another job it begins from nothing."""
+    """It was altered and altered back meanwhile, or was lost before. For other topics it begins from nothing."""
     with postgres.connect(autocommit=True) as session:
         session.execute("DROP PUBLICATION IF EXISTS shop; CREATE PUBLICATION shop FOR TABLE items, orders")
         case = case_of(postgres, Kind.PUBLICATION)
         case.how = PublicationKind(dict.fromkeys([ADDRESS, address, "a third"], conninfo(postgres)))
         settings = {"tables": ["public.items", "public.orders"]}
-        case.up(owned=False, settings=settings)
+        feeds = {"shop.public.items": "public.items", "shop.public.orders": "public.orders"}
+        case.up(owned=False, settings=settings, feeds=feeds)
         case.use()
         case.go_on()
         states = [case.down().state]
-        states.append(case.up(owned=False, settings=settings, address=address).state)
+        states.append(case.up(owned=False, settings=settings, address=address, feeds=feeds).state)
         if lost:
             session.execute("ALTER PUBLICATION shop DROP TABLE items; ALTER PUBLICATION shop ADD TABLE items")
             states.append(case.go_on().state)
@@ -367,13 +368,50 @@ def test_what_others_run_is_compared_with_what_it_was_before_the_file_left_it_ou
         else:
             states.append(case.down().state)
             session.execute("ALTER PUBLICATION shop DROP TABLE items; ALTER PUBLICATION shop ADD TABLE items")
-        back = case.up(owned=False, settings=settings)
-        other = case.up(owned=False, settings=settings, user="another job", address="a third")
+        back = case.up(owned=False, settings=settings, feeds=feeds, user="another job")
+        others = {f"second.{table}": table for table in settings["tables"]}
+        other = case.up(owned=False, settings=settings, feeds=others, address="a third")
         session.execute("DROP PUBLICATION shop")
 
     assert [EntryState.GONE, EntryState.IN_USE, *[EntryState.LOST] * lost, EntryState.GONE] == states
     assert EntryState.LOST is back.state and back.debt is not None and "--accept-lost shop" in back.debt.text
     assert EntryState.MADE is other.state
+
+
+@pytest.mark.parametrize(("change", "state"), [
+    ("ALTER PUBLICATION shop DROP TABLE items; ALTER PUBLICATION shop ADD TABLE items", EntryState.LOST),
+    ("ALTER TABLE items RENAME TO old; ALTER TABLE old RENAME TO items", EntryState.LOST),
+    ("VACUUM FULL items; ALTER PUBLICATION shop ADD TABLE more", EntryState.IN_USE),
+])
+def test_a_table_that_one_of_two_captures_leaves_out_for_a_while_is_compared(
+    change: str, state: EntryState, postgres: Postgres
+) -> None:
+    """The publication of others is in use by the other one all the time."""
+    with postgres.connect(autocommit=True) as session:
+        session.execute("DROP PUBLICATION IF EXISTS shop; DROP TABLE IF EXISTS more; CREATE TABLE more (id int)")
+        session.execute("CREATE PUBLICATION shop FOR TABLE items, orders")
+        case = case_of(postgres, Kind.PUBLICATION)
+
+        def run(*tables: str) -> EntryState:
+            settings = {"tables": [f"public.{table}" for table in tables]}
+            control = case.control()
+            control.desire([
+                wish for table in tables for wish in case.desired(
+                    owned=False, settings=settings, user=f"capture {table}",
+                    feeds={f"shop.public.{table}": f"public.{table}"},
+                )
+            ], lambda: "n1")  # fmt: skip
+            case.go_on(control)
+            control.catalogue.write(used_by("capture orders", control.catalogue.entries(), case.now))
+            return case.go_on(control).state
+
+        states = [run("items", "orders"), run("orders")]
+        for statement in change.split("; "):
+            session.execute(statement)
+        states += [run("orders"), run("items", "orders")]
+        session.execute("DROP PUBLICATION shop; DROP TABLE more")
+
+    assert [EntryState.IN_USE, EntryState.IN_USE, EntryState.IN_USE, state] == states
 
 
 def test_a_slot_of_others_that_was_made_again_goes_on_where_a_person_accepts_it(postgres: Postgres) -> None:

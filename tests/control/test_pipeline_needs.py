@@ -129,6 +129,21 @@ def test_what_others_own_is_looked_at_and_what_has_no_owner_is_left_to_the_job(w
     assert (Kind.SLOT, DATABASE, "other") in keys(needs(path).stated, owned=False, maker=None)
 
 
+@pytest.mark.parametrize(("old", "new"), [
+    ("kafka:cdc.{table}", "kafka:other.{table}"), ("  shop: {into", "  renamed: {into"),
+])
+def test_what_a_source_has_feeds_the_topics_that_its_captures_read(write: Write, old: str, new: str) -> None:
+    """Whatever the captures are called, and wherever their logs are."""
+    found, changed = needs(write()), needs(write((old, new)))
+    feeds = {one.kind: one.feeds for one in found.stated}
+    topics = {"shop.public.orders": "public.orders"}
+
+    assert {kind: topics for kind in (Kind.CONNECTOR, Kind.SLOT, Kind.PUBLICATION)} == {
+        kind: fed for kind, fed in feeds.items() if fed
+    }
+    assert [one.feeds for one in found.stated] == [one.feeds for one in changed.stated]
+
+
 def test_without_a_variable_what_is_others_is_not_looked_at(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     """A view is kept where the source's password is not known; what is ours needs it."""
     monkeypatch.delenv("PGPASSWORD")
@@ -157,6 +172,8 @@ def test_a_word_that_is_deleted_removes_nothing(write: Write) -> None:
     plan(needs(write((", owned: yes, config: connector.json", ""))))
     kept = [one for one in entries.values() if one.kind is not Kind.TARGET_TABLE and one.kind is not Kind.REMAP]
     assert ({EntryState.IN_USE}, 7) == ({one.state for one in kept}, sum(not one.owned for one in kept))
+    fed = [one.feeds for one in kept if one.kind in (Kind.CONNECTOR, Kind.SLOT, Kind.PUBLICATION)]
+    assert [{"shop.public.orders": "public.orders"}] * 3 == fed
     plan(needs(write()))
     assert ({EntryState.IN_USE}, True) == ({one.state for one in kept}, all(one.owned for one in entries.values()))
 
