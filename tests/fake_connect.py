@@ -59,6 +59,9 @@ class FakeConnect:
             missing = {"error_code": 404, "message": f"Connector {name} not found"}
             self.stopped.add(name)
             return (202, None) if name in self.configs else (404, missing)
+        if method == "PUT" and rest == ["resume"]:
+            self.stopped.discard(name)
+            return 202, None
         if method == "DELETE" and rest == ["offsets"]:
             if self.running:
                 return 400, {"message": "Connectors must be in the STOPPED state before their offsets can be modified."}

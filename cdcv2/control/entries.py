@@ -265,6 +265,7 @@ class ExternalObject:
         invalid: why its server will not let it be used any more; empty: it is sound.
         place: more of where it is, for errors, as ``3 partitions``.
         slot: of a slot, what it is known by.
+        unfinished: whether an act of ours was begun on it that is to be done again, as its process died.
     """
 
     identity: str | None = None
@@ -276,6 +277,7 @@ class ExternalObject:
     invalid: str = ""
     place: str = ""
     slot: SlotMark | None = None
+    unfinished: bool = False
 
 
 @dataclass(frozen=True)

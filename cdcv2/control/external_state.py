@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from cdcv2.connectors.debezium.left_out import less_sent
+from cdcv2.connectors.debezium.left_out import TABLES, less_sent
 from cdcv2.control import external_texts as texts
 from cdcv2.control.entries import Answer, CatalogueEntry, Debt, EntryState, ExternalObject, Kind, Look, NoAnswer, Reason
 from cdcv2.control.let_go import awaited, settled
@@ -424,6 +424,8 @@ def _seen(entry: CatalogueEntry, thing: ExternalObject) -> dict[str, Any] | None
 
 def _compared(entry: CatalogueEntry, thing: ExternalObject, found: Condition, now: float) -> Step:
     """The step for what is there: as it should be, or changed by us in the file, or by others in their system."""
+    if thing.unfinished and entry.owned:
+        return Step(replace(entry, debt=None), Act.ALTER, found)
     wrong = misfits(entry, thing)
     if not wrong:
         return Step(replace(entry, applied=_seen(entry, thing), debt=None), Act.NOTHING, found)
@@ -499,6 +501,21 @@ def too_early(entry: CatalogueEntry, slots: list[CatalogueEntry], now: float) ->
 def delayed(entry: CatalogueEntry, found: Condition, now: float) -> Step:
     """The step for what is not made yet, as it was requested a moment ago by another name of its server."""
     return _owed(entry, Reason.AWAITED, texts.late_request(entry), found, now)
+
+
+def after_its_connectors(step: Step, entries: Iterable[CatalogueEntry], now: float) -> Step:
+    """The step, of a publication: it is given other tables after each connector that reads by it was.
+
+    A connector that does not know a table yet would pass by what is committed to it.
+    """
+    late = [
+        one for one in entries if one.kind is Kind.CONNECTOR and one.owned and one.is_there
+        and step.entry.nonce in one.needs and one.applied is not None
+        and one.applied.get(TABLES) != one.settings.get(TABLES)
+    ]
+    if step.act is not Act.ALTER or not late:
+        return step
+    return _owed(step.entry, Reason.AWAITED, texts.connector_first(step.entry, late), step.condition, now)
 
 
 def spared(entry: CatalogueEntry, look: NoAnswer, now: float) -> CatalogueEntry:

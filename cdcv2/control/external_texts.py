@@ -142,6 +142,20 @@ def either_owner(entry: CatalogueEntry) -> str:
     )
 
 
+def rows_before(entry: CatalogueEntry, table: str) -> str:
+    """A table with rows is to come into a publication that is read by."""
+    return (
+        f"{entry.shown} is not given {table}: it has rows already, and the connector takes no second snapshot, so they "
+        "would be in no topic. Start over, with all tables of the connector (docs/operations/start-over.md); or add it "
+        "while it is empty"
+    )
+
+
+def connector_first(entry: CatalogueEntry, connectors: list[CatalogueEntry]) -> str:
+    """A publication whose tables are changed after the connectors that read by it."""
+    return f"{entry.shown} is altered after {', '.join(one.shown for one in connectors)}: else changes would be lost"
+
+
 def late_request(entry: CatalogueEntry) -> str:
     """It is missing, and may still come."""
     if entry.identity is not None:

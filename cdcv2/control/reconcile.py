@@ -17,6 +17,7 @@ from cdcv2.control.external_state import (
     Act,
     Condition,
     Step,
+    after_its_connectors,
     altered,
     condition_of,
     decide,
@@ -223,6 +224,8 @@ class Reconciliation:
         step = decide(entry, look, now, claimed=self._is_claimed(entry, look))
         if entry.kind is Kind.CONNECTOR and step.act in (Act.MAKE, Act.DESTROY):
             step = self._with_slots(entry, step, now)
+        if entry.kind is Kind.PUBLICATION:
+            step = after_its_connectors(step, self.catalogue.entries(), now)
         step = self._by_all_addresses(entry, step, look, now)
         changed = [step.entry] if step.entry != entry else []
         if entry.kind is Kind.CONNECTOR and step.act is Act.MAKE:

@@ -164,14 +164,19 @@ def _publication(
     if partly:
         # In one transaction, so that no commit is between the two.
         again = ", ".join(map(sql_table, partly))
-        yield Finding(part, f"the publication {name} sends {', '.join(partly)} in part: it has a row filter or a list of "
-                      "columns", Health.WRONG, f"BEGIN; ALTER PUBLICATION {sql_name(name)} DROP TABLE {again}; "
+        yield Finding(part, f"the publication {name} sends {', '.join(partly)} in part: it has a row filter or a list "
+                      "of columns", Health.WRONG, f"BEGIN; ALTER PUBLICATION {sql_name(name)} DROP TABLE {again}; "
                       f"ALTER PUBLICATION {sql_name(name)} ADD TABLE {again}; COMMIT; then start over, if something is "
                       "captured already (docs/operations/start-over.md)")  # fmt: skip
     lacking = [table for table in tables if table not in published]
     # Behind a slot that is there already, what was committed to them is in no topic. One of ours gets what is new.
     begun = _rows_of(connection, _SLOT, _slot(source))
     if lacking and source.publication.owned:
+        before = [one for one in lacking if begun and _has_rows(connection, one)]
+        if before:
+            yield Finding(part, f"{', '.join(before)} has rows already: the connector takes no second snapshot, so "
+                          "they would be in no topic, and cdcv2 up does not add it", Health.WRONG,
+                          "start over with all tables (docs/operations/start-over.md); or leave it out")  # fmt: skip
         yield Finding(part, f"the publication {name} has no {', '.join(lacking)} yet: cdcv2 up adds it")
         lacking = []
     yield judged(part, not lacking, f"the publication {name} has {len(tables) - len(lacking)} of {len(tables)} tables",
@@ -181,6 +186,12 @@ def _publication(
     yield judged(part, bool(rows[0][0]), f"the publication {name} has inserts, updates, deletes and truncates",
                  f"ALTER PUBLICATION {sql_name(name)} SET (publish = 'insert, update, delete, truncate');",
                  lacking=f"the publication {name} lacks inserts, updates, deletes or truncates")  # fmt: skip
+
+
+def _has_rows(connection: Any, table: str) -> bool:
+    """Whether rows are seen in a table; one that may not be read has a finding of its own."""
+    may = _rows_of(connection, _SELECT, *parts_of(table))[0][0]
+    return bool(may and _rows_of(connection, f"SELECT FROM {sql_table(table)} LIMIT 1"))
 
 
 def _slot(source: SourceFields) -> str:

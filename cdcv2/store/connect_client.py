@@ -138,6 +138,10 @@ class ConnectClient:
         if found is not None and (found.get("tasks") or found.get("connector", {}).get("state") != "STOPPED"):
             raise RefusedError(f"Kafka Connect at {self.url} has not stopped {name!r} yet: its tasks still end")
 
+    def resume(self, name: str) -> None:
+        """Start its tasks again. Raises RefusedError while workers rebalance."""
+        self._ask("PUT", f"/connectors/{quote(name, safe='')}/resume", missing=None)
+
     def forget(self, name: str) -> None:
         """Stop it, and have Connect forget its positions. Raises RefusedError while its tasks still end.
 

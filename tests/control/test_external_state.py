@@ -19,7 +19,9 @@ from cdcv2.control.entries import (
     NoAnswer,
     Reason,
 )
-from cdcv2.control.external_state import DOUBT, Act, Condition, Step, condition_of, decide, left_alone
+from cdcv2.control.external_state import (
+    DOUBT, Act, Condition, Step, after_its_connectors, condition_of, decide, left_alone,
+)  # fmt: skip
 from cdcv2.control.slot_marks import SlotMark
 
 NOW = 1_000_000.0
@@ -350,6 +352,23 @@ FEWER = {**SENT, "table.include.list": r"public\.orders"}
 def connector(state: EntryState = EntryState.IN_USE, **changes: object) -> CatalogueEntry:
     """One of ours, with the settings that it was given last."""
     return replace(entry_of(Kind.CONNECTOR, state), settings=SENT, applied=SENT, **changes)  # type: ignore[arg-type]
+
+
+def test_a_publication_is_altered_after_the_connectors_that_read_by_it() -> None:
+    """One that does not know a table would pass by what is committed to it. Without such a reader it is altered."""
+    one = replace(entry_of(Kind.PUBLICATION, EntryState.IN_USE), nonce="p")
+    step = Step(one, Act.ALTER, Condition.DRIFTED)
+    late = replace(connector(needs=("p",)), applied=FEWER)
+
+    waits = after_its_connectors(step, [one, late], 7.0)
+    assert waits.entry.debt is not None
+    assert (Act.NOTHING, Reason.AWAITED) == (waits.act, waits.entry.debt.reason)
+    assert "is altered after the connector" in waits.entry.debt.text
+    for others in ([connector(needs=("p",))], [replace(late, needs=("q",))], [replace(late, owned=False)],
+                   [replace(late, state=EntryState.GONE)], [replace(late, applied=None)]):  # fmt: skip
+        assert step == after_its_connectors(step, [one, *others], 7.0)
+    nothing = replace(step, act=Act.NOTHING)
+    assert nothing == after_its_connectors(nothing, [one, late], 7.0)
 
 
 def changed_to(settings: dict[str, str], mark: str | None = "7f") -> Answer:

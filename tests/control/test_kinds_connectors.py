@@ -7,9 +7,12 @@ from dataclasses import replace
 
 import pytest
 
+from cdcv2 import failpoints
 from cdcv2.control.entries import EntryState, Kind, Reason
 from cdcv2.control.intents import used
-from cdcv2.control.kinds.connectors import BEFORE_DELETE, MARK, STOPPED, ConnectorKind
+from cdcv2.control.kinds.connectors import (
+    ALTERED, BEFORE_DELETE, CHANGING, MARK, RESUMED, STOPPED, ConnectorKind,
+)  # fmt: skip
 from cdcv2.errors import RefusedError, UnavailableError, UsageError
 from cdcv2.store.connect_client import ConnectClient, without_secrets
 from tests.fake_connect import FakeConnect, fake_connect
@@ -290,3 +293,38 @@ def test_a_worker_that_starts_or_ends_does_not_state_that_a_connector_is_missing
 
     connect.pages = ()
     assert (EntryState.GONE, {}, ["shop"]) == (case.go_on().state, connect.configs, sorted({*connect.forgotten}))
+
+
+def test_other_tables_are_read_when_no_task_with_the_old_ones_runs(connect: FakeConnect) -> None:
+    """It is stopped, changed, and resumed. As long as a task ends, it is busy, and has the old ones."""
+    case = case_at(connect, **{"table.include.list": "a"})
+    case.up()
+    connect.running, connect.asked[:] = True, []
+    busy = case.up(settings={**SETTINGS, "table.include.list": "a,b"})
+    assert busy.debt is not None
+    assert (Reason.BUSY, "a") == (busy.debt.reason, connect.configs["shop"]["table.include.list"])
+
+    connect.running, connect.asked[:] = False, []
+    good = case.go_on()
+    changes = [path.rpartition("/")[2] for method, path in connect.asked if method == "PUT"]
+    assert (None, "a,b", ["stop", "config", "resume", "config"]) == (
+        good.debt, connect.configs["shop"]["table.include.list"], changes
+    )
+    assert (False, set()) == (CHANGING in connect.configs["shop"], connect.stopped)
+
+
+@pytest.mark.parametrize("step", [ALTERED, RESUMED])
+@pytest.mark.parametrize("then", ["a,b", "a,b,c", "a"])
+def test_a_crash_while_tables_are_changed_leaves_no_connector_stopped(
+    step: str, then: str, connect: FakeConnect
+) -> None:
+    """The next owner finds that it was not finished, also if the file has other tables now."""
+    case = case_at(connect, **{"table.include.list": "a"})
+    case.up()
+    with failpoints.placed(step), pytest.raises(failpoints.PlacedCrash):
+        case.up(settings={**SETTINGS, "table.include.list": "a,b"})
+    assert CHANGING in connect.configs["shop"]
+    good = case.up(settings={**SETTINGS, "table.include.list": then})
+
+    assert (None, then, set()) == (good.debt, connect.configs["shop"]["table.include.list"], connect.stopped)
+    assert CHANGING not in connect.configs["shop"]

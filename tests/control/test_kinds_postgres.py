@@ -511,6 +511,30 @@ def test_a_publication_takes_no_table_along_that_inherits(postgres: Postgres) ->
     assert [(EntryState.MADE, None), (EntryState.IN_USE, None)] == [(one.state, one.debt) for one in (good, back)]
 
 
+def test_a_table_with_rows_comes_into_no_publication_in_use(postgres: Postgres) -> None:
+    """No record would have them. An empty one comes in, and one that is not read by yet takes any."""
+    both = {"tables": ["public.items", "public.sold"]}
+    with postgres.connect(autocommit=True) as session:
+        session.execute("CREATE TABLE sold (id bigint PRIMARY KEY); INSERT INTO sold VALUES (1)")
+        try:
+            case = case_of(postgres, Kind.PUBLICATION)
+            case.up()
+            before_use = case.up(settings=both)
+            case.up(settings={"tables": ["public.items"]})
+            case.use()
+            refused = case.up(settings=both)
+            session.execute("DELETE FROM sold")
+            good = case.go_on()
+            case.down()
+        finally:
+            session.execute("DROP PUBLICATION IF EXISTS shop; DROP TABLE sold")
+
+    assert (EntryState.MADE, None) == (before_use.state, before_use.debt)
+    assert refused.debt is not None and Reason.DENIED is refused.debt.reason
+    assert "is not given public.sold: it has rows already" in refused.debt.text
+    assert (EntryState.IN_USE, None) == (good.state, good.debt)
+
+
 def test_a_publication_takes_no_table_whose_partitions_are_sent_by_themselves(postgres: Postgres) -> None:
     """Its changes would have the names of the partitions. In one of others it may be sent as a whole."""
     with postgres.connect(autocommit=True) as session:

@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 from cdcv2.connectors.debezium.config import JSON_CONVERTER, exact_pattern
 from cdcv2.sql_names import parts_of
 
+#: The setting that names the tables of a connector.
+TABLES = "table.include.list"
 #: Values of snapshot.mode with which a connector reads no rows before the changes.
 WITHOUT_SNAPSHOT = ("never", "no_data")
 #: Values of it with which a connector cannot be captured, and why.

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TypeGuard
 
 from cdcv2 import failpoints
+from cdcv2.connectors.debezium.left_out import TABLES
 from cdcv2.control.entries import Answer, CatalogueEntry, ExternalObject, Look, NoAnswer, Reason
 from cdcv2.control.kinds.marks import mark_of, read_mark
 from cdcv2.errors import Cdcv2Error, RefusedError, UnavailableError, UsageError
@@ -12,6 +14,10 @@ from cdcv2.store.connect_client import ConnectClient, without_secrets
 
 #: The setting that has the mark. Connect gives it to no one: a connector ignores what it does not know.
 MARK = "cdcv2.entry"
+#: A setting that a connector has while its tables are changed: it is stopped, or was resumed a moment ago.
+CHANGING = "cdcv2.changing"
+ALTERED = failpoints.declare("external.connector-altered", "a connector has other tables, and is still stopped")
+RESUMED = failpoints.declare("external.connector-resumed", "a connector goes on with other tables, and is still marked")
 HALTED = failpoints.declare("external.connector-halted", "a connector is stopped, and its slot not removed")
 BEFORE_DELETE = failpoints.declare("external.connector-found", "a connector of ours is about to be deleted")
 STOPPED = failpoints.declare("external.connector-stopped", "a connector is stopped, without positions, and not deleted")
@@ -55,11 +61,26 @@ class ConnectorKind:
         return self._do(entry, make)
 
     def alter(self, entry: CatalogueEntry) -> NoAnswer | None:
-        """See :class:`cdcv2.control.reconcile.ExternalKind`."""
+        """See :class:`cdcv2.control.reconcile.ExternalKind`.
+
+        Other tables are read from the moment on in which this is done: no task with the old ones runs any more. Such a
+        task would pass by changes of a table that comes into the publication.
+        """
 
         def alter(client: ConnectClient) -> None:
-            if _is_ours(client, entry):
-                client.alter(entry.name, self._config(entry))
+            there, wanted = client.config(entry.name), self._config(entry)
+            if not _has_mark(there, entry):
+                return
+            others = there.get(TABLES) != wanted.get(TABLES)
+            if others:
+                # Busy, and done again, as long as a task still ends.
+                client.stop(entry.name)
+                client.alter(entry.name, {**wanted, CHANGING: "yes"})
+                failpoints.reach(ALTERED)
+            if others or CHANGING in there:
+                client.resume(entry.name)
+                failpoints.reach(RESUMED)
+            client.alter(entry.name, wanted)
 
         return self._do(entry, alter)
 
@@ -107,11 +128,16 @@ class ConnectorKind:
 
 def _object_of(config: Mapping[str, str]) -> ExternalObject:
     mark, owner = read_mark(config.get(MARK))
-    plain = {name: value for name, value in config.items() if name not in (MARK, "name")}
-    return ExternalObject(mark, mark, owner, None, without_secrets(plain), place=config.get("connector.class", ""))
+    plain = {name: value for name, value in config.items() if name not in (MARK, CHANGING, "name")}
+    # Else it would stay stopped after a crash.
+    place, unfinished = config.get("connector.class", ""), CHANGING in config
+    return ExternalObject(mark, mark, owner, None, without_secrets(plain), place=place, unfinished=unfinished)
 
 
 def _is_ours(client: ConnectClient, entry: CatalogueEntry) -> bool:
     """Whether what is there now has the mark of the entry."""
-    config = client.config(entry.name)
+    return _has_mark(client.config(entry.name), entry)
+
+
+def _has_mark(config: Mapping[str, str] | None, entry: CatalogueEntry) -> TypeGuard[Mapping[str, str]]:
     return config is not None and read_mark(config.get(MARK))[0] == entry.nonce

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, LiteralString
 from cdcv2 import failpoints
 from cdcv2.connectors.debezium.postgres_catalogue import children
 from cdcv2.control.entries import Answer, CatalogueEntry, EntryState, ExternalObject, Kind, Look, NoAnswer, Reason
-from cdcv2.control.external_texts import inheritance
+from cdcv2.control import external_texts as texts
 from cdcv2.control.kinds.marks import mark_of, read_mark
 from cdcv2.control.kinds.table_checkpoints import demand_not_started, own_checkpoints
 from cdcv2.errors import Cdcv2Error, UsageError
@@ -294,6 +294,9 @@ class PublicationKind(PostgresKind):
         session.execute(_named("COMMENT ON PUBLICATION {name} IS {mark}", entry))
 
     def _alter(self, session: Connection[Any], entry: CatalogueEntry) -> None:
+        if entry.state is EntryState.IN_USE:
+            there = {name for name, *_ in session.execute(_MEMBERS, [entry.identity]).fetchall()}
+            _demand_empty(session, entry, [name for name in entry.settings["tables"] if name not in there])
         session.execute(_named("ALTER PUBLICATION {name} SET TABLE {tables}", entry, tables=_tables(session, entry)))
 
     def _destroy(self, session: Connection[Any], entry: CatalogueEntry) -> None:
@@ -312,13 +315,26 @@ def _contents(session: Connection[Any], names: Mapping[str, str]) -> dict[str, d
     }
 
 
+def _demand_empty(session: Connection[Any], entry: CatalogueEntry, tables: list[str]) -> None:
+    """Raise UsageError for a table that comes into a publication in use, and has a row: no record would have that row.
+
+    Until the end of the transaction no other one writes to the tables.
+    """
+    from psycopg import sql
+
+    for name in tables:
+        session.execute(sql.SQL("LOCK TABLE {} IN SHARE MODE").format(_table(name)))
+        if session.execute(sql.SQL("SELECT FROM {} LIMIT 1").format(_table(name))).fetchone() is not None:
+            raise UsageError(texts.rows_before(entry, name))
+
+
 def _tables(session: Connection[Any], entry: CatalogueEntry) -> Composed:
     """The tables of a publication, without any that inherit from them. Raises UsageError where such are there."""
     from psycopg import sql
 
     heirs = children(session, entry.settings["tables"], partitions=True)
     if heirs:
-        raise UsageError(f"{entry.shown} is not given a table from which others inherit. {inheritance(heirs)}")
+        raise UsageError(f"{entry.shown} is not given a table from which others inherit. {texts.inheritance(heirs)}")
     names = map(_table, entry.settings["tables"])
     # Without ONLY, it would get those that inherit from them in this moment.
     return sql.SQL(", ").join(sql.SQL("ONLY {}").format(name) for name in names)
