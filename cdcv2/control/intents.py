@@ -122,7 +122,8 @@ def refused_replacements(
     - The connector of ours that has made the slot: its positions go with it, so another one takes a second snapshot.
     - The slot itself, if the connector that reads it goes on: another one begins where it is made, behind the positions
       of the connector, which fails then, or passes over what was committed in between.
-    - The prefix of a connector of ours that goes on reading the slot: Connect keeps positions by it.
+    - What a connector of ours that goes on with its slot is bound to: its prefix, by which Connect keeps its positions;
+      its database, whose slot it is; its notification topic, as only its first snapshot is stated there.
     """
     entries, wanted = list(entries), list(desired)
     # What is lost is not forgotten, either, when another one takes its place; and what is unwanted may return.
@@ -130,7 +131,7 @@ def refused_replacements(
     # By name alone: the file may name the same server by another address from now on.
     names = {(one.kind, one.name) for one in wanted}
     makers = {one.name: one.maker[2] for one in wanted if one.kind is Kind.SLOT and one.maker is not None}
-    found = _other_prefixes([one for one in entries if one.is_live or one.may_return], wanted)
+    found = _bound_otherwise([one for one in entries if one.is_live or one.may_return], wanted)
     for slot in known:
         if slot.kind is not Kind.SLOT:
             continue
@@ -168,10 +169,21 @@ def refused_replacements(
     return found
 
 
-def _other_prefixes(
+#: Setting -> why a connector that goes on with its slot cannot have another one.
+_BOUND_TO = {
+    "topic.prefix":
+        "Connect keeps its positions by it, so it begins again, where the changes do not meet what was sent before",
+    "database.dbname": "the slot is one of that database",
+    "notification.sink.topic.name":
+        "only there it is stated how many rows its snapshot had, and it takes no second one, so a new capture would wait "
+        "without end",
+}  # fmt: skip
+
+
+def _bound_otherwise(
     known: list[CatalogueEntry], desired: list[DesiredState]
 ) -> list[tuple[CatalogueEntry, str]]:
-    """The connectors of ours that would go on with their slot under another prefix, each with the reason.
+    """The connectors of ours that would go on with their slot, bound to something else, each with the reason.
 
     It may have made its slot, and read by it, since it was requested: whether that was seen does not matter.
     """
@@ -185,16 +197,14 @@ def _other_prefixes(
         if same is None or same.attempted is None:
             continue
         before = same.settings if same.applied is None else same.applied
-        (slot, prefix), (new_slot, new_prefix) = (
-            (settings.get("slot.name"), settings.get("topic.prefix")) for settings in (before, wish.settings)
-        )
-        if slot == new_slot and None not in (prefix, new_prefix) and prefix != new_prefix:
-            found.append((same, (
-                f"{same.shown} has the prefix {prefix!r}, and goes on with its slot {slot!r}: Connect keeps its "
-                f"positions by the prefix, so with {new_prefix!r} it begins again, where the changes do not meet what "
-                "was sent before. Keep the prefix; or give connector and slot other names, too, and start over "
-                "(docs/operations/start-over.md)"
-            )))
+        slot = before.get("slot.name")
+        for name, why in _BOUND_TO.items() if slot == wish.settings.get("slot.name") else ():
+            old, new = (None if one is None else str(one) for one in (before.get(name), wish.settings.get(name)))
+            if old != new and not any(one is None or "${" in one for one in (old, new)):
+                found.append((same, (
+                    f"{same.shown} has {name}={old}, and goes on with its slot {slot!r}: {why}. Keep it, not {new}; or "
+                    "give connector and slot other names, too, and start over (docs/operations/start-over.md)"
+                )))
     return found
 
 

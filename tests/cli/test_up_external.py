@@ -325,7 +325,7 @@ def test_another_prefix_is_refused_while_connector_and_slot_go_on(
     refused, planned, looked = run("up", file, "--once"), run("plan", file), run("doctor", file)
     assert (Exit.UNABLE, {"in use"}) == (refused.code, {*states(run, file)})
     for text in (refused.err, planned.out, looked.out):
-        assert "has the prefix 'shop', and goes on with its slot 'shop'" in " ".join(text.split())
+        assert "has topic.prefix=shop, and goes on with its slot 'shop'" in " ".join(text.split())
     write("other", "other")
     assert "goes on with its slot" not in run("plan", file).out
 

@@ -177,7 +177,7 @@ def test_a_connector_keeps_its_prefix_while_it_goes_on_with_its_slot(back: dict[
     url = back.get("url", "connect")
     found = refused_replacements(entries, wished("shop", "other", url=url))
 
-    assert [Kind.CONNECTOR] == [one.kind for one, _ in found] and "has the prefix 'shop', and goes on" in found[0][1]
+    assert [Kind.CONNECTOR] == [one.kind for one, _ in found] and "has topic.prefix=shop, and goes on" in found[0][1]
     assert [] == refused_replacements(entries, wished("shop", "shop", url=url))
     assert [] == refused_replacements(entries, wished("slot 2", "other", "shop 2", url))
     # What was not requested yet has no position; one whose removal was begun is made again, with another slot.
@@ -185,6 +185,31 @@ def test_a_connector_keeps_its_prefix_while_it_goes_on_with_its_slot(back: dict[
     ended = [replace(one, state=EntryState.UNWANTED, removal=True) for one in entries]
     assert [] == refused_replacements(fresh, wished("shop", "other", url=url))
     assert [] == refused_replacements(ended, wished("shop", "other", url=url))
+
+
+@pytest.mark.parametrize(("name", "old", "new", "is_refused"), [
+    ("database.dbname", "shop", "other", True), ("notification.sink.topic.name", "shop.n", "n", True),
+    ("database.dbname", "${env:PGDATABASE}", "shop", False), ("notification.sink.topic.name", None, "n", False),
+    ("database.hostname", "db", "db2", False),
+])
+def test_a_connector_that_goes_on_with_its_slot_keeps_what_it_is_bound_to(
+    name: str, old: str | None, new: str, is_refused: bool
+) -> None:
+    """Its database, and the topic in which its snapshot is stated. With another slot it begins anyway."""
+    def wished(value: str | None, slot: str = "shop") -> DesiredState:
+        more = {} if value is None else {name: value}
+        return desired((Kind.CONNECTOR, "connect", slot), settings={"slot.name": slot, "topic.prefix": "shop", **more})
+
+    drawn = Drawn()
+    drawn.plan(wished(old))
+    entries = [replace(one, state=EntryState.IN_USE, attempted=1.0) for one in drawn.entries.values()]
+    found = refused_replacements(entries, [wished(new)])
+
+    assert ([f"has {name}={old}, and goes on"] if is_refused else []) == [
+        text[text.index("has "):text.index(" with its slot")] for _, text in found
+    ]
+    assert [] == refused_replacements(entries, [wished(old)])
+    assert [] == refused_replacements(entries, [wished(new, "slot_2")])
 
 
 def test_a_connector_of_the_same_name_in_another_connect_has_a_prefix_of_its_own() -> None:
