@@ -162,7 +162,8 @@ def at_work(
         desired = list(external.needs.desired(session.entries()))
         for _, text in refused_changes(pipeline, session.entries(), desired):
             raise RefusedError(text)
-        control.accept(accepted)
+        for entry in control.accept(accepted):
+            remark(f"cdcv2 up: {entry.shown}: accepted as it is now; run cdcv2 compare --source")
         control.desire(desired, new_nonce)
         control.find_known()
         needing = with_needs(plans, session.entries())

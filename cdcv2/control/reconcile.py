@@ -100,19 +100,23 @@ class Reconciliation:
             self.catalogue.write(changed)
         return changed
 
-    def accept(self, names: Collection[str]) -> None:
+    def accept(self, names: Collection[str]) -> list[CatalogueEntry]:
         """Go on with what is lost under these names, as it is now: a person compares then whether something is missing.
 
-        All of them, or none. Raises UsageError where nothing of a name is lost that can be accepted, RefusedError where
-        it is not there as the file has it.
+        A name may be that of an entry. All of them, or none; those that were accepted. Raises UsageError where nothing
+        of a name is lost that can be accepted, or several of a kind are, and RefusedError where it is not there as the
+        file has it.
         """
         lost = [one for one in self.catalogue.entries() if may_be_accepted(one)]
         accepted = []
         for name in names:
-            found = [one for one in lost if one.name == name]
+            found = [one for one in lost if name in (one.name, one.nonce)]
             if not found:
                 others = ", ".join(sorted({one.name for one in lost})) or "nothing"
                 raise UsageError(f"nothing called {name!r} is lost and can be accepted; what can: {others}")
+            if len({one.kind for one in found}) < len(found):
+                each = ", ".join(f"{one.nonce} is {one.shown}" for one in found)
+                raise UsageError(f"several things called {name!r} are lost: name those that you mean by entry: {each}")
             for one in found:
                 again = recovered(one, self._look(one), self._clock())
                 if isinstance(again, str):
@@ -120,6 +124,7 @@ class Reconciliation:
                 accepted.append(again)
         if accepted:
             self.catalogue.write(accepted)
+        return accepted
 
     def find_known(self) -> None:
         """Look whether what is wanted is what an unwanted entry means, before jobs are started on the new entry."""

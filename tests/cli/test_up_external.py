@@ -515,6 +515,16 @@ def test_a_table_that_a_publication_of_ours_left_out_does_not_come_back_where_it
         assert Exit.UNABLE == ended.code and "tables.md#put-a-table-back" in ended.err
 
 
+def test_what_is_accepted_is_printed(run: Run, two: TwoTables, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With what to do next: a person who looked at one thing sees what else was meant by its name."""
+    entry = CatalogueEntry("7f", Kind.PUBLICATION, "shop", "db", {}, False, ("shop",))
+    monkeypatch.setattr(Reconciliation, "accept", lambda _, names: [entry] * len(names))
+    two.write("  shop: {into: there/logs}", ["orders", "items"])
+    ended = run("up", two.file, "--once", "--timeout", "0", "--accept-lost", "shop")
+
+    assert "cdcv2 up: the publication 'shop' (db): accepted as it is now; run cdcv2 compare --source" in ended.err
+
+
 def test_what_is_not_ours_is_not_shown_as_removed(capsys: pytest.CaptureFixture[str]) -> None:
     """Its entry ends, and it stays: the states of the entry would be read as those of the thing."""
     shown = dict[str, str]()

@@ -17,6 +17,7 @@ from cdcv2.control.intents import DesiredState, planned, used_by
 from cdcv2.control.past_feeds import PastKnowledge
 from cdcv2.control.reconcile import Reconciliation
 from cdcv2.control.slot_marks import SlotMark
+from cdcv2.errors import UsageError
 from tests.external_world import MemoryCatalogue
 
 PUBLICATION, SLOT = (Kind.PUBLICATION, "all"), (Kind.SLOT, "shop")
@@ -238,6 +239,22 @@ def test_what_was_lost_before_is_so_when_it_is_back_also_if_others_have_accepted
     states.append(double.lost())
 
     assert [[], [Kind.PUBLICATION], []] == states
+
+
+def test_one_of_two_things_of_a_name_is_accepted_by_its_entry() -> None:
+    """A person has looked at the one database, and not at the other."""
+    double = PipelineDouble()
+    double.run(one="a")
+    entries = double.control.catalogue.entries()
+    lost = [replace(one, nonce=f"{one.nonce}{place}", address=place, state=EntryState.LOST)
+            for one in entries if one.kind is Kind.PUBLICATION for place in ("db", "another")]  # fmt: skip
+    double.catalogue.kept.clear()
+    double.control.catalogue.write(lost)
+    with pytest.raises(UsageError, match=r"things called .all. are lost: .*by entry: n1db is .*, n1another is "):
+        double.control.accept(["all"])
+    accepted = double.control.accept(["n1another"])
+
+    assert (["n1another"], [Kind.PUBLICATION]) == ([one.nonce for one in accepted], double.lost())
 
 
 def test_a_server_that_is_away_when_it_is_back_is_compared_later() -> None:
