@@ -26,14 +26,18 @@ from cdcv2.protocol.messages import Update
 from cdcv2.rows.fingerprint import Difference, Fingerprint, LocalRows, Side, Texts, Verdict, compare
 from cdcv2.rows.postgres_texts import PostgresRows, TextTable, text_table
 from cdcv2.rows.row_type import RowType
-from cdcv2.store.postgres_session import connect
+from cdcv2.sql_names import sql_name
+from cdcv2.store.postgres_session import connect, guarded_tables
 
 if TYPE_CHECKING:
     from psycopg import Connection
 
 #: How long to wait, in seconds, between two looks at logs that are to go on.
 PAUSE = 0.2
-_SETTINGS = "SET TimeZone = 'UTC'; SET DateStyle = 'ISO, MDY'; SET IntervalStyle = 'postgres'"
+#: Without row security, PostgreSQL refuses to leave out rows that a policy hides: those that are left would be equal.
+_SETTINGS = (
+    "SET TimeZone = 'UTC'; SET DateStyle = 'ISO, MDY'; SET IntervalStyle = 'postgres'; SET row_security = off"
+)
 _NOW = "SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint, pg_current_snapshot()::text"
 
 
@@ -62,8 +66,15 @@ class SourceSnapshot:
         return int(position)
 
     def table(self, name: str, row_type: RowType, without: Collection[str]) -> TextTable:
-        """How to identify the rows of a table. Raises UsageError."""
+        """How to identify the rows of a table. Raises UsageError, also where the role may not see all of them."""
         with postgres_errors("read", name):
+            if guarded_tables(self._session, [name]):
+                role = self._session.info.user
+                raise UsageError(
+                    f"row-level security may hide rows of {name} from the role {role}, so nothing would be proven. As "
+                    f"a superuser: ALTER ROLE {sql_name(role)} BYPASSRLS; or let --source name a role that has it, or "
+                    "owns the table"
+                )
             return text_table(self._session, name, row_type, without)
 
     def side(self, table: TextTable) -> Side:

@@ -118,7 +118,10 @@ def _draft(args: argparse.Namespace) -> FirstPipeline:
         # Where the session is local, Connect, on this machine, reaches the server by its name.
         host = "localhost" if not info.host or info.host.startswith(("/", "@")) else info.host
         database = DatabaseAddress(host, info.port, info.dbname, info.user, bool(info.password))
-        tables = source_tables(session, listed("--tables", args.tables))
+        # A reference is known to Connect alone.
+        reader = None if connector is None else connector.get("database.user")
+        known = reader if reader is not None and "${" not in reader else None
+        tables = source_tables(session, listed("--tables", args.tables), known)
     name = args.pipeline or re.sub(r"[^A-Za-z0-9_-]", "_", (connector or {}).get("topic.prefix", database.name))
     if not re.fullmatch(r"[A-Za-z0-9_-]+", name):
         raise UsageError(f"--pipeline {name!r} is no name: write letters, digits, - and _")

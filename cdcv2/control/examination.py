@@ -7,6 +7,7 @@ from contextlib import closing
 from typing import Any
 
 from cdcv2.capture.connector import FROM_STATE, DatabaseConnector
+from cdcv2.connectors.debezium.left_out import takes_snapshot
 from cdcv2.control.catalogue import catalogue_entries
 from cdcv2.control.connector_findings import (
     connector_findings, rights_findings, state_findings, topics_findings, version_finding,
@@ -23,8 +24,9 @@ from cdcv2.control.pipeline_file import CaptureFields, ConnectorFields, Pipeline
 from cdcv2.control.pipeline_servers import database_server, host_and_port
 from cdcv2.control.refusals import refused_changes
 from cdcv2.control.replay_fields import ReplayFields, known_tables
-from cdcv2.control.source_findings import source_findings
+from cdcv2.control.source_findings import reader_findings, source_findings
 from cdcv2.control.view_checkpoint import checkpoint_of, timeline_of
+from cdcv2.errors import UnavailableError
 from cdcv2.logs.kafka_rights import may_create, rights_to
 from cdcv2.logs.kafka_topics import describe
 from cdcv2.rows.row_type import RowType
@@ -203,6 +205,7 @@ def _connector(
             part, made, recipe, slot=source.slot.name, publication=source.publication.name, database=database,
             server=server,
         )
+        yield from _reader(part, source, made, recipe)
         return
     if config is None:
         yield Finding(part, f"Connect has no connector {connector.name}", Health.WRONG,
@@ -215,6 +218,25 @@ def _connector(
         database=database, server=server,
     )  # fmt: skip
     yield from state_findings(part, worker.status(connector.name) or {})
+    yield from _reader(part, source, {**config, **(made or {})}, recipe)
+
+
+def _reader(
+    part: str, source: SourceFields, config: Mapping[str, Any], recipe: DatabaseConnector | None
+) -> Iterator[Finding]:
+    """The role of the connector, in the database, where it reads rows and is another than ours."""
+    conninfo = source.conninfo()
+    if conninfo is None or recipe is None or not takes_snapshot(config):
+        return
+    user = str(config.get("database.user"))
+    try:
+        opened = connect(conninfo, origin=f"the conninfo of the source {source.name}", autocommit=True)
+    except UnavailableError:
+        # What is found of the source names that.
+        return
+    with closing(opened) as session:
+        if user != session.info.user:
+            yield from reader_findings(part, session, user, recipe.tables)
 
 
 def _made_config(pipeline: Pipeline, connector: ConnectorFields) -> Mapping[str, Any]:

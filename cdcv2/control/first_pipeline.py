@@ -19,6 +19,7 @@ from cdcv2.errors import UsageError
 from cdcv2.logs.log_names import check_table
 from cdcv2.materialize.targets.postgres.tables import LONGEST_NAME
 from cdcv2.sql_names import parts_of, sql_name, sql_table
+from cdcv2.store.postgres_session import guarded_tables
 
 #: The target of a file for which none is given.
 _TARGET = "host=localhost port=5432 dbname=copy user=copy"
@@ -201,11 +202,13 @@ def _shortened(name: str, most: int) -> str:
     return name.encode()[:most].decode(errors="ignore")
 
 
-def source_tables(connection: Any, patterns: Sequence[str]) -> list[SourceTable]:
+def source_tables(connection: Any, patterns: Sequence[str], reader: str | None = None) -> list[SourceTable]:
     """What the database states of the tables that fit the patterns.
 
-    Raises UsageError for patterns that fit none, and for a table from which others inherit; MalformedError for a column
-    of a type that has no row type.
+    ``reader``: the role of the connector; None: that of the session, which is asked for in any case.
+
+    Raises UsageError for patterns that fit none, for a table from which others inherit, and for one of which a role may
+    not see all rows; MalformedError for a column of a type that has no row type.
     """
     names = [check_table(name) for name in tables_like(connection, patterns)]
     parents = children(connection, names, partitions=True)
@@ -217,6 +220,15 @@ def source_tables(connection: Any, patterns: Sequence[str]) -> list[SourceTable]
             "so has the connector's snapshot; their changes are not among its own. Capture the children, and not itself"
             + (f": --tables '{others}'" if others else "; or end the inheritance: ALTER TABLE ... NO INHERIT ...")
         )
+    for role in (None, reader):
+        guarded = guarded_tables(connection, names, role)
+        if guarded:
+            who = role or connection.info.user
+            raise UsageError(
+                f"row-level security may hide rows of {', '.join(guarded)} from the role {who}, so a snapshot by it "
+                f"may lack them. As a superuser: ALTER ROLE {sql_name(who)} BYPASSRLS; or name a role that has it, or "
+                "owns the tables; or leave these tables out (--tables)"
+            )
     full = full_identity(connection, names)
     return [
         SourceTable(

@@ -13,9 +13,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cdcv2.cli.options.remap_arguments import capture_request, written_places
-from cdcv2.connectors.debezium.config import READABLE_PUBLICATION, exact_pattern, heartbeat_topic, slot_name
+from cdcv2.connectors.debezium.config import (
+    READABLE_PUBLICATION, exact_pattern, heartbeat_topic, seeing_all, slot_name,
+)
 from cdcv2.connectors.debezium.left_out import (
-    WITHOUT_SNAPSHOT, exact_list, omissions, reads_all_tables, unread_tables, unsent_tables,
+    exact_list, omissions, reads_all_tables, takes_snapshot, unread_tables, unsent_tables,
 )
 from cdcv2.capture.connector import DatabaseConnector
 from cdcv2.control.entries import THIS_MACHINE, CatalogueEntry, EntryState, Kind
@@ -195,7 +197,7 @@ class _SourceNeeds:
     @property
     def _takes_snapshot(self) -> bool:
         if self._config is not None:
-            return self._config.get("snapshot.mode", "initial") not in WITHOUT_SNAPSHOT
+            return takes_snapshot(self._config)
         return any(recipe.snapshot == "initial" for recipe in self._recipes)
 
     def _name(self, setting: str, given: str | None, owned: bool) -> str | None:
@@ -249,7 +251,7 @@ class _SourceNeeds:
                 connector.node.fail(
                     f"the connector's file has {setting}={found}, and the pipeline needs {value}: write that"
                 )
-        config = {**self._config, **own}
+        config = {**self._config, **own, **(seeing_all(self._config) if self._takes_snapshot else {})}
         self._check_sent(connector, config)
         listed, tables = config.get("table.include.list"), {table for one in self._recipes for table in one.tables}
         # Else it would take its snapshot of others, too, and nothing would remove their topics.

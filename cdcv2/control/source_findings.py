@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from cdcv2.connectors.debezium.config import slot_name
@@ -14,6 +14,7 @@ from cdcv2.control.pipeline_file import SourceFields
 from cdcv2.errors import MalformedError, UsageError
 from cdcv2.rows.row_type import RowType
 from cdcv2.sql_names import parts_of, sql_name, sql_table
+from cdcv2.store.postgres_session import guarded_tables
 
 _SETTINGS = """
     SELECT current_setting('wal_level'), current_setting('max_replication_slots')::int,
@@ -22,6 +23,7 @@ _SETTINGS = """
            current_setting('max_slot_wal_keep_size', true), extract(epoch FROM clock_timestamp())::float8
 """
 _ROLE = "SELECT quote_ident(rolname), rolreplication OR rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user"
+_QUOTED = "SELECT quote_ident(rolname) FROM pg_catalog.pg_roles WHERE rolname = %s"
 _SELECT = "SELECT has_table_privilege(current_user, quote_ident(%s) || '.' || quote_ident(%s), 'SELECT')"
 _SLOT = """
     SELECT plugin, database, wal_status, active FROM pg_catalog.pg_replication_slots WHERE slot_name = %s
@@ -113,6 +115,7 @@ def _table(
         now = RowType(row_type_from_postgres(connection, table))
         heirs = children(connection, [table], partitions=False).get(table, ())
         parts = children(connection, [table], partitions=True).get(table, ()) if not heirs else ()
+        guarded = guarded_tables(connection, [table])
     except (UsageError, MalformedError) as error:
         yield Finding(part, f"{table}: {error}", Health.WRONG, "mend tables: of the capture, or the table")
         return
@@ -125,7 +128,7 @@ def _table(
                  f"the table has changed since (docs/operations/columns.md): cdcv2 rows --source env --table {table}",
                  lacking=f"{table}: its row type is not that of rows/")  # fmt: skip
     if heirs:
-        ended = " ".join(f"ALTER TABLE {heir} NO INHERIT {table};" for heir in heirs)
+        ended = " ".join(f"ALTER TABLE {sql_table(heir)} NO INHERIT {sql_table(table)};" for heir in heirs)
         yield Finding(part, f"{table}: {', '.join(heirs)} inherit from it. A SELECT of it has their rows, too, and so "
                       "has a snapshot; their changes are not among its own", Health.WRONG,
                       f"{ended} or capture its children, and not itself")  # fmt: skip
@@ -135,9 +138,33 @@ def _table(
     elif parts:
         yield Finding(part, f"{table}: its changes are sent under the names of its partitions", Health.WRONG,
                       f"capture {', '.join(parts)}, and not {table} (docs/operations/set-up-a-source.md)")
+    if guarded:
+        yield _guarded_finding(part, guarded, role)
     may = _rows_of(connection, _SELECT, schema, name)[0][0]
     yield judged(part, bool(may), f"{table}: may be read", f"GRANT SELECT ON {sql_table(table)} TO {role};",
                  lacking=f"{table}: {role} may not read it", otherwise=Health.WARNING)  # fmt: skip
+
+
+def reader_findings(part: str, connection: Any, user: str, tables: Iterable[str]) -> Iterator[Finding]:
+    """What is found of a connector's role, where that is another than that of the session, which is looked at itself.
+
+    ``user``: its name; a reference, which only Connect resolves, is no role of the server.
+    """
+    guarded = guarded_tables(connection, tables, user)
+    known = _rows_of(connection, _QUOTED, user)
+    if known and guarded:
+        yield _guarded_finding(part, guarded, known[0][0])
+    elif guarded:
+        yield Finding(part, f"{', '.join(guarded)}: row-level security may hide rows from the connector's role, which "
+                      f"is not known here: {user}", Health.WARNING,
+                      "let that role have BYPASSRLS, or own the tables, before the connector's snapshot")  # fmt: skip
+
+
+def _guarded_finding(part: str, tables: Iterable[str], role: str) -> Finding:
+    return Finding(
+        part, f"{', '.join(tables)}: row-level security may hide rows from {role}: a snapshot would lack them",
+        Health.WRONG, f"ALTER ROLE {role} BYPASSRLS; before the connector's snapshot",
+    )
 
 
 def _publication(

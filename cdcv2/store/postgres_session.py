@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from cdcv2.errors import MissingExtraError, UnavailableError, UsageError
@@ -28,6 +29,18 @@ _UNREADABLE = (
 _TABLE = """
     SELECT c.oid, c.relreplident FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
      WHERE n.nspname = %s AND c.relname = %s AND c.relkind IN ('r', 'p')
+"""
+#: A role that is not there is subject to each policy.
+_GUARDED = """
+    SELECT n.nspname || '.' || c.relname
+      FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+     WHERE n.nspname || '.' || c.relname = ANY(%(tables)s) AND c.relrowsecurity AND NOT EXISTS (
+               SELECT FROM pg_catalog.pg_roles r WHERE r.rolname = coalesce(%(role)s, current_user) AND (
+                   r.rolsuper OR r.rolbypassrls
+                   OR NOT c.relforcerowsecurity AND pg_has_role(r.oid, c.relowner, 'USAGE')
+               )
+           )
+     ORDER BY 1
 """
 
 
@@ -193,3 +206,13 @@ def find_table(connection: Any, table: str) -> tuple[int, str]:
         )
     identity = row[1].decode() if isinstance(row[1], bytes) else row[1]
     return row[0], identity
+
+
+def guarded_tables(connection: Any, tables: Iterable[str], role: str | None = None) -> tuple[str, ...]:
+    """Those of the tables of which row-level security may hide rows from a role, in order; None: that of the session.
+
+    Of a role that the server does not have: all with row-level security.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(_GUARDED, {"tables": list(tables), "role": role})
+        return tuple(str(table) for (table,) in cursor.fetchall())

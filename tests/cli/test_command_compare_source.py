@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from cdcv2.cli import compare_source
 from cdcv2.cli.compare_sides import _part
 from cdcv2.cli.compare_source import LogHistory, SourceComparison, SourceSnapshot, compare_log
 from cdcv2.store.source_address import source_address
@@ -280,6 +281,35 @@ def test_rows_of_a_table_that_inherits_are_rows_of_the_source(database: Any, ord
 
     assert 3 == said.code, said
     assert '  {"id": "9"}: the source has {"item": "new"}, the log states nothing' in said.out.splitlines()
+
+
+def test_rows_that_a_policy_hides_are_not_left_out(
+    server: Postgres, database: Any, orders: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Source and log would be equal, as the snapshot of the same role lacks these rows, too."""
+    database.execute(f"CREATE ROLE \"R\" LOGIN PASSWORD '{server.password}'; GRANT USAGE ON SCHEMA public TO \"R\"")
+    database.execute("GRANT SELECT ON orders TO \"R\"; CREATE POLICY few ON orders FOR SELECT USING (id < 9)")
+    database.execute("INSERT INTO orders VALUES (9, 'new')")
+    database.execute("ALTER TABLE orders ENABLE ROW LEVEL SECURITY")
+    try:
+        all_seen = run("compare", orders, "--source", "env")
+        monkeypatch.setenv("PGUSER", "R")
+        hidden = run("compare", orders, "--source", "env")
+        monkeypatch.setattr(compare_source, "guarded_tables", lambda *_: ())
+        enabled_meanwhile = run("compare", orders, "--source", "env")
+        monkeypatch.undo()
+        database.execute('ALTER ROLE "R" BYPASSRLS')
+        for name, value in {**server.environment, "PGUSER": "R"}.items():
+            monkeypatch.setenv(name, value)
+        allowed = run("compare", orders, "--source", "env")
+    finally:
+        database.execute('DROP OWNED BY "R"; DROP ROLE "R"')
+
+    assert [3, 2, 3] == [all_seen.code, hidden.code, allowed.code], hidden
+    assert "row-level security may hide rows of public.orders from the role R" in hidden.err
+    assert 'ALTER ROLE "R" BYPASSRLS' in hidden.err
+    assert enabled_meanwhile.code not in (0, 3), enabled_meanwhile
+    assert "row-level security policy for table" in enabled_meanwhile.err
 
 
 def test_a_table_about_which_nothing_is_stated_is_not_equal(

@@ -307,6 +307,26 @@ def test_a_name_in_the_list_of_tables_means_the_captured_one_alone(
     assert sent == connector.settings["table.include.list"]
 
 
+@pytest.mark.parametrize(("settings", "statements"), [
+    ({}, "SET row_security = off"), ({"snapshot.mode": "no_data"}, None),
+    ({"database.initial.statements": "SET x.y = 'z'"}, "SET x.y = 'z'; SET row_security = off"),
+    ({"database.initial.statements": "SET row_security = off; SET x.y = 'z'"}, "SET row_security = off; SET x.y = 'z'"),
+    ({"database.initial.statements": "SET x.y = 'z'", "snapshot.mode": "never"}, "SET x.y = 'z'"),
+])  # fmt: skip
+def test_the_snapshot_of_a_connector_of_ours_has_all_rows_or_fails(
+    write: Write, tmp_path: Path, settings: Mapping[str, str], statements: str | None
+) -> None:
+    """Else a policy hides rows from it. What its file has executed is executed, too."""
+    path, file = write(**settings), tmp_path / "connector.json"
+    config = json.loads(file.read_text("utf-8"))
+    if "database.initial.statements" not in settings:
+        config["config"].pop("database.initial.statements", None)
+    file.write_text(json.dumps(config), "utf-8")
+
+    connector = next(one for one in needs(path).stated if one.kind is Kind.CONNECTOR)
+    assert statements == connector.settings.get("database.initial.statements")
+
+
 @pytest.mark.parametrize("listed", [r"public\.orders", ""])
 def test_a_connector_of_which_nothing_is_captured_is_not_judged(write: Write, listed: str) -> None:
     """No job needs it any more: it is removed."""

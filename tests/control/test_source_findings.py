@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,10 +12,12 @@ import pytest
 from cdcv2.control.findings import Finding, Health
 from cdcv2.control.first_pipeline import source_tables
 from cdcv2.control.pipeline_file import OwnedObject, SourceFields
-from cdcv2.control.source_findings import source_findings
+from cdcv2.control.source_findings import reader_findings, source_findings
 from cdcv2.errors import UsageError
 from cdcv2.rows.row_type import RowType
 from cdcv2.servers.postgres import Postgres
+from tests.cli.conftest import Run, run  # noqa: F401 - a fixture
+from tests.fake_connect import fake_connect
 
 pytestmark = pytest.mark.integration
 
@@ -154,3 +158,106 @@ def test_a_table_with_rows_that_comes_into_a_publication_of_ours_in_use_is_wrong
     assert [] == empty
     assert ["public.items has rows already: the connector takes no second snapshot, so they would be in no topic, and "
             "cdcv2 up does not add it"] == full  # fmt: skip
+
+
+@pytest.fixture()
+def reader(postgres: Postgres, session: Any) -> Iterator[Any]:
+    """A session of a role that may only read, of a table with a policy for it."""
+    session.execute("DROP ROLE IF EXISTS reader; DROP ROLE IF EXISTS owner")
+    session.execute(f"CREATE ROLE reader LOGIN REPLICATION PASSWORD '{postgres.password}'; CREATE ROLE owner")
+    session.execute("GRANT USAGE ON SCHEMA public TO reader; GRANT SELECT ON orders TO reader")
+    session.execute("CREATE POLICY few ON orders FOR SELECT TO reader USING (id > 5)")
+    with postgres.connect(autocommit=True, user="reader") as reading:
+        yield reading
+    session.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public; DROP ROLE reader, owner")
+
+
+HIDDEN = "public.orders: row-level security may hide rows from reader: a snapshot would lack them"
+
+
+def test_rows_that_a_policy_hides_are_wrong(session: Any, reader: Any) -> None:
+    """For the role that asks, unless it is subject to none; the statement that is named takes the finding away."""
+    before = wrong(found(reader))
+    session.execute("ALTER TABLE orders ENABLE ROW LEVEL SECURITY")
+    findings = found(reader)
+    (remedy,) = [one.remedy for one in findings if one.health is Health.WRONG]
+    of_superuser = wrong(found(session))
+    session.execute(remedy.partition(";")[0])
+    mended = wrong(found(reader))
+
+    assert [[], [HIDDEN], [], []] == [before, wrong(findings), of_superuser, mended]
+    assert remedy.startswith("ALTER ROLE reader BYPASSRLS;")
+
+
+def test_an_owner_is_subject_to_policies_only_where_they_are_forced(session: Any, reader: Any) -> None:
+    """And so is a member of the role that owns the table. It is the same as PostgreSQL states itself."""
+    session.execute("ALTER TABLE orders ENABLE ROW LEVEL SECURITY; ALTER TABLE orders OWNER TO owner")
+    states = []
+    for statement in ("GRANT owner TO reader", "ALTER TABLE orders FORCE ROW LEVEL SECURITY",
+                      "ALTER ROLE reader BYPASSRLS", "ALTER ROLE reader NOBYPASSRLS; REVOKE owner FROM reader"):
+        session.execute(statement)
+        ((active,),) = reader.execute("SELECT row_security_active('orders')").fetchall()
+        assert [HIDDEN] * active == wrong(found(reader))
+        states.append(active)
+
+    assert [False, True, False, True] == states
+
+
+def test_the_role_of_the_connector_is_looked_at_where_it_is_another(session: Any, reader: Any) -> None:
+    """One that the server does not have, as a reference is none, may be subject to policies."""
+    def of(user: str) -> list[tuple[str, str]]:
+        findings = list(reader_findings("c", session, user, ["public.orders"]))
+        assert all(one.remedy for one in findings)
+        return [(one.health.value, one.text) for one in findings]
+
+    assert [[], []] == [of("reader"), of("${env:PGUSER}")]
+    session.execute("ALTER TABLE orders ENABLE ROW LEVEL SECURITY")
+
+    assert [("wrong", HIDDEN)] == of("reader")
+    assert [("warning", "public.orders: row-level security may hide rows from the connector's role, which is not known "
+             "here: ${env:PGUSER}")] == of("${env:PGUSER}")  # fmt: skip
+    assert [] == of(session.info.user)
+
+
+PIPELINE = """
+pipeline: shop
+kafka: {{bootstrap: "127.0.0.1:1"}}
+sources:
+  shop:
+    postgres: {{conninfo: "{conninfo}"}}
+    connector: {{url: "{url}"}}
+captures: {{shop: {{}}}}
+"""
+
+
+def test_doctor_asks_for_the_rows_that_the_connector_sees(
+    session: Any, reader: Any, postgres: Postgres, run: Run, tmp_path: Path,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As its settings name the role; not where it takes no snapshot, as the stream has all rows."""
+    monkeypatch.setattr("cdcv2.control.examination._PATIENCE", 0.5)
+    session.execute("ALTER TABLE orders ENABLE ROW LEVEL SECURITY")
+    (tmp_path / "rows").mkdir()
+    (tmp_path / "rows" / "public.orders.avsc").write_text(json.dumps(ORDERS.schema), "utf-8")
+    conninfo = f"host={postgres.host} port={postgres.port} dbname=bank user={postgres.username}"
+    path = tmp_path / "shop.yaml"
+    texts = []
+    with fake_connect() as worker:
+        path.write_text(PIPELINE.format(conninfo=f"{conninfo} password={postgres.password}", url=worker.url), "utf-8")
+        for more in ({}, {"snapshot.mode": "no_data"}, {"database.user": postgres.username}):
+            worker.configs["shop"] = {"topic.prefix": "shop", "database.user": "reader", **more}
+            findings = json.loads(run("doctor", path, "--json").out)["findings"]
+            texts.append([(one["part"], one["health"]) for one in findings if one["text"] == HIDDEN])
+
+    assert [[("connector of shop", "wrong")], [], []] == texts
+
+
+def test_init_refuses_a_table_of_which_a_policy_may_hide_rows(session: Any, reader: Any) -> None:
+    """From the role that asks, or from that of the connector."""
+    assert ["public.orders"] == [one.name for one in source_tables(reader, ["public.*"], "reader")]
+    session.execute("ALTER TABLE orders ENABLE ROW LEVEL SECURITY")
+    for asking, role in ((reader, None), (session, "reader")):
+        with pytest.raises(UsageError, match="of public.orders from the role reader.*ALTER ROLE reader BYPASSRLS"):
+            source_tables(asking, ["public.*"], role)
+
+    assert ["public.orders"] == [one.name for one in source_tables(session, ["public.*"])]

@@ -7,6 +7,7 @@ What is not a default in it, and why:
 - ``skipped.operations=none``: by default TRUNCATE is left out, and every copy is silently wrong from there on;
 - ``decimal.handling.mode=string`` keeps all digits; :mod:`.left_out` has the settings that would send something else;
 - notifications: only they state how many rows a snapshot has;
+- ``row_security = off``: else a snapshot lacks the rows that row-level security hides from the connector's role;
 - idempotent producers: a repeated snapshot row has no identity of its own;
 - ``retention.ms=-1``: a topic that forgets is no log.
 
@@ -43,6 +44,8 @@ IDLE_SETTINGS = {
 #: The names of publications by which a connector can read. It does not quote them: PostgreSQL folds capitals, so it
 #: reads by another publication, or, with other characters, by none.
 READABLE_PUBLICATION = re.compile(r"[a-z_][a-z0-9_$]{0,62}")
+#: With this a snapshot fails where row-level security would hide rows from it. Without, it has the others, silently.
+SEES_ALL = {"database.initial.statements": "SET row_security = off"}
 #: What Connect puts a value in the place of: ``${PROVIDER:KEY}`` or ``${PROVIDER:PATH:KEY}``.
 _REFERENCE = re.compile(r"\$\{[^${}:]+:[^${}]+\}")
 
@@ -107,6 +110,7 @@ def debezium_config(
         "publication.autocreate.mode": publication,
         "table.include.list": ",".join(map(exact_pattern, tables)),
         "snapshot.mode": snapshot,
+        **SEES_ALL,
         "skipped.operations": "none",
         "provide.transaction.metadata": "true",
         "decimal.handling.mode": "string",
@@ -141,6 +145,21 @@ def exact_pattern(name: str) -> str:
     """
     # At a comma, the list would be split.
     return f"(?-i:{re.escape(name)})".replace(",", "\\,")
+
+
+def seeing_all(config: Mapping[str, str]) -> dict[str, str]:
+    """The setting by which a connector's snapshot has all rows or fails, beside the statements that it has already.
+
+    >>> seeing_all({"database.initial.statements": "SET work_mem = '64MB';"})
+    {'database.initial.statements': "SET work_mem = '64MB';SET row_security = off"}
+    >>> seeing_all({}) == seeing_all(seeing_all({})) == SEES_ALL
+    True
+    """
+    ((name, statement),) = SEES_ALL.items()
+    own = config.get(name, "").strip()
+    if statement in own:
+        return {name: own}
+    return {name: f"{own}{'' if not own or own.endswith(';') else '; '}{statement}"}
 
 
 def heartbeat_topic(prefix: str, start: str = "__debezium-heartbeat") -> str:

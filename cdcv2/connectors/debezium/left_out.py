@@ -17,7 +17,7 @@ from cdcv2.sql_names import parts_of
 #: The setting that names the tables of a connector.
 TABLES = "table.include.list"
 #: Values of snapshot.mode with which a connector reads no rows before the changes.
-WITHOUT_SNAPSHOT = ("never", "no_data")
+_WITHOUT_SNAPSHOT = ("never", "no_data")
 #: Values of it with which a connector cannot be captured, and why.
 _OTHER_SNAPSHOTS = {
     "always": "it takes a snapshot at each start",
@@ -123,7 +123,7 @@ def reads_all_tables(config: Mapping[str, Any]) -> bool:
     (True, False)
     """
     filters = (f"{what}.{way}.list" for what in ("schema", "table") for way in ("include", "exclude"))
-    return _takes_snapshot(config) and not any(_patterns(config.get(name)) for name in filters)
+    return takes_snapshot(config) and not any(_patterns(config.get(name)) for name in filters)
 
 
 def omissions(config: Mapping[str, Any], tables: Mapping[str, Iterable[str]]) -> Iterator[Omission]:
@@ -155,7 +155,7 @@ def omissions(config: Mapping[str, Any], tables: Mapping[str, Iterable[str]]) ->
     mode = str(config.get("snapshot.mode", "initial")).lower()
     if mode in _OTHER_SNAPSHOTS:
         yield Omission(f"snapshot.mode={mode}", _OTHER_SNAPSHOTS[mode], "set snapshot.mode=initial")
-    if _takes_snapshot(config):
+    if takes_snapshot(config):
         selected = {one.replace("\\", "").casefold() for one in _patterns(config.get(_OVERRIDES))}
         found = sorted(table for table in tables if table.casefold() in selected)
         if found:
@@ -311,5 +311,6 @@ def _stream_parameters(config: Mapping[str, Any]) -> set[str]:
     return {one for one in both if "${" not in one} - _STREAMED_WITH
 
 
-def _takes_snapshot(config: Mapping[str, Any]) -> bool:
-    return config.get("snapshot.mode", "initial") not in WITHOUT_SNAPSHOT
+def takes_snapshot(config: Mapping[str, Any]) -> bool:
+    """Whether a connector reads the rows of its tables before the changes."""
+    return config.get("snapshot.mode", "initial") not in _WITHOUT_SNAPSHOT
