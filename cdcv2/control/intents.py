@@ -175,7 +175,7 @@ _BOUND_TO = {
         "Connect keeps its positions by it, so it begins again, where the changes do not meet what was sent before",
     "database.dbname": "the slot is one of that database",
     "notification.sink.topic.name":
-        "only there it is stated how many rows its snapshot had, and it takes no second one, so a new capture would wait "
+        "only there it is stated how many rows its snapshot had, and it takes no second one: a new capture would wait "
         "without end",
 }  # fmt: skip
 
