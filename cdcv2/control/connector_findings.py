@@ -44,8 +44,6 @@ def connector_findings(
             yield Finding(part, f"{name} is the worker's", Health.WARNING, f"set {name}={demanded} in the connector")
         else:
             yield judged(part, found == demanded, f"{name}={found}", f"set {name}={demanded} in the connector")
-    yield judged(part, not config.get("transforms"), "it has no transforms", "start another connector, without them",
-                 lacking=f"it has transforms: {config.get('transforms')}")  # fmt: skip
     for name, own in (("slot.name", slot), ("publication.name", publication)):
         if own is not None:
             found = config.get(name, "debezium" if name == "slot.name" else "dbz_publication")

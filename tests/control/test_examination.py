@@ -68,7 +68,7 @@ def test_the_connector_that_we_make_is_all_right() -> None:
     ("unavailable.value.placeholder", "x", "wrong", "it has unavailable.value.placeholder=x: a long value that an"),
     ("value.converter.replace.null.with.default", None, "wrong",
      "it has value.converter.replace.null.with.default=true: a NULL is sent as the DEFAULT of its column"),
-    ("transforms", "unwrap", "wrong", "it has transforms: unwrap"),
+    ("transforms", "unwrap", "wrong", "it has transforms=unwrap: a transform may leave out records, or change their"),
     ("snapshot.mode", "always", "wrong", "it has snapshot.mode=always: it takes a snapshot at each start"),
     ("snapshot.mode", "initial_only", "wrong", "it has snapshot.mode=initial_only: it ends after its snapshot"),
     ("snapshot.mode", "custom", "wrong", "it has snapshot.mode=custom: which rows its snapshot reads is not known"),
@@ -363,12 +363,12 @@ def test_a_connector_of_ours_that_is_not_there_yet_is_no_step(
         right = found()
         refused = [found(**{name: value}) for name, value in (
             ("connector.class", "io.other.Connector"), ("topic.prefix", "other"), ("skipped.operations", "t"),
-            ("decimal.handling.mode", "precise"), ("snapshot.mode", "initial_only"),
+            ("decimal.handling.mode", "precise"), ("snapshot.mode", "initial_only"), ("transforms", "mask"),
         )]  # fmt: skip
 
     named = ("warning", "it reads the server db:1, and conninfo names 127.0.0.1:1")
     assert [("ok", "Connect has no connector shop yet: cdcv2 up makes it"), named] == right
-    assert [("wrong", True)] * 5 == [(one[0][0], "shop.yaml, line 7: " in one[0][1]) for one in refused], refused
+    assert [("wrong", True)] * 6 == [(one[0][0], "shop.yaml, line 7: " in one[0][1]) for one in refused], refused
 
 
 def of_source(shown: str) -> list[dict[str, str]]:

@@ -152,6 +152,9 @@ def omissions(config: Mapping[str, Any], tables: Mapping[str, Iterable[str]]) ->
     if parameters:
         yield Omission(f"{_STREAM} with {', '.join(parameters)}", "the server may leave out changes by it",
                        f"leave {_STREAM} out")  # fmt: skip
+    if config.get("transforms"):
+        yield Omission(f"transforms={config['transforms']}", "a transform may leave out records, or change their values",
+                       "leave transforms out, or start another connector, without them")  # fmt: skip
     mode = str(config.get("snapshot.mode", "initial")).lower()
     if mode in _OTHER_SNAPSHOTS:
         yield Omission(f"snapshot.mode={mode}", _OTHER_SNAPSHOTS[mode], "set snapshot.mode=initial")
