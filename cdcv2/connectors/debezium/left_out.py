@@ -153,7 +153,8 @@ def omissions(config: Mapping[str, Any], tables: Mapping[str, Iterable[str]]) ->
         yield Omission(f"{_STREAM} with {', '.join(parameters)}", "the server may leave out changes by it",
                        f"leave {_STREAM} out")  # fmt: skip
     if config.get("transforms"):
-        yield Omission(f"transforms={config['transforms']}", "a transform may leave out records, or change their values",
+        why = "a transform may leave out records, or change their values"
+        yield Omission(f"transforms={config['transforms']}", why,
                        "leave transforms out, or start another connector, without them")  # fmt: skip
     mode = str(config.get("snapshot.mode", "initial")).lower()
     if mode in _OTHER_SNAPSHOTS:
