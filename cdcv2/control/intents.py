@@ -189,12 +189,9 @@ def _bound_otherwise(
     """
     keys, found = {one.key for one in desired}, []
     for wish in {one.key: one for one in desired if one.kind is Kind.CONNECTOR and one.owned}.values():
-        # The file may name the same Connect by another address from now on.
-        same = matching(reversed(known), wish) or next((
-            one for one in known if (one.kind, one.name) == (wish.kind, wish.name) and one.key not in keys
-        ), None)
         # What was let go in between is what we made all the same.
-        if same is None or same.attempted is None:
+        same = requested_as(known, wish, keys)
+        if same is None:
             continue
         before = same.settings if same.applied is None else same.applied
         slot = before.get("slot.name")
@@ -290,6 +287,21 @@ def matching(live: Iterable[CatalogueEntry], one: DesiredState) -> CatalogueEntr
     """The entry that is meant, if there is one."""
     named = ((entry, (one.kind, one.address, one.name.replace("{nonce}", entry.nonce))) for entry in live)
     return next((entry for entry, key in named if entry.key == key), None)
+
+
+def requested_as(
+    known: Collection[CatalogueEntry], one: DesiredState, keys: Collection[tuple[Kind, str, str]]
+) -> CatalogueEntry | None:
+    """The entry that is meant and was requested, or that has its name at an address that the file has not any more: it
+    may be the same by another one.
+
+    ``keys``: of all that is desired.
+    """
+    requested = [entry for entry in reversed([*known]) if entry.attempted is not None]
+    elsewhere = (
+        entry for entry in requested if (entry.kind, entry.name) == (one.kind, one.name) and entry.key not in keys
+    )
+    return matching(requested, one) or next(elsewhere, None)
 
 
 def _drawn(one: DesiredState, now: float, nonce: str) -> CatalogueEntry:

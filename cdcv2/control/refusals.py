@@ -5,12 +5,15 @@ They are known before anything is made or removed. ``plan`` and ``doctor`` name 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
+from cdcv2.connectors.debezium.left_out import unsent_tables
 from cdcv2.control.entries import CatalogueEntry, EntryState, Kind
-from cdcv2.control.intents import DesiredState, matching, refused_replacements
+from cdcv2.control.intents import DesiredState, refused_replacements, requested_as
 from cdcv2.control.let_go import removed_topics
+from cdcv2.control.past_feeds import Feeds
 from cdcv2.control.pipeline_check import recipes_of
 from cdcv2.control.pipeline_file import Pipeline
 from cdcv2.control.pipeline_jobs import folder_of, jobs_of
@@ -96,7 +99,7 @@ def _tables_that_were_not_published(
     recipes = recipes_of(pipeline.captures[capture]) if made else []
     tables = {table for recipe in recipes for table in recipe.tables}
     for entry in made:
-        published = (entry.settings if entry.applied is None else entry.applied).get("tables", ())
+        published = _settings_of(entry).get("tables", ())
         lacking = sorted(tables - {*published})
         if lacking:
             yield entry, (
@@ -109,21 +112,29 @@ def _tables_that_were_not_published(
 def _topics_that_were_not_fed(
     entries: list[CatalogueEntry], desired: list[DesiredState]
 ) -> Iterator[tuple[CatalogueEntry, str]]:
-    """The publications of ours that left a table out whose topic goes on: a connector of others has that."""
-    live, removed = [one for one in entries if one.is_live], removed_topics(entries)
-    for wish in desired:
-        made = matching(live, wish) if wish.kind is Kind.PUBLICATION and wish.owned else None
-        if made is None or not made.owned:
-            continue
-        published = (made.settings if made.applied is None else made.applied).get("tables", ())
-        lacking = sorted(
-            topic for past in made.past for topic, table in past.feeds.items()
-            if wish.feeds.get(topic) == table and table not in published and removed.get(topic, -1) < past.since
-        )
-        if lacking:
-            yield made, (
-                f"{made.shown} has left out what the topics {', '.join(lacking)} have, as the file did: what was "
-                f"committed meanwhile is in none. {_START_OVER}"
+    """The publications of ours that left a table out, or were removed, while topics go on: a connector of others has
+    these.
+    """
+    known, keys = [one for one in entries if one.is_live or one.may_return], {one.key for one in desired}
+    removed = removed_topics(entries)
+    for wish in {one.key: one for one in desired if one.kind is Kind.PUBLICATION and one.owned}.values():
+        feeds = _fed_by(wish, desired)
+        made = requested_as(known, wish, keys)
+        if made is None:
+            olds = [one for one in entries if (one.kind, one.name, one.owned) == (wish.kind, wish.name, True)]
+            last = max((one for one in olds if one not in known), key=lambda one: one.since, default=None)
+            used = last is not None and last.before in (EntryState.IN_USE, EntryState.LOST)
+            lacking = {*(last.feeds or {})} & {*feeds} - {*removed} if last is not None and used else set()
+        else:
+            last, published = made, _settings_of(made).get("tables", ())
+            lacking = {
+                topic for past in made.past for topic, table in past.feeds.items() if made.owned
+                and feeds.get(topic) == table and table not in published and removed.get(topic, -1) < past.since
+            }
+        if last is not None and lacking:
+            yield last, (
+                f"{last.shown} has left out what the topics {', '.join(sorted(lacking))} have, as the file did: what "
+                f"was committed meanwhile is in none. {_START_OVER}"
             )
 
 
@@ -137,37 +148,62 @@ def _topics_that_lack_rows(
 ) -> Iterator[tuple[CatalogueEntry, str]]:
     """The topics of a connector of ours that goes on, whose tables were left out of the file for a while.
 
-    What was sent before is in none if the topic was removed, also what the snapshot had; and what was committed
-    meanwhile, if the table left the publication. Logs that begin now would lack it, whatever their place.
+    What was sent before is in none if the removal of the topic was begun, also what the snapshot had; and what was
+    committed meanwhile, if the table left the publication, or the list of the connector. Logs that begin now would lack
+    it, whatever their place.
     """
-    live = [one for one in entries if one.is_live]
+    # What was left out for a moment itself may return, as it was.
+    known, keys = [one for one in entries if one.is_live or one.may_return], {one.key for one in desired}
     # Each of its captures wants it.
     for connector in {one.key: one for one in desired}.values():
-        made = matching(live, connector) if connector.kind is Kind.CONNECTOR and connector.owned else None
-        if made is None or made.attempted is None:
+        ours = connector.kind is Kind.CONNECTOR and connector.owned
+        made = requested_as(known, connector, keys) if ours else None
+        if made is None:
             continue
+        feeds = _fed_by(connector, desired)
         # A connector that was made again has the positions of before, as its slot shows.
-        slots = [one.attempted for one in live if one.kind is Kind.SLOT and one.nonce in made.needs]
-        began = min([made.attempted, *(one for one in slots if one is not None)])
+        slots = [one.attempted for one in known if one.kind is Kind.SLOT and one.nonce in made.needs]
+        began = min(one for one in (made.attempted, *slots) if one is not None)
         published = {
-            table for one in live if one.kind is Kind.PUBLICATION and one.nonce in made.needs and one.owned
-            for table in (one.settings if one.applied is None else one.applied).get("tables", ())
+            table for one in known if one.kind is Kind.PUBLICATION and one.nonce in made.needs and one.owned
+            for table in _settings_of(one).get("tables", ())
         }
         for kind, _, name in connector.needs:
             # Heartbeats mean nothing for what is captured.
             if kind is not Kind.TOPIC or name.startswith("__"):
                 continue
-            olds = [one for one in entries if (one.kind, one.name) == (kind, name) and one.owned and one.identity]
+            olds = [
+                one for one in entries
+                if (one.kind, one.name) == (kind, name) and one.owned and (one.identity or one.attempted is not None)
+            ]
             gone = next((one for one in olds if one.state is EntryState.GONE and one.since > began), None)
-            left = published and not any(name.endswith(f".{table}") for table in published)
-            lacking = next((one for one in olds if one.state is EntryState.UNWANTED), None) if left else None
+            unwanted = next((one for one in olds if one.state is EntryState.UNWANTED), None)
+            table = feeds.get(name)
+            left = table is not None and (
+                bool(published and table not in published) or bool(unsent_tables(_settings_of(made), [table]))
+            )
             if gone is not None:
                 yield gone, (
                     f"{gone.shown} was removed with its records, as the file left its table out, and {made.shown} goes "
                     f"on: what it had sent of the table is in no topic. {_START_OVER}"
                 )
-            elif lacking is not None:
-                yield lacking, (
-                    f"{lacking.shown} lacks what was committed while the file left its table out, and {made.shown} "
+            elif unwanted is not None and not unwanted.may_return:
+                yield unwanted, (
+                    f"{unwanted.shown} is being removed with its records, as the file left its table out, and "
+                    f"{made.shown} goes on: what it had sent of the table will be in no topic. {_START_OVER}"
+                )
+            elif unwanted is not None and left:
+                yield unwanted, (
+                    f"{unwanted.shown} lacks what was committed while the file left its table out, and {made.shown} "
                     f"goes on. {_START_OVER}"
                 )
+
+
+def _fed_by(wish: DesiredState, desired: Iterable[DesiredState]) -> Feeds:
+    """The topics that all of its users read, with their tables."""
+    return {topic: table for one in desired if one.key == wish.key for topic, table in one.feeds.items()}
+
+
+def _settings_of(entry: CatalogueEntry) -> Mapping[str, Any]:
+    """As it was given them last."""
+    return entry.settings if entry.applied is None else entry.applied

@@ -356,7 +356,8 @@ class TwoTables:
             known = catalogue.entries()
             desired = list(external_needs(pipeline).needs.desired(known))
             made = [
-                replace(one, state=EntryState.IN_USE, identity="1", applied=one.settings) if one.is_live else one
+                replace(one, state=EntryState.IN_USE, identity="1", applied=one.settings, attempted=5.0)
+                if one.is_live else one
                 for one in planned_entries(known, desired, 5.0)
             ]
             catalogue.write(made)
@@ -454,36 +455,72 @@ def test_logs_go_on_only_if_their_tables_were_published_all_the_time(
         assert Exit.UNABLE == run("up", two.file, "--once", "--timeout", "0").code
 
 
+#: How the topic of a table was left out; whether it is in the publication and in the list of the connector, still; when
+#: the connector began; and why it is refused.
+LEFT_OUT = [
+    ({"state": EntryState.GONE}, True, True, 5.0, "goes on: what it had sent"),
+    ({"state": EntryState.GONE}, False, True, 5.0, "goes on: what it had sent"),
+    ({"state": EntryState.GONE}, False, False, 90.0, ""),
+    ({"state": EntryState.UNWANTED}, False, True, 5.0, "lacks what was committed"),
+    ({"state": EntryState.UNWANTED}, True, False, 5.0, "lacks what was committed"),
+    ({"state": EntryState.UNWANTED}, True, True, 5.0, ""),
+    ({"state": EntryState.UNWANTED, "removal": True}, True, True, 5.0, "is being removed with its records"),
+    ({"state": EntryState.UNWANTED, "before": EntryState.LOST}, True, True, 5.0, "is being removed with its records"),
+    ({"state": EntryState.UNWANTED, "before": None}, True, True, 5.0, "is being removed with its records"),
+    ({"state": EntryState.GONE, "identity": None, "attempted": 6.0}, True, True, 5.0, "goes on: what it had sent"),
+    ({"state": EntryState.GONE, "identity": None, "attempted": None}, True, True, 5.0, ""),
+]
+
+
 @pytest.mark.parametrize("into", ["there/second", "there/third"])
-@pytest.mark.parametrize("state, connector_since, published, refused", [
-    (EntryState.GONE, 5.0, True, True), (EntryState.GONE, 5.0, False, True), (EntryState.GONE, 90.0, False, False),
-    (EntryState.UNWANTED, 5.0, False, True), (EntryState.UNWANTED, 5.0, True, False),
-])  # fmt: skip
+@pytest.mark.parametrize("publication_owned", [True, False])
+@pytest.mark.parametrize("returns", [True, False])
+@pytest.mark.parametrize("left, published, listed, connector_since, why", LEFT_OUT)
 def test_a_table_that_was_left_out_does_not_come_back_to_a_connector_that_goes_on(
-    run: Run, two: TwoTables, into: str, state: EntryState, connector_since: float, published: bool, refused: bool
+    run: Run, two: TwoTables, into: str, publication_owned: bool, returns: bool, left: dict[str, Any], published: bool,
+    listed: bool, connector_since: float, why: str,
 ) -> None:
     """What the connector had sent of it is in no topic, so logs in another place would lack it as well.
 
-    It may where the connector was made afterwards, and where its topic and its publication are what they were.
+    It may where the connector was made afterwards, and where its topic, its publication and the list of the connector
+    are what they were. What a publication of others has is judged by looks at it. ``returns``: the file has left out
+    all of the source for a moment.
     """
-    first = "  first: {into: there/first, tables: [public.orders]}"
-    both = f"{first}\n  second: {{into: {into}, tables: [public.items]}}"
-    pipeline = two.write(f"{first}\n  second: {{into: there/second, tables: [public.items]}}", ["orders", "items"])
-    made = two.make(pipeline)
-    tables = ["public.items", "public.orders"] if published else ["public.orders"]
-    with OwnedFolder(pipeline.state, 5.0) as folder, take_catalogue(folder, "cdcv2 up", 5.0, "shop") as catalogue:
-        catalogue.write([
-            replace(one, state=state, since=50.0, before=EntryState.IN_USE) if one.name == "shop.public.items"
-            else replace(one, attempted=connector_since) if one.kind is Kind.CONNECTOR
-            else replace(one, applied={**one.settings, "tables": tables}) if one.kind is Kind.PUBLICATION else one
-            for one in made
-        ])
-    two.write(both, ["orders", "items"])
-    planned = " ".join(run("plan", two.file).out.split())
+    def write(captures: str, tables: list[str]) -> Pipeline:
+        pipeline = two.write(captures, tables)
+        if not publication_owned:
+            text = two.file.read_text("utf-8").replace("{name: shop, owned: yes}\ncap", "{name: shop, owned: no}\ncap")
+            two.file.write_text(text, "utf-8")
+            pipeline = read_pipeline(str(two.file))
+        return pipeline
 
-    assert refused is ("start over, with all tables of the connector" in planned), planned
-    assert planned.count("goes on: what it had sent") + planned.count("lacks what was committed") == refused
-    if refused:
+    def after(one: CatalogueEntry) -> CatalogueEntry:
+        if returns and one.name != "shop.public.items":
+            one = replace(one, state=EntryState.UNWANTED, before=EntryState.IN_USE)
+        if one.name == "shop.public.items":
+            return replace(one, **{"since": 50.0, "before": EntryState.IN_USE, **left})
+        if one.kind is Kind.SLOT:
+            return replace(one, attempted=connector_since)
+        if one.kind is Kind.CONNECTOR:
+            own = one.settings if listed else {**one.settings, "table.include.list": "public\\.orders"}
+            return replace(one, attempted=connector_since, applied=own)
+        if one.kind is Kind.PUBLICATION:
+            return replace(one, applied={**one.settings, "tables": ["public.orders", "public.items"][:1 + published]})
+        return one
+
+    first = "  first: {into: there/first, tables: [public.orders]}"
+    pipeline = write(f"{first}\n  second: {{into: there/second, tables: [public.items]}}", ["orders", "items"])
+    made = two.make(pipeline)
+    assert publication_owned is next(one.owned for one in made if one.kind is Kind.PUBLICATION)
+    with OwnedFolder(pipeline.state, 5.0) as folder, take_catalogue(folder, "cdcv2 up", 5.0, "shop") as catalogue:
+        catalogue.write([after(one) for one in made])
+    write(f"{first}\n  second: {{into: {into}, tables: [public.items]}}", ["orders", "items"])
+    planned = " ".join(run("plan", two.file).out.split())
+    if not publication_owned and not published and "lacks" in why:
+        why = ""
+
+    assert bool(why) is ("start over, with all tables of the connector" in planned) and why in planned, planned
+    if why:
         ended = run("up", two.file, "--once", "--timeout", "0")
         assert Exit.UNABLE == ended.code and "tables.md#put-a-table-back" in ended.err
 
@@ -523,6 +560,42 @@ def test_what_is_accepted_is_printed(run: Run, two: TwoTables, monkeypatch: pyte
     ended = run("up", two.file, "--once", "--timeout", "0", "--accept-lost", "shop")
 
     assert "cdcv2 up: the publication 'shop' (db): accepted as it is now; run cdcv2 compare --source" in ended.err
+
+
+@pytest.mark.parametrize(("then", "refused"), [
+    ({"state": EntryState.GONE}, ["items", "orders"]), ({"state": EntryState.UNWANTED, "removal": True},
+                                                        ["items", "orders"]),
+    ({"state": EntryState.UNWANTED}, ["items"]), ({"address": "PostgreSQL elsewhere:1/d"}, ["items"]),
+    ({"state": EntryState.GONE, "before": EntryState.MADE}, []),
+])  # fmt: skip
+def test_a_publication_of_ours_that_was_removed_does_not_come_back_where_topics_go_on(
+    run: Run, two: TwoTables, then: dict[str, Any], refused: list[str]
+) -> None:
+    """All was left out for a while. Before anything was removed it returns, without what it had left out itself."""
+    theirs = ("owned: yes, config: connector.json}\n    slot: {name: shop, owned: yes}", "config: connector.json}")
+
+    def write(captures: str) -> Pipeline:
+        two.write(captures, ["orders", "items"])
+        two.file.write_text(two.file.read_text("utf-8").replace(*theirs), "utf-8")
+        return read_pipeline(str(two.file))
+
+    first = "  first: {into: there/%s, tables: [public.orders]}"
+    second = "  second: {into: there/%s, tables: [public.items]}"
+    pipeline = write(f"{first % 'one'}\n{second % 'two'}")
+    made = two.make(pipeline)
+    if refused == ["items"]:
+        made = two.make(write(first % "one"))
+    with OwnedFolder(pipeline.state, 5.0) as folder, take_catalogue(folder, "cdcv2 up", 5.0, "shop") as catalogue:
+        catalogue.write([
+            replace(one, **{"since": 50.0, "before": EntryState.IN_USE, **then})
+            for one in catalogue.entries() if one.kind is Kind.PUBLICATION
+        ])
+    write(f"{first % 'three'}\n{second % 'four'}")
+    planned = " ".join(run("plan", two.file).out.split())
+
+    names = ", ".join(f"shop.public.{one}" for one in refused)
+    assert bool(refused) is (f"has left out what the topics {names} have" in planned), planned
+    assert bool(refused) is ("has left out" in planned) and made
 
 
 def test_what_is_not_ours_is_not_shown_as_removed(capsys: pytest.CaptureFixture[str]) -> None:
