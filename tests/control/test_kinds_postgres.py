@@ -535,6 +535,27 @@ def test_a_table_with_rows_comes_into_no_publication_in_use(postgres: Postgres) 
     assert (EntryState.IN_USE, None) == (good.state, good.debt)
 
 
+def test_a_table_whose_rows_are_hidden_is_not_taken_for_an_empty_one(postgres: Postgres) -> None:
+    """By a policy to which its owner is subject, too."""
+    with postgres.connect(autocommit=True) as session:
+        session.execute("CREATE TABLE first (id int); CREATE TABLE sold (id int); INSERT INTO sold VALUES (1)")
+        session.execute("ALTER TABLE sold ENABLE ROW LEVEL SECURITY; ALTER TABLE sold FORCE ROW LEVEL SECURITY")
+        session.execute("ALTER TABLE first OWNER TO weak; ALTER TABLE sold OWNER TO weak")
+        session.execute("GRANT CREATE ON DATABASE bank TO weak; GRANT CREATE ON SCHEMA public TO weak")
+        try:
+            case = case_of(postgres, Kind.PUBLICATION, user="weak", password="weak")
+            case.up(settings={"tables": ["public.first"]})
+            case.use()
+            refused = case.up(settings={"tables": ["public.first", "public.sold"]})
+            case.down()
+        finally:
+            session.execute("DROP PUBLICATION IF EXISTS shop; DROP TABLE first, sold")
+            session.execute("REVOKE CREATE ON DATABASE bank FROM weak; REVOKE CREATE ON SCHEMA public FROM weak")
+
+    assert refused.debt is not None and Reason.DENIED is refused.debt.reason
+    assert 'row-level security policy for table "sold"' in refused.debt.text
+
+
 def test_a_publication_takes_no_table_whose_partitions_are_sent_by_themselves(postgres: Postgres) -> None:
     """Its changes would have the names of the partitions. In one of others it may be sent as a whole."""
     with postgres.connect(autocommit=True) as session:
