@@ -46,7 +46,7 @@ from cdcv2.cli.options.words import TIMEOUT, declare
 from cdcv2.cli.stop_signals import stop_signals
 from cdcv2.cli.up_api import configure_api, served
 from cdcv2.control.catalogue import Catalogue, take_catalogue
-from cdcv2.control.entries import CatalogueEntry, EntryState
+from cdcv2.control.entries import CatalogueEntry, EntryState, Kind
 from cdcv2.control.external_work import ExternalWork, waiting_text
 from cdcv2.control.instance_jobs import make_places
 from cdcv2.control.job_folder import JobFolder
@@ -163,7 +163,9 @@ def at_work(
         for _, text in refused_changes(pipeline, session.entries(), desired):
             raise RefusedError(text)
         for entry in control.accept(accepted):
-            remark(f"cdcv2 up: {entry.shown}: accepted as it is now; run cdcv2 compare --source")
+            given = entry.kind is Kind.CONNECTOR and entry.owned
+            how = "accepted, and given its settings; when that is done," if given else "accepted as it is now;"
+            remark(f"cdcv2 up: {entry.shown}: {how} run cdcv2 compare --source")
         control.desire(desired, new_nonce)
         control.find_known()
         needing = with_needs(plans, session.entries())

@@ -44,6 +44,7 @@ class Condition(StrEnum):
     OURS = "ours"
     FITTING = "empty and fitting"
     FOREIGN = "another's"
+    UNMARKED = "without our mark"
     DRIFTED = "drifted"
     BUSY = "busy"
     UNREACHABLE = "unreachable"
@@ -103,6 +104,8 @@ def condition_of(entry: CatalogueEntry, look: Look) -> Condition:
         # Where no mark can be put on it, only what we have asked for: another catalogue may use what is still empty.
         may = entry.rules.takes_empty and (entry.rules.marked or entry.attempted is not None)
         takes = may and entry.identity is None and thing.mark is None and not _too_early(entry)
+        if lacks_mark(entry, thing):
+            return Condition.UNMARKED
         return Condition.FITTING if takes and thing.empty and _fits(entry, thing) else Condition.FOREIGN
     if entry.state is EntryState.UNWANTED and thing.holder:
         return Condition.BUSY
@@ -125,6 +128,14 @@ def _is_ours(entry: CatalogueEntry, thing: ExternalObject) -> bool:
         return True
     # Of what is never taken over, making is allowed only after it was seen to be absent.
     return not entry.rules.takes_empty and _fits(entry, thing)
+
+
+def lacks_mark(entry: CatalogueEntry, thing: ExternalObject) -> bool:
+    """Whether it is a connector of ours whose settings others have sent again without our mark: it reads our slot."""
+    given = entry.settings if entry.applied is None else entry.applied
+    ours = entry.kind is Kind.CONNECTOR and entry.owned and entry.attempted is not None
+    slot = given.get("slot.name")
+    return ours and thing.mark is None and slot is not None and thing.settings.get("slot.name") == slot
 
 
 def _too_early(entry: CatalogueEntry) -> bool:
@@ -234,6 +245,11 @@ def _making(entry: CatalogueEntry, look: Look, found: Condition, now: float) -> 
         first = attempted if entry.attempted is None else entry
         text = f"{entry.shown} is made by its connector at its first start: that is waited for"
         return replace(_owed(first, Reason.AWAITED, text, found, now), act=Act.AWAIT)
+    less = _sends_less(entry, thing)
+    if less:
+        return _lost(entry, texts.narrowing(entry, thing, less), found, now)
+    if found is Condition.UNMARKED:
+        return _owed(entry, Reason.REFUSED, texts.without_mark(entry), found, now)
     if found is Condition.FOREIGN:
         return _owed(entry, Reason.REFUSED, texts.refusal(entry, thing), found, now)
     if found is Condition.INVALIDATED:
@@ -259,7 +275,9 @@ def _keeping(entry: CatalogueEntry, look: Look, found: Condition, now: float, cl
         if holds or (entry.maker is not None and entry.owned):
             text = texts.replacement(entry, thing) if thing is not None else texts.removal_by_others(entry)
             return _lost(entry, text, found, now)
-        again = replace(entry, identity=None, applied=None)
+        # What a connector of ours was given counts for one that others make in its place.
+        kept = entry.applied if entry.kind is Kind.CONNECTOR and entry.owned else None
+        again = replace(entry, identity=None, applied=kept)
         if thing is not None and not entry.rules.marked:
             # Without a mark, what comes under its name from here on is of others.
             again = replace(again, attempted=None)
@@ -271,6 +289,11 @@ def _keeping(entry: CatalogueEntry, look: Look, found: Condition, now: float, cl
         return _lost(entry, texts.remaking(entry), found, now)
     if thing is None:
         return Step(entry, Act.NOTHING, found)
+    if found is Condition.UNMARKED and entry.applied is None:
+        # A person has accepted it: it is given its settings again, with the mark.
+        return Step(replace(entry, debt=None), Act.ALTER, found)
+    if found is Condition.UNMARKED:
+        return _owed(entry, Reason.DRIFT, texts.without_mark(entry), found, now)
     in_use = entry.state is EntryState.IN_USE
     gap, altered = (_withdrawn(entry, thing), _rewritten(entry, thing)) if in_use else ([], [])
     if gap or altered:
@@ -282,14 +305,11 @@ def _sends_less(entry: CatalogueEntry, thing: ExternalObject) -> list[str]:
     """The settings of a connector of ours by which it sends less since others changed it. It reads from its first
     moment on, so it does not count whether its job has started.
 
-    What the file has changed, and the connector has not yet, is not the work of others. One without our mark, as when
-    its settings were written again without that, is meant if it reads our slot.
+    What the file has changed, and the connector has not yet, is not the work of others.
     """
     if entry.kind is not Kind.CONNECTOR or not entry.owned or entry.applied is None:
         return []
-    if thing.mark not in (None, entry.nonce):
-        return []
-    if thing.mark is None and thing.settings.get("slot.name") != entry.applied.get("slot.name"):
+    if thing.mark != entry.nonce and not lacks_mark(entry, thing):
         return []
     since = less_sent(entry.applied, thing.settings)
     return [name for name in less_sent(entry.settings, thing.settings) if name in since]
@@ -390,12 +410,20 @@ def may_be_accepted(entry: CatalogueEntry) -> bool:
 
 
 def recovered(entry: CatalogueEntry, look: Look, now: float) -> CatalogueEntry | str:
-    """What is lost, in use once more as it is now; or why not: of ours, it must be the one that was seen."""
+    """What is lost, in use once more as it is now; or why not: of ours, it must be the one that was seen.
+
+    A connector of ours need not be as it was.
+    """
     if isinstance(look, NoAnswer):
         return look.text
     if entry.server not in (None, look.server):
         return f"{entry.address} is another server now: name where it is now"
     thing = look.thing
+    given_again = entry.owned and entry.kind is Kind.CONNECTOR
+    if given_again and thing is not None and (thing.mark == entry.nonce or lacks_mark(entry, thing)):
+        # As nothing is known to be given to it, it is given its settings next.
+        debt = Debt(Reason.AWAITED, texts.given_again(entry), now, 1)
+        return replace(_became(entry, EntryState.IN_USE, now), applied=None, debt=debt)
     if thing is None or (entry.owned and thing.identity != entry.identity):
         return "it is missing, or another one has its name: start over (docs/operations/start-over.md)"
     if thing.invalid:
@@ -475,6 +503,8 @@ def _removal(entry: CatalogueEntry, look: Look, found: Condition, now: float, cl
         if found is Condition.ABSENT and isinstance(look, Answer) and look.remains:
             return Step(replace(entry, removal=True), Act.DESTROY, found)
         return _ended(entry, found, now)
+    if found is Condition.UNMARKED:
+        return _owed(entry, Reason.DOUBTFUL, texts.unmarked_left(entry), found, now)
     thing = look.thing if isinstance(look, Answer) else None
     # When its removal was begun, its connector was stopped: what comes later is not the connector's.
     if (entry.removal or not claimed) and is_doubtful(entry, thing):

@@ -92,14 +92,47 @@ def withdrawal(entry: CatalogueEntry, thing: ExternalObject, tables: list[str]) 
 
 def narrowing(entry: CatalogueEntry, thing: ExternalObject, names: list[str]) -> str:
     """A connector was changed by others, and sends less."""
-    mark = "" if thing.mark else f", and its setting cdcv2.entry is missing, which is 'cdcv2: entry {entry.nonce}'"
+    mark = "" if thing.mark else f", and {_mark(entry)}"
     return (
         f"{entry.shown} was changed by others, and sends less: {comparison(entry, thing, names)}{mark}. Changes of "
         f"tables may be missing in the topics, also when it is changed back. {_accept(entry)}"
     )
 
 
+def without_mark(entry: CatalogueEntry) -> str:
+    """A connector of ours was given its settings without our mark."""
+    return (
+        f"{entry.shown} reads our slot, and {_mark(entry)}: others have sent its settings again. Nothing is done to "
+        "it. Send all its settings to Connect once more, with this one"
+    )
+
+
+def unmarked_left(entry: CatalogueEntry) -> str:
+    """The same, when it is to be removed."""
+    return (
+        f"{without_mark(entry)}; then it is removed. Before, nothing is that it uses. Or remove it by hand, with its "
+        "positions (docs/operations/start-over.md#by-hand). If it is of others: cdcv2 down FILE --remove-external "
+        "--leave-doubtful"
+    )
+
+
+def given_again(entry: CatalogueEntry) -> str:
+    """A connector that a person has accepted."""
+    return f"{entry.shown} was accepted, and is given its settings again"
+
+
+def _mark(entry: CatalogueEntry) -> str:
+    return f"its setting cdcv2.entry is missing, which is 'cdcv2: entry {entry.nonce}'"
+
+
 def _accept(entry: CatalogueEntry) -> str:
+    by_us = entry.kind is Kind.CONNECTOR and entry.owned
+    if by_us:
+        return (
+            f"End cdcv2 up, and start it with --accept-lost {entry.name}: it gives the connector its settings again. "
+            "When that is done, run cdcv2 compare --source: unless all is equal, start over "
+            "(docs/operations/start-over.md#something-is-lost)"
+        )
     return (
         f"Put it back as it was, end cdcv2 up, start it with --accept-lost {entry.name}, and run cdcv2 compare "
         "--source: unless all is equal, start over (docs/operations/start-over.md#something-is-lost)"

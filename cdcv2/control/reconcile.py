@@ -101,7 +101,8 @@ class Reconciliation:
         return changed
 
     def accept(self, names: Collection[str]) -> list[CatalogueEntry]:
-        """Go on with what is lost under these names, as it is now: a person compares then whether something is missing.
+        """Go on with what is lost under these names: a person compares then whether something is missing. It is taken
+        as it is now; a connector of ours is given its settings again.
 
         A name may be that of an entry. All of them, or none; those that were accepted. Raises UsageError where nothing
         of a name is lost that can be accepted, or several of a kind are, and RefusedError where it is not there as the
@@ -283,7 +284,8 @@ class Reconciliation:
         if entry.kind is not Kind.SLOT or not isinstance(look, Answer) or not is_doubtful(entry, look.thing):
             return False
         connectors = (one for one in self.catalogue.entries() if has_slot(one, entry))
-        return any(condition_of(one, self._look(one)) in (Condition.OURS, Condition.DRIFTED) for one in connectors)
+        ours = (Condition.OURS, Condition.DRIFTED, Condition.UNMARKED)
+        return any(condition_of(one, self._look(one)) in ours for one in connectors)
 
     def _acted(self, step: Step) -> NoAnswer | None:
         # Another owner may have taken over since the intent was written.

@@ -392,6 +392,41 @@ def test_a_connector_that_was_made_to_send_less_is_lost_also_when_it_is_put_back
     assert "--accept-lost shop_7f" in step.shown and "compare" in step.shown
 
 
+@pytest.mark.parametrize("state", list(EntryState))
+@pytest.mark.parametrize("applied", [SENT, None])
+def test_a_connector_without_our_mark_that_reads_our_slot_is_ours(
+    state: EntryState, applied: dict[str, str] | None
+) -> None:
+    """It is not taken for removed, and nothing is done to it unless a person has accepted it: then none that it was given
+    are known. One that reads another slot, or was never requested, is of others.
+    """
+    entry = replace(connector(state, attempted=1.0), applied=applied, users=())
+    beat, found = {**SENT, "heartbeat.interval.ms": "1"}, outcome(decide(entry, changed_to(SENT, None), NOW))
+    expected = {
+        EntryState.WANTED: "nothing wanted refused", EntryState.UNWANTED: "nothing unwanted doubtful",
+        EntryState.GONE: "nothing gone -", EntryState.LOST: "nothing lost lost",
+    }  # fmt: skip
+    there = "nothing {} drift" if applied else "alter {} -"
+    assert expected.get(state, there.format(state.replace(" ", "-"))) == found.replace("lost -", "lost lost")
+    assert found == outcome(decide(entry, changed_to(beat, None), NOW))
+    if state not in (EntryState.GONE, EntryState.LOST) and "alter" not in found:
+        assert "'cdcv2: entry 7f'" in decide(entry, changed_to(SENT, None), NOW).shown
+    if state is EntryState.UNWANTED:
+        assert "nothing gone -" == outcome(decide(entry, changed_to({**SENT, "slot.name": "x"}, None), NOW))
+        never = replace(entry, attempted=None)
+        assert "nothing gone -" == outcome(decide(never, changed_to(SENT, None), NOW))
+
+
+def test_what_a_connector_was_given_counts_for_one_that_others_make_in_its_place() -> None:
+    """It was deleted, and made again with fewer tables, perhaps with our mark: it was away and sent less, or does."""
+    away = decide(connector(attempted=1.0), Answer("s1", None), NOW)
+    assert "make wanted -" == outcome(away)
+    for mark in ("7f", None):
+        assert "nothing lost lost" == outcome(decide(away.entry, changed_to(FEWER, mark), NOW))
+    theirs = decide(connector(attempted=1.0), changed_to(SENT, "99"), NOW)
+    assert "nothing lost lost" == outcome(decide(theirs.entry, changed_to(FEWER), NOW))
+
+
 def test_a_connector_whose_server_was_told_to_leave_out_changes_is_lost() -> None:
     """Those of sessions with a replication origin."""
     step = decide(connector(), changed_to({**SENT, "slot.stream.params": "origin=none"}), NOW)
@@ -487,7 +522,7 @@ def some() -> Iterator[CatalogueEntry]:
 
 
 def test_every_condition_is_met() -> None:
-    """The table leaves none out; what is empty and fits has tests of its own."""
+    """The table leaves none out; what is empty and fits, and a connector without our mark, have tests of their own."""
     met = {condition_of(entry_of(kind, state), look_of(found, entry_of(kind, state))) for kind, found, state in CASES}
 
-    assert set(Condition) - {Condition.FITTING} == met
+    assert set(Condition) - {Condition.FITTING, Condition.UNMARKED} == met

@@ -110,13 +110,44 @@ def test_a_connector_that_sent_less_for_a_while_is_not_as_before(
     assert expected == (away.state, away.debt.reason)
     assert (EntryState.LOST if lost else EntryState.IN_USE, lost) == (back.state, back.debt is not None)
     if lost:
-        connect.configs["shop"] = {**before, name: value}
-        with pytest.raises(RefusedError, match="Put it back as it was"):
+        connect.configs.clear()
+        with pytest.raises(RefusedError, match="it is missing, or another one has its name"):
             case.control().accept(["shop"])
-        connect.configs["shop"] = before
-        case.control().accept(["shop"])
-        again = case.go_on()
-        assert (EntryState.IN_USE, None) == (again.state, again.debt)
+        connect.configs["shop"] = {**before, MARK: "cdcv2: entry zz"}
+        with pytest.raises(RefusedError, match="it is missing, or another one has its name"):
+            case.control().accept(["shop"])
+
+
+@pytest.mark.parametrize("marked", [True, False])
+@pytest.mark.parametrize("less", [
+    {"table.include.list": r"public\.orders"}, {"skipped.operations": "t,d"}, {"errors.tolerance": "all"}, {},
+])
+def test_one_that_is_accepted_is_given_its_settings_and_its_mark_again(
+    connect: FakeConnect, less: dict[str, str], marked: bool
+) -> None:
+    """Whether or not a person has put it back. A task that sends less runs no more when it has them."""
+    case = case_at(connect, **{"table.include.list": r"public\.orders,public\.items", "skipped.operations": "none"})
+    case.up()
+    case.use()
+    before = dict(connect.configs["shop"])
+    connect.configs["shop"] = {**before, "errors.tolerance": "all"}
+    lost = case.go_on()
+    assert lost.debt is not None and "--accept-lost shop: it gives the connector its settings again" in lost.debt.text
+    connect.configs["shop"] = {name: one for name, one in {**before, **less}.items() if marked or name != MARK}
+    connect.asked.clear()
+    # Its tasks still end, or Connect is away: it is tried again.
+    connect.running = bool(less)
+    accepted, = case.control().accept(["shop"])
+    assert accepted.debt is not None and Reason.AWAITED is accepted.debt.reason
+    waits = case.go_on()
+    assert bool(less) is (waits.debt is not None and waits.debt.reason is Reason.BUSY)
+    connect.running = False
+    again = case.go_on()
+
+    assert (EntryState.IN_USE, None, before) == (again.state, again.debt, connect.configs["shop"])
+    assert (bool(less), set()) == (("PUT", "/connectors/shop/stop") in connect.asked, connect.stopped)
+    connect.configs["shop"] = {**before, "errors.tolerance": "all"}
+    assert EntryState.LOST is case.go_on().state
 
 
 @pytest.mark.parametrize(("status", "reason"), [
@@ -150,11 +181,27 @@ def test_a_connector_that_was_deleted_is_made_again_with_its_mark(connect: FakeC
     assert made.nonce in connect.configs["shop"][MARK]
 
 
-def test_one_that_others_made_from_our_file_is_theirs(connect: FakeConnect) -> None:
-    """It has the same configuration, and not the mark."""
+def test_one_whose_settings_were_sent_again_without_the_mark_is_not_called_gone(connect: FakeConnect) -> None:
+    """It reads our slot, and goes on. With the mark it is removed."""
     case = case_at(connect)
     made = case.up()
+    marked = connect.configs["shop"]
     connect.configs["shop"] = {"name": "shop", **SETTINGS}
+    entry = case.go_on()
+
+    assert entry.debt is not None and (EntryState.MADE, Reason.DRIFT) == (entry.state, entry.debt.reason)
+    left = case.down()
+    assert left.debt is not None and (EntryState.UNWANTED, Reason.DOUBTFUL) == (left.state, left.debt.reason)
+    assert "shop" in connect.configs and f"'cdcv2: entry {made.nonce}'" in left.debt.text
+    connect.configs["shop"] = marked
+    assert (EntryState.GONE, {}) == (case.go_on().state, connect.configs)
+
+
+def test_one_that_others_made_with_another_slot_is_theirs(connect: FakeConnect) -> None:
+    """It has our configuration, and not the mark."""
+    case = case_at(connect)
+    made = case.up()
+    connect.configs["shop"] = {"name": "shop", **SETTINGS, "slot.name": "another"}
     entry = case.go_on()
 
     assert entry.debt is not None and Reason.REFUSED is entry.debt.reason

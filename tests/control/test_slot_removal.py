@@ -9,7 +9,7 @@ import pytest
 
 from cdcv2 import failpoints
 from cdcv2.control.entries import CatalogueEntry, EntryState, Kind, Reason
-from cdcv2.control.external_state import DOUBT, STARTING
+from cdcv2.control.external_state import DOUBT, STARTING, left_alone
 from cdcv2.control.intents import DesiredState
 from cdcv2.control.reconcile import ACT_DONE, INTENT_WRITTEN, Reconciliation
 from tests.external_world import OTHERS, MemoryCatalogue, World, WorldObject
@@ -203,6 +203,35 @@ def test_a_connector_is_not_made_on_a_slot_of_others(recorded: bool) -> None:
     # One whose slot was recorded has lost it.
     assert recorded is ((Kind.CONNECTOR, "shop") not in pair.there)
     assert (EntryState.LOST if recorded else EntryState.MADE) is pair.entry(Kind.SLOT).state
+
+
+@pytest.mark.parametrize("left", [True, False])
+def test_nothing_is_removed_before_a_connector_of_ours_without_its_mark(left: bool) -> None:
+    """It runs, and reads the slot by the publication. ``left``: a person states that it is of others."""
+    pair = PairOfOurs()
+    publication = DesiredState(Kind.PUBLICATION, "shop", "a", {"tables": []}, True, "job")
+    whole = [
+        PAIR[0], publication,
+        replace(PAIR[1], settings={"slot": "shop", "slot.name": "shop"}, needs=(SLOT, publication.key)),
+    ]
+    pair.control.desire(whole, lambda: f"n{next(pair._numbers)}")
+    pair.go_on()
+    there = pair.there[CONNECTOR[0], "shop"]
+    ours = there.identity, there.mark
+    there.identity, there.mark = "another", None
+    pair.desire(up=False)
+    pair.go_on()
+    debt = pair.entry(Kind.CONNECTOR).debt
+    assert {Kind.CONNECTOR, Kind.SLOT, Kind.PUBLICATION} == {kind for kind, _ in pair.there}
+    assert debt is not None and Reason.DOUBTFUL is debt.reason and "nothing is that it uses" in debt.text
+
+    if left:
+        pair.control.catalogue.write(left_alone(pair.catalogue.kept.values(), pair.world.now))
+    else:
+        there.identity, there.mark = ours
+    pair.go_on()
+    assert {EntryState.GONE} == {one.state for one in pair.catalogue.kept.values()}
+    assert ({Kind.CONNECTOR} if left else set()) == {kind for kind, _ in pair.there}
 
 
 def test_a_connector_that_others_changed_still_has_its_slot() -> None:

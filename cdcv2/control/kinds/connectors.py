@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import TypeGuard
 
 from cdcv2 import failpoints
-from cdcv2.connectors.debezium.left_out import TABLES
+from cdcv2.connectors.debezium.left_out import TABLES, less_sent
 from cdcv2.control.entries import Answer, CatalogueEntry, ExternalObject, Look, NoAnswer, Reason
+from cdcv2.control.external_state import lacks_mark
 from cdcv2.control.kinds.marks import mark_of, read_mark
 from cdcv2.errors import Cdcv2Error, RefusedError, UnavailableError, UsageError
 from cdcv2.store.connect_client import ConnectClient, without_secrets
@@ -69,9 +70,10 @@ class ConnectorKind:
 
         def alter(client: ConnectClient) -> None:
             there, wanted = client.config(entry.name), self._config(entry)
-            if not _has_mark(there, entry):
+            if there is None or not (_has_mark(there, entry) or lacks_mark(entry, _object_of(there))):
                 return
-            others = there.get(TABLES) != wanted.get(TABLES)
+            # Or a task that was made to send less would go on until Connect has ended it.
+            others = there.get(TABLES) != wanted.get(TABLES) or bool(less_sent(wanted, there))
             if others:
                 # Busy, and done again, as long as a task still ends.
                 client.stop(entry.name)
