@@ -397,8 +397,8 @@ def test_a_connector_that_was_made_to_send_less_is_lost_also_when_it_is_put_back
 def test_a_connector_without_our_mark_that_reads_our_slot_is_ours(
     state: EntryState, applied: dict[str, str] | None
 ) -> None:
-    """It is not taken for removed, and nothing is done to it unless a person has accepted it: then none that it was given
-    are known. One that reads another slot, or was never requested, is of others.
+    """It is not taken for removed, and nothing is done to it unless a person has accepted it: then none that it was
+    given are known. One that reads another slot, or was never requested, is of others.
     """
     entry = replace(connector(state, attempted=1.0), applied=applied, users=())
     beat, found = {**SENT, "heartbeat.interval.ms": "1"}, outcome(decide(entry, changed_to(SENT, None), NOW))
