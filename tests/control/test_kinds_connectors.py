@@ -11,7 +11,7 @@ from cdcv2 import failpoints
 from cdcv2.control.entries import EntryState, Kind, Reason
 from cdcv2.control.intents import used
 from cdcv2.control.kinds.connectors import (
-    ALTERED, BEFORE_DELETE, CHANGING, MARK, RESUMED, STOPPED, ConnectorKind,
+    ALTERED, BEFORE_DELETE, CHANGING, CHOSEN, MARK, RESUMED, STOPPED, ConnectorKind,
 )  # fmt: skip
 from cdcv2.errors import RefusedError, UnavailableError, UsageError
 from cdcv2.store.connect_client import ConnectClient, without_secrets
@@ -360,7 +360,7 @@ def test_other_tables_are_read_when_no_task_with_the_old_ones_runs(connect: Fake
     assert (False, set()) == (CHANGING in connect.configs["shop"], connect.stopped)
 
 
-@pytest.mark.parametrize("step", [ALTERED, RESUMED])
+@pytest.mark.parametrize("step", [CHOSEN, ALTERED, RESUMED])
 @pytest.mark.parametrize("then", ["a,b", "a,b,c", "a"])
 def test_a_crash_while_tables_are_changed_leaves_no_connector_stopped(
     step: str, then: str, connect: FakeConnect

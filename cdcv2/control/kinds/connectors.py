@@ -17,6 +17,7 @@ from cdcv2.store.connect_client import ConnectClient, without_secrets
 MARK = "cdcv2.entry"
 #: A setting that a connector has while its tables are changed: it is stopped, or was resumed a moment ago.
 CHANGING = "cdcv2.changing"
+CHOSEN = failpoints.declare("external.connector-chosen", "a connector is marked, and not stopped yet, for other tables")
 ALTERED = failpoints.declare("external.connector-altered", "a connector has other tables, and is still stopped")
 RESUMED = failpoints.declare("external.connector-resumed", "a connector goes on with other tables, and is still marked")
 HALTED = failpoints.declare("external.connector-halted", "a connector is stopped, and its slot not removed")
@@ -75,6 +76,10 @@ class ConnectorKind:
             # Or a task that was made to send less would go on until Connect has ended it.
             others = there.get(TABLES) != wanted.get(TABLES) or bool(less_sent(wanted, there))
             if others:
+                if CHANGING not in there:
+                    # First: whatever the file has next, what was stopped here is resumed.
+                    client.alter(entry.name, {**there, MARK: wanted[MARK], CHANGING: "yes"})
+                    failpoints.reach(CHOSEN)
                 # Busy, and done again, as long as a task still ends.
                 client.stop(entry.name)
                 client.alter(entry.name, {**wanted, CHANGING: "yes"})
