@@ -419,10 +419,10 @@ def recovered(entry: CatalogueEntry, look: Look, now: float) -> CatalogueEntry |
     if entry.server not in (None, look.server):
         return f"{entry.address} is another server now: name where it is now"
     thing = look.thing
-    given_again = entry.owned and entry.kind is Kind.CONNECTOR
-    if given_again and thing is not None and (thing.mark == entry.nonce or lacks_mark(entry, thing)):
+    sent_once_more = entry.owned and entry.kind is Kind.CONNECTOR
+    if sent_once_more and thing is not None and (thing.mark == entry.nonce or lacks_mark(entry, thing)):
         # As nothing is known to be given to it, it is given its settings next.
-        debt = Debt(Reason.AWAITED, texts.given_again(entry), now, 1)
+        debt = Debt(Reason.AWAITED, texts.settings_sent(entry), now, 1)
         return replace(_became(entry, EntryState.IN_USE, now), applied=None, debt=debt)
     if thing is None or (entry.owned and thing.identity != entry.identity):
         return "it is missing, or another one has its name: start over (docs/operations/start-over.md)"

@@ -116,7 +116,7 @@ def unmarked_left(entry: CatalogueEntry) -> str:
     )
 
 
-def given_again(entry: CatalogueEntry) -> str:
+def settings_sent(entry: CatalogueEntry) -> str:
     """A connector that a person has accepted."""
     return f"{entry.shown} was accepted, and is given its settings again"
 
