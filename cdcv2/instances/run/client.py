@@ -223,7 +223,7 @@ class InstanceClient:
         ``replicas``: who was asked, where the instance itself states how far it is.
         """
         if len(replicas) > 1 or any("/" in name or "." in name for name in replicas):
-            asked = ", ".join(replicas)
+            asked = ", ".join(sorted(replicas))
             return UnavailableError(
                 f"no replica of the instance at {self.place} answers this for {timeout:g} seconds (asked: {asked}): "
                 "each is busy, hangs, or is stopped"
