@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from cdcv2.capture.connector import DatabaseConnector
-from cdcv2.connectors.debezium.config import IDLE_SETTINGS, JSON_CONVERTER
-from cdcv2.connectors.debezium.left_out import omissions, unsent_tables
+from cdcv2.capture.connector import FROM_STATE, DatabaseConnector
+from cdcv2.connectors.debezium.config import CONVERTING, IDLE_SETTINGS, JSON_CONVERTER
+from cdcv2.connectors.debezium.left_out import masked_columns, omissions, unsent_tables
 from cdcv2.control.findings import Finding, Health, judged
 from cdcv2.logs.kafka_topics import Topic
 
@@ -52,13 +52,19 @@ def connector_findings(
     mode = config.get("publication.autocreate.mode", "all_tables")
     yield judged(part, mode in ("disabled", "filtered"), f"publication.autocreate.mode={mode}",
                  "set it to disabled, and make the publication", otherwise=Health.WARNING)  # fmt: skip
+    failing = config.get(CONVERTING, "warn")
+    yield judged(part, failing == "fail", f"{CONVERTING}={failing}", f"set {CONVERTING}=fail: else NULL is sent for a "
+                 "value that Debezium cannot convert", otherwise=Health.WARNING)  # fmt: skip
     tables = {} if recipe is None else {name: row.columns for name, row in recipe.tables.items()}
-    left_out = list(omissions(config, tables))
+    left_out = list(omissions(config, tables, by_key=recipe is not None and recipe.before == FROM_STATE))
     for one in left_out:
         yield Finding(part, f"it has {one.setting}: {one.why}", Health.WRONG, one.remedy)
     if recipe is not None:
         if not left_out:
-            yield Finding(part, "its settings leave out no rows of the capture, and change no values")
+            yield Finding(part, "no setting that is known leaves out rows of the capture, or changes values unasked")
+        for column, setting in masked_columns(config, tables).items():
+            yield Finding(part, f"{column} is sent as {setting} makes it", Health.WARNING,
+                          "if this is meant, give compare --source the option --without for it")  # fmt: skip
         unsent = unsent_tables(config, recipe.tables)
         yield judged(part, not unsent, "its filters leave out no table of the capture",
                      "add it to table.include.list: docs/operations/tables.md", otherwise=Health.WARNING,

@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from cdcv2.connectors.debezium.left_out import TABLES, less_sent
+from cdcv2.connectors.debezium.left_out import TABLES, Omission, less_sent, omissions
 from cdcv2.control import external_texts as texts
 from cdcv2.control.entries import Answer, CatalogueEntry, Debt, EntryState, ExternalObject, Kind, Look, NoAnswer, Reason
 from cdcv2.control.let_go import awaited, settled
@@ -315,6 +315,14 @@ def _sends_less(entry: CatalogueEntry, thing: ExternalObject) -> list[str]:
     return [name for name in less_sent(entry.settings, thing.settings) if name in since]
 
 
+def _left_out_by_others(entry: CatalogueEntry, thing: ExternalObject) -> list[Omission]:
+    """The settings of a connector of others by which it sends less than there is, or other values."""
+    of_debezium = str(thing.settings.get("connector.class", "")).endswith("PostgresConnector")
+    if entry.kind is not Kind.CONNECTOR or entry.owned or not of_debezium:
+        return []
+    return list(omissions(thing.settings, {table: () for table in (entry.feeds or {}).values()}))
+
+
 def _withdrawn(entry: CatalogueEntry, thing: ExternalObject) -> list[str]:
     """The tables of a publication that it has ceased to publish since it was seen last, even if only for a moment."""
     if entry.kind is not Kind.PUBLICATION or "members" not in thing.settings:
@@ -455,6 +463,9 @@ def _compared(entry: CatalogueEntry, thing: ExternalObject, found: Condition, no
     if thing.unfinished and entry.owned:
         return Step(replace(entry, debt=None), Act.ALTER, found)
     wrong = misfits(entry, thing)
+    left_out = _left_out_by_others(entry, thing)
+    if left_out and not wrong:
+        return _owed(entry, Reason.DRIFT, texts.leaving_out(entry, left_out), found, now)
     if not wrong:
         return Step(replace(entry, applied=_seen(entry, thing), debt=None), Act.NOTHING, found)
     changed = _differences(entry.applied, thing.settings, entry.rules.exact) if entry.applied is not None else []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from cdcv2.connectors.debezium.left_out import Omission
 from cdcv2.control.entries import CatalogueEntry, ExternalObject, Kind
 
 
@@ -163,6 +164,15 @@ def comparison(entry: CatalogueEntry, thing: ExternalObject, names: list[str]) -
     found = ", ".join(f"{name} is {thing.settings.get(name)!r}, not {entry.settings.get(name)!r}" for name in names)
     heirs = thing.settings.get("children", {})
     return f"{found}, as {inheritance(heirs)}" if heirs else found
+
+
+def leaving_out(entry: CatalogueEntry, found: Sequence[Omission]) -> str:
+    """A connector of others whose settings send less than there is, or other values."""
+    settings = "; ".join(f"{one.setting} ({one.why}: {one.remedy})" for one in found)
+    return (
+        f"{entry.shown} does not fit: it has {settings}. It is not ours: its owner must mend it. What it sent "
+        "meanwhile stays as it is: docs/operations/connector.md#settings-that-leave-something-out"
+    )
 
 
 def either_owner(entry: CatalogueEntry) -> str:

@@ -19,7 +19,7 @@ from cdcv2.connectors.debezium.config import (
 from cdcv2.connectors.debezium.left_out import (
     exact_list, omissions, reads_all_tables, takes_snapshot, unread_tables, unsent_tables,
 )
-from cdcv2.capture.connector import DatabaseConnector
+from cdcv2.capture.connector import FROM_STATE, DatabaseConnector
 from cdcv2.control.entries import THIS_MACHINE, CatalogueEntry, EntryState, Kind
 from cdcv2.control.folder_paths import by_path
 from cdcv2.control.intents import DesiredState, matching
@@ -266,7 +266,8 @@ class _SourceNeeds:
                 f"the filters of the connector's file leave out {', '.join(unsent)}, which a capture reads: add it to "
                 "table.include.list, or leave it out of the capture (docs/operations/tables.md)"
             )
-        for one in omissions(config, tables):
+        by_key = any(recipe.before == FROM_STATE for recipe in self._recipes)
+        for one in omissions(config, tables, by_key=by_key):
             connector.node.fail(
                 f"the connector's file has {one.setting}: {one.why}. So {one.remedy} (docs/operations/connector.md)"
             )

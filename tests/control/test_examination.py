@@ -7,6 +7,7 @@ import json
 import re
 import tempfile
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,13 @@ def test_the_connector_that_we_make_is_all_right() -> None:
     ("unavailable.value.placeholder", "x", "wrong", "it has unavailable.value.placeholder=x: a long value that an"),
     ("value.converter.replace.null.with.default", None, "wrong",
      "it has value.converter.replace.null.with.default=true: a NULL is sent as the DEFAULT of its column"),
+    ("plugin.name", None, "wrong", "it has plugin.name=decoderbufs: TRUNCATE is not sent by this plugin"),
+    ("converters", "money", "wrong", "it has converters=money: a custom converter may send other values"),
+    ("post.processors", "reselector", "wrong", "it has post.processors=reselector: a post processor may change rows"),
+    ("snapshot.isolation.mode", "read_committed", "wrong", "it has snapshot.isolation.mode=read_committed: the rows"),
+    ("snapshot.query.mode", "custom", "wrong", "it has snapshot.query.mode=custom: which rows its snapshot reads is"),
+    ("event.converting.failure.handling.mode", None, "warning", "event.converting.failure.handling.mode=warn"),
+    ("column.truncate.to.5.chars", ".*price", "warning", "public.orders.price is sent as column.truncate.to.5.chars"),
     ("transforms", "unwrap", "wrong", "it has transforms=unwrap: a transform may leave out records, or change their"),
     ("snapshot.mode", "always", "wrong", "it has snapshot.mode=always: it takes a snapshot at each start"),
     ("snapshot.mode", "initial_only", "wrong", "it has snapshot.mode=initial_only: it ends after its snapshot"),
@@ -102,6 +110,15 @@ def test_a_wrong_setting_of_a_connector_is_found(name: str, value: str | None, h
     ((found, shown),) = of_connector(config)
 
     assert (health, True) == (found, shown.startswith(text)), shown
+
+
+@pytest.mark.parametrize("before", ["from-envelope", "from-state"])
+def test_other_keys_than_the_primary_key_are_wrong_where_old_rows_are_looked_up(before: str) -> None:
+    """By an old row that is in the record, nothing is looked up."""
+    config = {**CONFIG, "message.key.columns": "public.orders:price"}
+    found = connector_findings("c", config, replace(RECIPE, before=before), slot="shop", publication="shop")
+
+    assert ["wrong"] * (before == "from-state") == [health for health, _ in bad(found)]
 
 
 @pytest.mark.parametrize(("read", "conninfo", "named"), [

@@ -354,6 +354,25 @@ def connector(state: EntryState = EntryState.IN_USE, **changes: object) -> Catal
     return replace(entry_of(Kind.CONNECTOR, state), settings=SENT, applied=SENT, **changes)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("state", [EntryState.WANTED, EntryState.MADE, EntryState.IN_USE])
+def test_a_connector_of_others_that_sends_less_does_not_fit(state: EntryState) -> None:
+    """All that can be done is to show it. Of one that is not Debezium's for PostgreSQL nothing is known."""
+    entry = replace(
+        connector(state), owned=False, settings={}, applied=None, attempted=None, identity=None,
+        feeds={"shop.public.orders": "public.orders"},
+    )  # fmt: skip
+    kind = {"connector.class": "io.debezium.connector.postgresql.PostgresConnector", "plugin.name": "pgoutput"}
+    right = {**kind, "decimal.handling.mode": "string", "skipped.operations": "none"}
+    listed = "snapshot.include.collection.list"
+    for more in ({"errors.tolerance": "all"}, {listed: "public.items"}, {"skipped.operations": "t"}):
+        step = decide(entry, changed_to({**right, **more}, None), NOW)
+        assert "drift" in outcome(step) and "its owner must mend it" in step.shown, more
+        assert f"{next(iter(more))}" in step.shown
+        assert step.entry.debt is not None and decide(step.entry, changed_to(right, None), NOW).entry.debt is None
+    for fits in (right, {**right, listed: "public.orders"}, {"connector.class": "a.MySqlConnector"}, {}):
+        assert "drift" not in outcome(decide(entry, changed_to(fits, None), NOW))
+
+
 def test_a_publication_is_altered_after_the_connectors_that_read_by_it() -> None:
     """One that does not know a table would pass by what is committed to it. Without such a reader it is altered."""
     one = replace(entry_of(Kind.PUBLICATION, EntryState.IN_USE), nonce="p")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import urllib.request
 from collections import Counter
 from collections.abc import Iterator
 from itertools import count
@@ -22,6 +24,7 @@ from cdcv2.servers.kafka import KafkaBroker
 from cdcv2.servers.postgres import Postgres
 from cdcv2.servers.processes import poll_until
 from cdcv2.store.connect_client import ConnectClient
+from tests.connectors.debezium_settings import known_settings
 from tests.external_sequence import ExternalSequence
 from tests.external_servers import RealServers
 from tests.external_world import MemoryCatalogue
@@ -45,6 +48,23 @@ def connect(postgres: Postgres, broker: KafkaBroker) -> Iterator[DistributedConn
     """A worker that finds the password in its environment."""
     with DistributedConnect(broker.bootstrap, environment=postgres.environment) as running:
         yield running
+
+
+def test_every_setting_of_the_connector_is_judged(connect: DistributedConnect) -> None:
+    """What a later Debezium adds may leave out rows: it is judged before that one is used here."""
+    kind = "PostgresConnector"
+    request = urllib.request.Request(
+        f"{connect.url}/connector-plugins/{kind}/config/validate", method="PUT",
+        data=json.dumps({"connector.class": kind, "name": "a", "topic.prefix": "a", "tasks.max": "1"}).encode(),
+        headers={"Content-Type": "application/json"},
+    )  # fmt: skip
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        found = [one["definition"] for one in json.load(answer)["configs"]]
+    # Connect's own settings, which each connector has, are in groups of other names.
+    own = {one["name"] for one in found if one["group"] not in ("Common", "Transforms", "Predicates", "Error Handling",
+           "Topic Creation", "Exactly Once Support", "offsets.topic", None)}  # fmt: skip
+
+    assert own == {*known_settings()} and len(own) == len(known_settings())
 
 
 class Pipeline:

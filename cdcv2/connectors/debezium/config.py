@@ -7,6 +7,7 @@ What is not a default in it, and why:
 - ``skipped.operations=none``: by default TRUNCATE is left out, and every copy is silently wrong from there on;
 - ``decimal.handling.mode=string`` keeps all digits; :mod:`.left_out` has the settings that would send something else;
 - notifications: only they state how many rows a snapshot has;
+- ``event.converting.failure.handling.mode=fail``: else a value that Debezium cannot convert is sent as NULL;
 - ``row_security = off``: else a snapshot lacks the rows that row-level security hides from the connector's role;
 - idempotent producers: a repeated snapshot row has no identity of its own;
 - ``retention.ms=-1``: a topic that forgets is no log.
@@ -41,6 +42,8 @@ IDLE_SETTINGS = {
     "heartbeat.action.query": "SELECT pg_logical_emit_message(true, 'cdcv2', 'heartbeat')",
     "message.prefix.exclude.list": "cdcv2",
 }
+#: What a connector does with a value that it cannot convert. By default it sends NULL for it, and goes on.
+CONVERTING = "event.converting.failure.handling.mode"
 #: The names of publications by which a connector can read. It does not quote them: PostgreSQL folds capitals, so it
 #: reads by another publication, or, with other characters, by none.
 READABLE_PUBLICATION = re.compile(r"[a-z_][a-z0-9_$]{0,62}")
@@ -114,6 +117,7 @@ def debezium_config(
         "skipped.operations": "none",
         "provide.transaction.metadata": "true",
         "decimal.handling.mode": "string",
+        CONVERTING: "fail",
         # Where records carry schemas, these state the types that columns have in the database.
         "datatype.propagate.source.type": ".+",
         "heartbeat.interval.ms": str(heartbeat_ms),

@@ -25,7 +25,7 @@ _OTHER_SNAPSHOTS = {
     "configuration_based": "which rows its snapshot reads is not known",
     "custom": "which rows its snapshot reads is not known",
 }
-_INCLUDED = "table.include.list"
+_INCLUDED, _KEYS = "table.include.list", "message.key.columns"
 _OVERRIDES, _COLLECTIONS = "snapshot.select.statement.overrides", "snapshot.include.collection.list"
 #: Setting -> the only value with which what fails stops the connector, which is the default, too; and what others do.
 _STRICT = {
@@ -37,6 +37,7 @@ _NULLS = "value.converter.replace.null.with.default"
 #: Setting -> the values with which a capture reads what is in the database, what it is if it is left out, and what
 #: another value does without a sign: the record is read, and means something else.
 _READ_WITH: Mapping[str, tuple[tuple[str, ...], str, str]] = {
+    "plugin.name": (("pgoutput",), "decoderbufs", "TRUNCATE is not sent by this plugin"),
     "binary.handling.mode": (("bytes", "base64"), "bytes", "values of bytea are read as other bytes"),
     "decimal.handling.mode": (("string",), "precise", "values of numeric are sent in another form"),
     "time.precision.mode": (("adaptive",), "adaptive", "dates and times are sent in other units"),
@@ -46,6 +47,13 @@ _READ_WITH: Mapping[str, tuple[tuple[str, ...], str, str]] = {
     ),
     _NULLS: (("false",), "true", "a NULL is sent as the DEFAULT of its column"),
 }
+#: The same, of what a snapshot reads.
+_SNAPSHOT_WITH: Mapping[str, tuple[tuple[str, ...], str, str]] = {
+    "snapshot.isolation.mode": (
+        ("serializable", "repeatable_read"), "serializable", "the rows of its snapshot are of several moments",
+    ),
+    "snapshot.query.mode": (("select_all",), "select_all", "which rows its snapshot reads is not known"),
+}
 #: Where a connector reads and writes -> what that is if it is left out.
 _PLACES = {
     "slot.name": "debezium", "publication.name": "dbz_publication", "database.dbname": "", "topic.prefix": "",
@@ -53,9 +61,16 @@ _PLACES = {
 #: Parameters of the slot's stream; of others the server may leave out changes (``origin``, ``publication_names``), or
 #: send what Debezium does not read. These are the defaults.
 _STREAM, _STREAMED_WITH = "slot.stream.params", {"origin=any", "messages=true"}
-#: Settings that change rows, or take some away, where they have a value.
-_CHANGING = (_OVERRIDES, "column.mask.", "column.truncate.")
-_TRANSFORMING = ("transforms.", "predicates.")
+#: Settings that change values of columns on purpose, and those that change rows, where they have a value.
+_MASKING = ("column.mask.", "column.truncate.")
+_CHANGING = (_OVERRIDES, *_MASKING)
+#: Settings that name code by which records are changed -> what that may do, and what it is.
+_CHANGERS = {
+    "transforms": ("a transform may leave out records, or change their values",
+                   "leave transforms out, or start another connector, without them"),
+    "converters": ("a custom converter may send other values", "leave converters out"),
+    "post.processors": ("a post processor may change rows", "leave post.processors out"),
+}  # fmt: skip
 #: A pattern that is a name; and one for which case counts, as :func:`exact_pattern` makes it.
 _LITERAL, _EXACT = re.compile(r"(?:[\w.\-\"'%@,/:;<=>`!]|\\[^\w])+"), re.compile(r"\(\?-i:(.*)\)", re.DOTALL)
 #: As in Java, case and letters are those of ASCII.
@@ -126,21 +141,29 @@ def reads_all_tables(config: Mapping[str, Any]) -> bool:
     return takes_snapshot(config) and not any(_patterns(config.get(name)) for name in filters)
 
 
-def omissions(config: Mapping[str, Any], tables: Mapping[str, Iterable[str]]) -> Iterator[Omission]:
+def omissions(
+    config: Mapping[str, Any], tables: Mapping[str, Iterable[str]], *, by_key: bool = False
+) -> Iterator[Omission]:
     """The settings of a connector by which it leaves out rows or changes of the tables, each with its columns, or sends
-    values that mean something else.
+    values that mean something else. ``by_key``: whether old rows are looked up by the key of a record.
 
-    >>> right = {"decimal.handling.mode": "string", "skipped.operations": "none"}
+    >>> right = {"plugin.name": "pgoutput", "decimal.handling.mode": "string", "skipped.operations": "none"}
     >>> [one.setting for one in omissions({**right, "errors.tolerance": "all"}, {})]
     ['errors.tolerance=all']
-    >>> [one.setting for one in omissions({"value.converter": JSON_CONVERTER}, {})]  # doctest: +NORMALIZE_WHITESPACE
-    ['decimal.handling.mode=precise', 'value.converter.replace.null.with.default=true', 'skipped.operations=t']
+    >>> for one in omissions({"value.converter": JSON_CONVERTER, "plugin.name": "pgoutput"}, {}): print(one.setting)
+    decimal.handling.mode=precise
+    value.converter.replace.null.with.default=true
+    skipped.operations=t
     """
     for name in _lenient(config):
         yield Omission(f"{name}={config[name]}", _STRICT[name][1], f"leave {name} out")
+    read_with = {**_READ_WITH, **_SNAPSHOT_WITH}
     for name, value in _misread(config).items():
-        right, default, why = _READ_WITH[name]
+        right, default, why = read_with[name]
         yield Omission(f"{name}={value}", why, f"leave {name} out" if default in right else f"set {name}={right[0]}")
+    if by_key and config.get(_KEYS):
+        yield Omission(f"{_KEYS}={config[_KEYS]}", "two rows may have one key, and old rows are looked up by it",
+                       f"leave {_KEYS} out, or take before: from-envelope")  # fmt: skip
     if _skipped(config):
         skipped = ",".join(sorted(_skipped(config)))
         yield Omission(f"skipped.operations={skipped}", f"the connector does not send {_skipped_words(config)}",
@@ -152,10 +175,9 @@ def omissions(config: Mapping[str, Any], tables: Mapping[str, Iterable[str]]) ->
     if parameters:
         yield Omission(f"{_STREAM} with {', '.join(parameters)}", "the server may leave out changes by it",
                        f"leave {_STREAM} out")  # fmt: skip
-    if config.get("transforms"):
-        why = "a transform may leave out records, or change their values"
-        yield Omission(f"transforms={config['transforms']}", why,
-                       "leave transforms out, or start another connector, without them")  # fmt: skip
+    for name, (why, remedy) in _CHANGERS.items():
+        if config.get(name):
+            yield Omission(f"{name}={config[name]}", why, remedy)
     mode = str(config.get("snapshot.mode", "initial")).lower()
     if mode in _OTHER_SNAPSHOTS:
         yield Omission(f"snapshot.mode={mode}", _OTHER_SNAPSHOTS[mode], "set snapshot.mode=initial")
@@ -201,9 +223,24 @@ def less_sent(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
         found.add(_STREAM)
     other = {name for name in {*before, *now} if before.get(name) != now.get(name)}
     found |= {name for name in other if name.startswith(_CHANGING) and now.get(name)}
-    if now.get("transforms"):
-        found |= {name for name in other if name == "transforms" or name.startswith(_TRANSFORMING)}
+    for changer in filter(now.get, _CHANGERS):
+        parts = ["transforms", "predicates"] if changer == "transforms" else _patterns(now[changer])
+        found |= {name for name in other if name == changer or name.startswith(tuple(f"{part}." for part in parts))}
     return sorted(found)
+
+
+def masked_columns(config: Mapping[str, Any], tables: Mapping[str, Iterable[str]]) -> dict[str, str]:
+    """The columns that the settings of a connector mask or shorten -> the setting. What is sent of them is meant, and
+    it is not what is in the database.
+
+    >>> masked_columns({"column.mask.with.0.chars": r".*\\.(email|phone)"}, {"public.users": ["id", "email"]})
+    {'public.users.email': 'column.mask.with.0.chars'}
+    """
+    settings = {name: str(value) for name, value in sorted(config.items()) if name.startswith(_MASKING)}
+    return {
+        f"{table}.{column}": name for table, columns in tables.items() for column in columns
+        for name, value in settings.items() if _matched(value, f"{table}.{column}")
+    }
 
 
 def _filters_with_less(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
@@ -289,13 +326,14 @@ def _lenient(config: Mapping[str, Any]) -> list[str]:
 
 def _misread(config: Mapping[str, Any]) -> dict[str, str]:
     """The settings with which a capture reads other values than the database has, and what they are."""
-    found = {name: str(config.get(name) or default) for name, (_, default, _) in _READ_WITH.items()}
+    read_with = {**_READ_WITH, **(_SNAPSHOT_WITH if takes_snapshot(config) else {})}
+    found = {name: str(config.get(name) or default) for name, (_, default, _) in read_with.items()}
     if config.get("value.converter") != JSON_CONVERTER:
         # Of the worker's own converter the worker has the settings.
         del found[_NULLS]
     return {
         name: value for name, value in found.items()
-        if "${" not in value and value.casefold() not in [one.casefold() for one in _READ_WITH[name][0]]
+        if "${" not in value and value.casefold() not in [one.casefold() for one in read_with[name][0]]
     }
 
 
