@@ -1,10 +1,10 @@
-"""Prove that source, log and target have the same: all of it, nothing else.
+"""Prove that source, log and target have the same rows: all of them, no others.
 
-It takes the YAML file of cdcv2 materialize. It reads the target in one
-snapshot, together with its checkpoint. It reads the logs up to exactly there,
-computes each view from nothing, and compares: first a fingerprint of all
-rows, in any order, then the rows that differ. Targets: postgres, lake, delta.
-A row that was deleted softly counts as deleted.
+It takes the YAML file of a pipeline or of cdcv2 materialize. It reads the
+target in one snapshot, together with its checkpoint. It reads the logs up to
+exactly there, computes each view from nothing, and compares: first a
+fingerprint of all rows, in any order, then the rows that differ. Targets:
+postgres, lake, delta. A row that was deleted softly counts as deleted.
 
 With --source, it also compares the tables that the logs were captured from
 with the logs, at a snapshot of the source. The logs must be by commit times:
@@ -67,6 +67,8 @@ from cdcv2.logs.named_logs import CoveredLogs, demand_ordered, some_covered
 _AGAIN = 1.0
 
 EXAMPLES = (
+    ("cdcv2 compare pipeline.yaml --source env --wait 120 --marker",
+     "source, log and target of a pipeline; PGHOST, PGDATABASE, ... name the source"),
     ("cdcv2 compare shop-lake.yaml", "all that the target has"),
     ("cdcv2 compare shop-from-kafka.yaml --at 101936016", "demand that it has come just there"),
     ("cdcv2 compare shop-lake.yaml --json", "the same for a program"),

@@ -7,9 +7,9 @@ its state and for how long, the jobs that use it, its identity, and what could
 not be done yet and why. It asks no server and changes nothing, and may run
 beside cdcv2 up.
 
-States: wanted (it should exist), made, in use, unwanted (it is to be removed),
-lost (only a person can decide what to do). What was removed is shown with
---all alone.
+States: wanted (it should exist), made, in use, unwanted (no job needs it; it is
+removed if it is owned), lost (changes or rows may be missing). What was removed
+is shown with --all alone. What to do: docs/operations/external-state.md.
 """
 
 from __future__ import annotations

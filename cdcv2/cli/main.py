@@ -53,7 +53,7 @@ COMMANDS = {
     "page": "print the address of the page of a pipeline",
     "explain": "name what stands still on the way to a table",
     "output": "show what a job of a pipeline printed",
-    "compare": "prove that source, logs and target have the same",
+    "compare": "prove that source, logs and target have the same rows",
     "repair": "bring a damaged target back to its logs",
     "orphans": "remove files that dead transactions have left",
     "job-path": "print where a job for spark-submit is",
