@@ -85,9 +85,9 @@ def configure(parser: OptionParser) -> None:
     parser.add_argument("--start-held", action="append", default=[], metavar="NAME",
                         help="let a held job start again; several: repeat the option")
     parser.add_argument("--accept-lost", action="append", default=[], metavar="NAME",
-                        help="go on with something lost: a publication that is as it was, a connector, or a slot that "
-                             "is not owned, after a new snapshot; then run cdcv2 compare --source, which shows whether "
-                             "something is missing; several: repeat the option")
+                        help="go on with a publication or connector or unowned slot that was lost: the publication is "
+                             "as it was, or the slot has a new snapshot; then run cdcv2 compare --source, which shows "
+                             "whether something is missing; several: repeat the option")
     parser.add_argument("--once", action="store_true", help="start what should run, and end: for a timer")
     declare(parser, "--timeout", default=None, more="; with --once")
     parser.add_argument("--stop-jobs", action="store_true", help="end the jobs when this command ends")
