@@ -13,7 +13,7 @@ refused, and nothing is removed. cdcv2 external lists before what there is. If
 a server is away, the rest is written down, and the next cdcv2 down
 --remove-external removes it.
 
-A slot that may be ours or of others (doubtful) is left alone and named. Drop
+A slot that may be of others (doubtful) is left alone and named. Drop
 it, or state with --leave-doubtful that it is of others.
 
 End cdcv2 up first: as long as it runs, it would start the jobs again, and this
@@ -46,7 +46,7 @@ EXAMPLES = (
 )
 #: What exit codes mean here, beside those that mean the same everywhere.
 EXITS = {
-    Exit.DONE: "done: no job runs; with --remove-external, nothing of ours is left",
+    Exit.DONE: "done: no job runs; with --remove-external, nothing owned is left",
     Exit.UNABLE: "another process keeps the pipeline, or something is left after --timeout: it is named",
 }
 
@@ -56,13 +56,13 @@ def configure(parser: OptionParser) -> None:
     declare(parser, "pipeline")
     declare(parser, "--timeout")
     parser.add_argument("--remove-external", action="store_true",
-                        help="also remove what is ours in other systems, with the data in it")
+                        help="also remove what is owned in other systems, with the data in it")
     parser.add_argument("--leave-doubtful", action="store_true",
                         help="with --remove-external: leave what may be of others, and forget it")
 
 
 def run(args: argparse.Namespace) -> Exit:
-    """End all jobs, and remove what is ours in other systems if that is asked for."""
+    """End all jobs, and remove what is owned in other systems if that is asked for."""
     if args.leave_doubtful and not args.remove_external:
         raise UsageError("--leave-doubtful goes with --remove-external: without it all external state stays")
     patience, pipeline = patience_of(args.timeout), read_pipeline(args.pipeline)

@@ -1,10 +1,10 @@
 """Remove files that dead transactions left in a lake or beside Delta tables.
 
 Also files of tasks that Spark gave up. It takes the YAML file of cdcv2
-materialize. Without --remove it only shows the files that no manifest names,
-and disturbs no other process. Among them are files that a running
-materialization has just staged, and files that are committed and not applied
-yet.
+materialize, or that of a pipeline. Without --remove it only shows the files
+that no manifest names, and disturbs no other process. Among them are files
+that a running materialization has just staged, and files that are committed
+and not applied yet.
 
 With --remove it takes the materialization over, as a run does: it applies
 what was committed, and then removes what no process can name any more. It
