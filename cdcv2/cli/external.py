@@ -79,7 +79,7 @@ def lines_of(entry: CatalogueEntry, entries: list[CatalogueEntry], now: float) -
     whose = f"used by {', '.join(entry.users)}" if entry.users else "used by no job"
     if not entry.is_live and entry.users:
         whose = f"no longer used by {', '.join(entry.users)}"
-    owned = "" if entry.owned else ", not ours"
+    owned = "" if entry.owned else ", not owned"
     known = f", identity {entry.identity}" if entry.identity else ""
     lines = [
         f"{entry.kind} {entry.name} ({entry.address}): {entry.state} for {age(now - entry.since)}, {whose}{owned}, "

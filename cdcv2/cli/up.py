@@ -241,13 +241,13 @@ def show_entries(command: str, entries: Iterable[CatalogueEntry], shown: dict[st
         text = f"{entry.shown}: {entry.state}" + (f"; {entry.debt.reason}: {entry.debt.text}" if entry.debt else "")
         if not (entry.owned or entry.is_live):
             # Its last states are of the entry alone.
-            text = f"{entry.shown}: not looked at any more; it is not ours, and stays"
+            text = f"{entry.shown}: not looked at any more; it is not owned, and stays"
         if entry.state is EntryState.GONE and entry.attempted is None and entry.key in going_on:
             # It was known by another address of its server. Nothing was removed.
             text = f"{entry.shown}: it is there already, and goes on as entry {going_on[entry.key]}"
         elif entry.owned and entry.state is EntryState.GONE and entry.attempted is None and entry.identity is None:
             # What may be there is another's.
-            text = f"{entry.shown}: nothing of ours was made there, and nothing is removed"
+            text = f"{entry.shown}: nothing owned was made there, and nothing is removed"
         before = shown.get(entry.nonce)
         shown[entry.nonce] = text
         if before != text and (before is not None or is_unsettled(entry)):

@@ -235,7 +235,7 @@ def _making(entry: CatalogueEntry, look: Look, found: Condition, now: float) -> 
     thing = look.thing if isinstance(look, Answer) else None
     if thing is None:
         if not entry.owned:
-            text = f"{entry.shown} is missing, and it is not ours to make: its owner must make it"
+            text = f"{entry.shown} is missing, and it is of others: its owner must make it"
             return _owed(entry, Reason.MISSING, text, found, now)
         attempted = replace(entry, attempted=now, identity=None)
         if entry.maker is None and is_in_doubt(entry, now):
@@ -472,7 +472,7 @@ def _compared(entry: CatalogueEntry, thing: ExternalObject, found: Condition, no
     by_hand = [name for name in wrong if name in changed]
     if not entry.owned:
         found_so = texts.comparison(entry, thing, wrong)
-        text = f"{entry.shown} does not fit: {found_so}. It is not ours: its owner must mend it"
+        text = f"{entry.shown} does not fit: {found_so}. It is of others: its owner must mend it"
     elif by_hand:
         text = (
             f"{entry.shown} was changed by others: {texts.comparison(entry, thing, by_hand)}. Nothing is done to it: "

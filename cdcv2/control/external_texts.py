@@ -16,7 +16,7 @@ def refusal(entry: CatalogueEntry, thing: ExternalObject) -> str:
             "moment than the changes. Drop it, if no other consumer reads it; or name another slot; or take no snapshot"
         )
     return (
-        f"{entry.shown} is not ours: {_whose(thing)}, and this entry is {entry.nonce}. Name another in the file; or "
+        f"{entry.shown} is of others: {_whose(thing)}, and this entry is {entry.nonce}. Name another in the file; or "
         "declare it with owned: no, if it is meant to be used as it is; or remove it"
     )
 
@@ -26,14 +26,14 @@ def _whose(thing: ExternalObject) -> str:
     if thing.mark is not None:
         return f"its mark is that of {thing.mark}{thing.owner and f' of {thing.owner}'}"
     where = f", {thing.place}" if thing.place else ""
-    identity = f"its identity is {thing.identity}" if thing.identity else "it has no mark of ours"
+    identity = f"its identity is {thing.identity}" if thing.identity else "it has no mark of this pipeline"
     return f"{identity}{where}"
 
 
 def replacement(entry: CatalogueEntry, thing: ExternalObject) -> str:
     """Another is there, in place of the one that is used."""
     return (
-        f"{entry.shown} is another one than we use: {_whose(thing)}, and ours has the identity {entry.identity}. "
+        f"{entry.shown} is not the one in use: {_whose(thing)}, and that one has the identity {entry.identity}. "
         f"{_what_is_lost(entry)}"
     )
 
@@ -103,8 +103,8 @@ def narrowing(entry: CatalogueEntry, thing: ExternalObject, names: list[str]) ->
 def without_mark(entry: CatalogueEntry) -> str:
     """A connector of ours was given its settings without our mark."""
     return (
-        f"{entry.shown} reads our slot, and {_mark(entry)}: others have sent its settings again. Nothing is done to "
-        "it. Send all its settings to Connect once more, with this one"
+        f"{entry.shown} reads the slot of this pipeline, and {_mark(entry)}: others have sent its settings again. "
+        "Nothing is done to it. Send all its settings to Connect once more, with this one"
     )
 
 
@@ -170,7 +170,7 @@ def leaving_out(entry: CatalogueEntry, found: Sequence[Omission]) -> str:
     """A connector of others whose settings send less than there is, or other values."""
     settings = "; ".join(f"{one.setting} ({one.why}: {one.remedy})" for one in found)
     return (
-        f"{entry.shown} does not fit: it has {settings}. It is not ours: its owner must mend it. What it sent "
+        f"{entry.shown} does not fit: it has {settings}. It is of others: its owner must mend it. What it sent "
         "meanwhile stays as it is: docs/operations/connector.md#settings-that-leave-something-out"
     )
 
@@ -178,9 +178,9 @@ def leaving_out(entry: CatalogueEntry, found: Sequence[Omission]) -> str:
 def either_owner(entry: CatalogueEntry) -> str:
     """A slot that may be ours or of others."""
     return (
-        f"{entry.shown} may be ours, or one that others have made since ours was seen last: its connector is missing, "
-        "and what it keeps of WAL does not show which it is. So it is left alone. If nothing needs it, drop "
-        f"it: SELECT pg_drop_replication_slot('{entry.name}'). If it is of others: cdcv2 down FILE --remove-external "
+        f"{entry.shown} may be this pipeline's, or one that others have made since it was seen last: its connector "
+        "is missing, and what it keeps of WAL does not show which it is. So it is left alone. If nothing needs it, "
+        f"drop it: SELECT pg_drop_replication_slot('{entry.name}'). If it is of others: cdcv2 down FILE --remove-external "
         "--leave-doubtful"
     )
 

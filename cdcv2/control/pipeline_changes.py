@@ -116,7 +116,7 @@ def _change(
 ) -> Iterator[PipelineChange]:
     what = f"{entry.kind} {entry.name.replace(entry.nonce, '{nonce}')} ({entry.address})"
     if before is not None and before.owned and not entry.owned:
-        yield PipelineChange("keep", what, "the file does not state any more that it is ours: it stays")
+        yield PipelineChange("keep", what, "the file does not state owned: yes any more: it stays")
         return
     older = [one for one in blocked_by(entry, after.values()) if one.key == entry.key and one.owned]
     if older:
@@ -153,7 +153,7 @@ def _words(entry: CatalogueEntry, step: Step, look: Look) -> tuple[str | None, s
         # The names only: values may be long.
         return "alter", f"settings that differ from the file: {', '.join(misfits(entry, look.thing))}"
     if entry.state is EntryState.WANTED and entry.owned and step.entry.is_there:
-        return "take over", f"{_for(entry)}; it is there, and it is ours or fits"
+        return "take over", f"{_for(entry)}; it is there, and is this pipeline's or fits"
     return None, ""
 
 

@@ -212,7 +212,7 @@ class _SourceNeeds:
         if connector is None or not connector.owned or self._config is None:
             return
         if self._cluster is None:
-            connector.node.fail("the topics of a connector of ours are in Kafka, and the file names none: write kafka:")
+            connector.node.fail("the topics of an owned connector are in Kafka, and the file names none: write kafka:")
         config, recipes = self._config, self._recipes
         single = {recipe.transaction_topic for recipe in recipes}
         single |= {recipe.notification_topic for recipe in recipes if recipe.notification_topic is not None}

@@ -53,7 +53,7 @@ def test_it_lists_what_there_is_and_what_is_owed(run: Run, tmp_path: Path) -> No
     assert "  unreachable for " in lines[1] and lines[1].endswith(
         ", tried 7 times: Kafka at k:9092 does not answer"
     )
-    assert lines[2].endswith(", used by capture shop, not ours, entry 81")
+    assert lines[2].endswith(", used by capture shop, not owned, entry 81")
     assert "  waits for the publication 'shop' (PostgreSQL db)" == lines[4]
 
 

@@ -609,9 +609,9 @@ def test_what_is_not_ours_is_not_shown_as_removed(capsys: pytest.CaptureFixture[
         show_entries("down", [refused], shown)
     lines = capsys.readouterr().err.splitlines()
 
-    assert "nothing of ours was made there, and nothing is removed" in [
+    assert "nothing owned was made there, and nothing is removed" in [
         line.rpartition(": ")[2] for line in lines if "another's" in line]
     assert ["unwanted", "gone"] == [line.rpartition(": ")[2] for line in lines if "of True" in line]
-    assert ["not looked at any more; it is not ours, and stays"] == [
+    assert ["not looked at any more; it is not owned, and stays"] == [
         line.rpartition(": ")[2] for line in lines if "of False" in line
     ]

@@ -178,7 +178,7 @@ def test_a_refusal_names_both() -> None:
     text = decide(entry, look_of("another's", entry), NOW).shown
 
     assert (
-        "the publication 'shop_7f' (a server) is not ours: its mark is that of 99 of lab, and this entry is 7f. Name "
+        "the publication 'shop_7f' (a server) is of others: its mark is that of 99 of lab, and this entry is 7f. Name "
         "another in the file; or declare it with owned: no, if it is meant to be used as it is; or remove it"
     ) == text
 

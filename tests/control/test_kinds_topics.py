@@ -74,7 +74,7 @@ def test_a_topic_that_was_made_again_under_its_name_is_another(broker: KafkaBrok
     case.theirs()
     entry = case.go_on()
     assert entry.debt is not None and EntryState.LOST is entry.state
-    assert f"ours has the identity {made.identity}" in entry.debt.text
+    assert f"that one has the identity {made.identity}" in entry.debt.text
 
     assert (EntryState.GONE, True) == (case.down().state, case.exists())
 

@@ -79,7 +79,7 @@ def test_all_well_has_each_copy_of_each_table_with_how_far_it_is() -> None:
     assert second.why == "the connector may not have written all of it yet" and second.waits == ()
     assert {one.tone for one in model.jobs} == {Tone.GOOD}
     assert [(one.owner, one.since.age if one.since else "") for one in model.entries] == [
-        ("ours", "3 d"), ("ours", "3 d"), ("ours", "3 d"), ("not ours", "3 d")]
+        ("owned", "3 d"), ("owned", "3 d"), ("owned", "3 d"), ("not owned", "3 d")]
     for part in ("All is well.", "process 4711 on db7", f"complete through {LSN}", "keeps 4.2 MB of WAL", "16421",
                  "2 h", "f2Qz7bV5Sx-0jM1y", "shop.state/jobs/copy/output.log", "PostgreSQL copy:5432"):
         assert part in text, part

@@ -69,7 +69,7 @@ def test_each_thing_that_would_be_done_is_named_with_its_reason() -> None:
         "topic cdc.orders": ("alter", "settings that differ from the file: retention.ms"),
         "target table orders": ("remove", "nothing in the file needs it"),
     } == setting.shown(more, SLOT, CONNECTOR)
-    assert {"target table orders": ("keep", "the file does not state any more that it is ours: it stays")} == (
+    assert {"target table orders": ("keep", "the file does not state owned: yes any more: it stays")} == (
         setting.shown(TOPIC, SLOT, CONNECTOR, replace(TABLE, owned=False))
     )
 
@@ -85,7 +85,7 @@ def test_what_is_in_the_way_is_shown() -> None:
     assert {"topic cdc.orders": "drift", "target table orders": "refused", "connector shop": "unreachable"} == {
         what: act for what, (act, _) in found.items()
     }
-    assert "is not ours: its mark is that of theirs" in found["target table orders"][1]
+    assert "is of others: its mark is that of theirs" in found["target table orders"][1]
 
 
 def test_a_change_in_the_file_is_named_and_restarts_its_job() -> None:

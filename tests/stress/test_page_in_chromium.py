@@ -53,7 +53,7 @@ HASH = "#token=a-token%2Ffor%26tests%3Dalone"
 SHOWN = {
     "nothing there": ["Nothing is there yet.", "It waits for the topic shop.transaction", "No table is known yet"],
     "all well": ["All is well.", "public.orders", "at most 0.8 s behind", "complete through 101936016",
-                 "keeps 4.2 MB of WAL", "not ours", "f2Qz7bV5Sx-0jM1y", "nightly"],
+                 "keeps 4.2 MB of WAL", "not owned", "f2Qz7bV5Sx-0jM1y", "nightly"],
     "blocked": ["4 things need attention.", "connector shop", "No space left on device", "stands still",
                 "public.orders, copy: orders", "restart?includeTasks=true&onlyFailed=true",
                 f"cdcv2 up {FILE} --start-held lake"],

@@ -305,7 +305,7 @@ def _entry(entry: Mapping[str, Any], now: float) -> PageEntry:
     tone = Tone.BAD if _hinders(entry) else Tone.GOOD if state in _SETTLED and debt is None else Tone.CALM
     waits = (*entry["waits_for"], *(() if debt is None else (f"{debt['reason']}: {debt['text']}",)))
     return PageEntry(
-        f"{entry['kind']} {entry['name']}", entry["address"], "ours" if entry["owned"] else "not ours", tone, state,
+        f"{entry['kind']} {entry['name']}", entry["address"], "owned" if entry["owned"] else "not owned", tone, state,
         _moment(entry["since"], now), tuple(entry["users"]), entry["identity"], waits,
     )
 
