@@ -178,9 +178,9 @@ def leaving_out(entry: CatalogueEntry, found: Sequence[Omission]) -> str:
 def either_owner(entry: CatalogueEntry) -> str:
     """A slot that may be ours or of others."""
     return (
-        f"{entry.shown} may be this pipeline's, or one that others have made since it was seen last: its connector "
-        "is missing, and what it keeps of WAL does not show which it is. So it is left alone. If nothing needs it, "
-        f"drop it: SELECT pg_drop_replication_slot('{entry.name}'). If it is of others: cdcv2 down FILE --remove-external "
+        f"{entry.shown} may be this pipeline's, or one that others have made since it was seen last: its connector is "
+        "missing, and what it keeps of WAL does not show which it is. So it is left alone. If nothing needs it, drop "
+        f"it: SELECT pg_drop_replication_slot('{entry.name}'). If it is of others: cdcv2 down FILE --remove-external "
         "--leave-doubtful"
     )
 
