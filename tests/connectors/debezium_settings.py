@@ -9,18 +9,18 @@ from __future__ import annotations
 LEAVES_OUT = """
 binary.handling.mode column.exclude.list column.include.list column.mask.hash.([^.]+).with.salt.(.+)
 column.mask.with.(d+).chars column.truncate.to.(d+).chars converters decimal.handling.mode
-event.processing.failure.handling.mode message.key.columns plugin.name post.processors schema.exclude.list
-schema.include.list skipped.operations slot.drop.on.stop slot.stream.params snapshot.include.collection.list
-snapshot.isolation.mode snapshot.mode snapshot.query.mode snapshot.select.statement.overrides table.exclude.list
-table.include.list time.precision.mode unavailable.value.placeholder
+event.converting.failure.handling.mode event.processing.failure.handling.mode message.key.columns plugin.name
+post.processors schema.exclude.list schema.include.list skipped.operations slot.drop.on.stop slot.stream.params
+snapshot.include.collection.list snapshot.isolation.mode snapshot.mode snapshot.query.mode
+snapshot.select.statement.overrides table.exclude.list table.include.list time.precision.mode
+unavailable.value.placeholder
 """
 
 #: Judged by ``control/connector_findings.py`` and ``control/pipeline_needs.py``: what it is has to be known.
 DEMANDED = """
-database.dbname database.hostname database.initial.statements database.port event.converting.failure.handling.mode
-flush.lsn.source heartbeat.action.query heartbeat.interval.ms lsn.flush.mode notification.enabled.channels
-notification.sink.topic.name provide.transaction.metadata publication.autocreate.mode publication.name slot.name
-topic.prefix
+database.dbname database.hostname database.initial.statements database.port flush.lsn.source heartbeat.action.query
+heartbeat.interval.ms lsn.flush.mode notification.enabled.channels notification.sink.topic.name
+provide.transaction.metadata publication.autocreate.mode publication.name slot.name topic.prefix
 """
 
 #: Why nothing has to be known of it -> the settings.

@@ -362,6 +362,7 @@ def test_a_connector_of_others_that_sends_less_does_not_fit(state: EntryState) -
         feeds={"shop.public.orders": "public.orders"},
     )  # fmt: skip
     kind = {"connector.class": "io.debezium.connector.postgresql.PostgresConnector", "plugin.name": "pgoutput"}
+    kind["event.converting.failure.handling.mode"] = "fail"
     right = {**kind, "decimal.handling.mode": "string", "skipped.operations": "none"}
     listed = "snapshot.include.collection.list"
     for more in ({"errors.tolerance": "all"}, {listed: "public.items"}, {"skipped.operations": "t"}):

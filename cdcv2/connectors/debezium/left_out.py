@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from cdcv2.connectors.debezium.config import JSON_CONVERTER, exact_pattern
+from cdcv2.connectors.debezium.config import CONVERTING, JSON_CONVERTER, exact_pattern
 from cdcv2.sql_names import parts_of
 
 #: The setting that names the tables of a connector.
@@ -38,6 +38,7 @@ _NULLS = "value.converter.replace.null.with.default"
 #: another value does without a sign: the record is read, and means something else.
 _READ_WITH: Mapping[str, tuple[tuple[str, ...], str, str]] = {
     "plugin.name": (("pgoutput",), "decoderbufs", "TRUNCATE is not sent by this plugin"),
+    CONVERTING: (("fail",), "warn", "a value that Debezium cannot convert is sent as NULL"),
     "binary.handling.mode": (("bytes", "base64"), "bytes", "values of bytea are read as other bytes"),
     "decimal.handling.mode": (("string",), "precise", "values of numeric are sent in another form"),
     "time.precision.mode": (("adaptive",), "adaptive", "dates and times are sent in other units"),
@@ -147,10 +148,11 @@ def omissions(
     """The settings of a connector by which it leaves out rows or changes of the tables, each with its columns, or sends
     values that mean something else. ``by_key``: whether old rows are looked up by the key of a record.
 
-    >>> right = {"plugin.name": "pgoutput", "decimal.handling.mode": "string", "skipped.operations": "none"}
-    >>> [one.setting for one in omissions({**right, "errors.tolerance": "all"}, {})]
+    >>> right = {"plugin.name": "pgoutput", CONVERTING: "fail"}
+    >>> more = {"decimal.handling.mode": "string", "skipped.operations": "none", "errors.tolerance": "all"}
+    >>> [one.setting for one in omissions({**right, **more}, {})]
     ['errors.tolerance=all']
-    >>> for one in omissions({"value.converter": JSON_CONVERTER, "plugin.name": "pgoutput"}, {}): print(one.setting)
+    >>> for one in omissions({"value.converter": JSON_CONVERTER, **right}, {}): print(one.setting)
     decimal.handling.mode=precise
     value.converter.replace.null.with.default=true
     skipped.operations=t
