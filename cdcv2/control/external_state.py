@@ -547,12 +547,13 @@ def delayed(entry: CatalogueEntry, found: Condition, now: float) -> Step:
 def after_its_connectors(step: Step, entries: Iterable[CatalogueEntry], now: float) -> Step:
     """The step, of a publication: it is given other tables after each connector that reads by it was.
 
-    A connector that does not know a table yet would pass by what is committed to it.
+    A connector that does not know a table yet would pass by what is committed to it. What one was given is not known
+    when it was accepted a moment ago, and one that is lost is given nothing.
     """
     late = [
-        one for one in entries if one.kind is Kind.CONNECTOR and one.owned and one.is_there
-        and step.entry.nonce in one.needs and one.applied is not None
-        and one.applied.get(TABLES) != one.settings.get(TABLES)
+        one for one in entries if one.kind is Kind.CONNECTOR and one.owned and one.is_live
+        and step.entry.nonce in one.needs and one.attempted is not None
+        and (one.applied is None or one.applied.get(TABLES) != one.settings.get(TABLES))
     ]
     if step.act is not Act.ALTER or not late:
         return step

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from cdcv2.connectors.debezium.left_out import Omission
 from cdcv2.control.entries import CatalogueEntry, ExternalObject, Kind
@@ -77,12 +77,39 @@ def inheritance(children: Mapping[str, Sequence[str]]) -> str:
     )
 
 
+def identities(indexes: Mapping[str, str]) -> str:
+    """Tables whose old rows are known by another index than their primary key. ``indexes``: of each."""
+    named = "; ".join(f"{table} has REPLICA IDENTITY USING INDEX {index}" for table, index in indexes.items())
+    return (
+        f"{named}: by its records another row may be deleted. Set it to FULL, or to DEFAULT with before: from-state "
+        "(ALTER TABLE ... REPLICA IDENTITY ...)"
+    )
+
+
+def unidentified(entry: CatalogueEntry, tables: Collection[str]) -> str:
+    """Tables that have no replica identity."""
+    return (
+        f"{entry.shown} is not given {', '.join(tables)}: without a replica identity, every UPDATE and DELETE of it "
+        "would fail from then on. Set REPLICA IDENTITY FULL (ALTER TABLE); or give it a primary key that is not "
+        "DEFERRABLE"
+    )
+
+
+def _unlike_rows(thing: ExternalObject, tables: Collection[str] | None = None) -> tuple[list[str], str]:
+    """The tables, of these, whose rows are not all in their records, or not as they are; and why, in words."""
+    heirs, indexes = (
+        {name: of for name, of in thing.settings.get(key, {}).items() if tables is None or name in tables}
+        for key in ("children", "indexed")
+    )
+    return [*heirs, *indexes], ". ".join([inheritance(heirs)] * bool(heirs) + [identities(indexes)] * bool(indexes))
+
+
 def withdrawal(entry: CatalogueEntry, thing: ExternalObject, tables: list[str]) -> str:
     """Tables left a publication that is read by."""
     named = ", ".join(tables)
-    heirs = {name: those for name, those in thing.settings.get("children", {}).items() if name in tables}
-    if heirs:
-        return f"{entry.shown} does not send all rows of {', '.join(heirs)}. {inheritance(heirs)}. {_accept(entry)}"
+    unlike, why = _unlike_rows(thing, tables)
+    if unlike:
+        return f"{entry.shown} does not send all rows of {', '.join(unlike)} as they are. {why}. {_accept(entry)}"
     return (
         f"{entry.shown} has not published {named} all the time since it was seen last, as far as that can be known: it "
         f"left the publication, or was published in part, or had another name or schema, or a partition of it was "
@@ -162,8 +189,8 @@ def let_go_before(entry: CatalogueEntry) -> str:
 def comparison(entry: CatalogueEntry, thing: ExternalObject, names: list[str]) -> str:
     """The settings of these names, as they are and as they should be."""
     found = ", ".join(f"{name} is {thing.settings.get(name)!r}, not {entry.settings.get(name)!r}" for name in names)
-    heirs = thing.settings.get("children", {})
-    return f"{found}, as {inheritance(heirs)}" if heirs else found
+    why = _unlike_rows(thing)[1]
+    return f"{found}, as {why}" if why else found
 
 
 def leaving_out(entry: CatalogueEntry, found: Sequence[Omission]) -> str:

@@ -13,7 +13,8 @@ from cdcv2.connectors.debezium.config import (
     IDLE_SETTINGS, JSON_CONVERTERS, debezium_config, exact_pattern, slot_name,
 )
 from cdcv2.connectors.debezium.postgres_catalogue import (
-    children, full_identity, generated_columns, primary_key, row_type_from_postgres, tables_like,
+    children, deferrable_keys, full_identity, generated_columns, indexed_identities, primary_key,
+    row_type_from_postgres, tables_like, unidentified_tables,
 )
 from cdcv2.errors import UsageError
 from cdcv2.logs.log_names import check_table
@@ -38,13 +39,17 @@ PIPELINE_FILE, CONNECTOR_FILE = "pipeline.yaml", "connector.json"
 
 @dataclass(frozen=True)
 class SourceTable:
-    """A table: its row type, the columns of its primary key, and whether it has REPLICA IDENTITY FULL."""
+    """A table: its row type, the columns of its primary key, and whether it has REPLICA IDENTITY FULL.
+
+    ``by_key``: whether old rows can be looked up, as the key in a record, if there is one, names a row.
+    """
 
     name: str
     row_type: Mapping[str, Any] = field(repr=False)
     key: tuple[str, ...]
     full: bool
     generated: tuple[str, ...] = ()
+    by_key: bool = True
 
 
 @dataclass(frozen=True)
@@ -92,9 +97,9 @@ class FirstPipeline:
         return {**texts, PIPELINE_FILE: self._pipeline()}
 
     def from_state(self) -> bool:
-        """Whether before-images are looked up: not every table has FULL, and those that have not have a key."""
+        """Whether before-images are looked up: not every table has FULL, and each that has not is known by its key."""
         lacking = [table for table in self.tables if not table.full]
-        return bool(lacking) and all(table.key for table in lacking)
+        return bool(lacking) and all(table.key for table in lacking) and all(table.by_key for table in self.tables)
 
     def statements(self) -> list[str]:
         """The SQL statements that the owner of the tables has to run before the connector starts."""
@@ -229,11 +234,12 @@ def source_tables(connection: Any, patterns: Sequence[str], reader: str | None =
                 f"may lack them. As a superuser: ALTER ROLE {sql_name(who)} BYPASSRLS; or name a role that has it, or "
                 "owns the tables; or leave these tables out (--tables)"
             )
-    full = full_identity(connection, names)
+    full, indexed = full_identity(connection, names), indexed_identities(connection, names)
+    doubtful = {*indexed, *unidentified_tables(connection, names), *deferrable_keys(connection, names)}
     return [
         SourceTable(
             name, row_type_from_postgres(connection, name), primary_key(connection, name), name in full,
-            generated_columns(connection, name),
+            generated_columns(connection, name), name not in doubtful,
         )
         for name in names
     ]

@@ -14,7 +14,7 @@ from typing import Any
 
 from cdcv2.cli.options.remap_arguments import capture_request, written_places
 from cdcv2.connectors.debezium.config import (
-    READABLE_PUBLICATION, exact_pattern, heartbeat_topic, seeing_all, slot_name,
+    NO_MESSAGES, READABLE_PUBLICATION, exact_pattern, heartbeat_topic, seeing_all, slot_name,
 )
 from cdcv2.connectors.debezium.left_out import (
     exact_list, omissions, reads_all_tables, takes_snapshot, unread_tables, unsent_tables,
@@ -251,7 +251,8 @@ class _SourceNeeds:
                 connector.node.fail(
                     f"the connector's file has {setting}={found}, and the pipeline needs {value}: write that"
                 )
-        config = {**self._config, **own, **(seeing_all(self._config) if self._takes_snapshot else {})}
+        kept = {name: value for name, value in self._config.items() if name != _MESSAGES}
+        config = {**kept, **NO_MESSAGES, **own, **(seeing_all(self._config) if self._takes_snapshot else {})}
         self._check_sent(connector, config)
         listed, tables = config.get("table.include.list"), {table for one in self._recipes for table in one.tables}
         # Else it would take its snapshot of others, too, and nothing would remove their topics.
@@ -295,6 +296,8 @@ def _partitions(config: Mapping[str, str], connector: ConnectorFields) -> Mappin
     return {"partitions": int(text)}
 
 
+#: Beside the list of those that are left out, Debezium does not take it.
+_MESSAGES = "message.prefix.include.list"
 _NO_DATABASE = "it is made in the database of the source, and the file names none: write postgres: {conninfo: ...}"
 
 

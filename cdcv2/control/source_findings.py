@@ -7,7 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from cdcv2.connectors.debezium.config import slot_name
-from cdcv2.connectors.debezium.postgres_catalogue import children, full_identity, primary_key, row_type_from_postgres
+from cdcv2.connectors.debezium.postgres_catalogue import (
+    children, deferrable_keys, full_identity, indexed_identities, primary_key, row_type_from_postgres,
+    unidentified_tables,
+)  # fmt: skip
 from cdcv2.control.findings import Finding, Health, judged
 from cdcv2.control.kinds.postgres import SENDS_ALL
 from cdcv2.control.pipeline_file import SourceFields
@@ -116,14 +119,28 @@ def _table(
         heirs = children(connection, [table], partitions=False).get(table, ())
         parts = children(connection, [table], partitions=True).get(table, ()) if not heirs else ()
         guarded = guarded_tables(connection, [table])
+        index = indexed_identities(connection, [table]).get(table)
+        unidentified = bool(unidentified_tables(connection, [table]))
+        deferrable = bool(deferrable_keys(connection, [table]))
     except (UsageError, MalformedError) as error:
         yield Finding(part, f"{table}: {error}", Health.WRONG, "mend tables: of the capture, or the table")
         return
-    how = "REPLICA IDENTITY FULL" if full else f"the key {', '.join(key)}" if key else "no key"
+    how = f"the key {', '.join(key)}" if key else "no key"
     remedy = f"ALTER TABLE {sql_table(table)} REPLICA IDENTITY FULL; before the connector's snapshot"
-    if key:
-        remedy += ", or before: from-state in the capture"
-    yield judged(part, full or (from_state and bool(key)), f"{table}: before-images by {how}", remedy)
+    if unidentified:
+        how, named = f"{how}, and it has no replica identity: published, its UPDATE and DELETE fail", False
+    elif index is not None:
+        how, named = f"the index {index}, as REPLICA IDENTITY USING INDEX has it", False
+    elif deferrable:
+        how, named = f"{how}, which is DEFERRABLE: for a while two rows may have it", False
+        remedy += ", and no before: from-state in the capture"
+    else:
+        named = bool(key)
+        remedy += ", or before: from-state in the capture" if key else ""
+    # From state, rows are known by the key also where the records have them whole.
+    whole_rows = full and not (from_state and deferrable)
+    how = "REPLICA IDENTITY FULL" if whole_rows else how
+    yield judged(part, whole_rows or (from_state and named), f"{table}: before-images by {how}", remedy)
     yield judged(part, now == row_type, f"{table}: its row type is that of rows/",
                  f"the table has changed since (docs/operations/columns.md): cdcv2 rows --source env --table {table}",
                  lacking=f"{table}: its row type is not that of rows/")  # fmt: skip

@@ -65,9 +65,12 @@ def connect(
         # libpq takes 1 second for 2.
         conninfo = psycopg.conninfo.make_conninfo(conninfo, connect_timeout=max(2, round(patience)))
     try:
-        return psycopg.connect(conninfo, autocommit=autocommit)
+        session = psycopg.connect(conninfo, autocommit=autocommit)
     except psycopg.OperationalError as cause:
         raise _refusal(" ".join(str(cause).split()), given, origin) from None
+    # Database and role may have another default, by which a statement behind a lock sees what was before it.
+    session.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
+    return session
 
 
 def demand_readable(conninfo: str) -> str:

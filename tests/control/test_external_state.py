@@ -384,8 +384,12 @@ def test_a_publication_is_altered_after_the_connectors_that_read_by_it() -> None
     assert waits.entry.debt is not None
     assert (Act.NOTHING, Reason.AWAITED) == (waits.act, waits.entry.debt.reason)
     assert "is altered after the connector" in waits.entry.debt.text
+    for as_well in (replace(late, state=EntryState.LOST), replace(late, state=EntryState.WANTED),
+                    replace(late, applied=None)):  # fmt: skip
+        assert Act.NOTHING is after_its_connectors(step, [one, as_well], 7.0).act
     for others in ([connector(needs=("p",))], [replace(late, needs=("q",))], [replace(late, owned=False)],
-                   [replace(late, state=EntryState.GONE)], [replace(late, applied=None)]):  # fmt: skip
+                   [replace(late, state=EntryState.GONE)], [replace(late, state=EntryState.UNWANTED)],
+                   [replace(late, state=EntryState.WANTED, attempted=None)]):  # fmt: skip
         assert step == after_its_connectors(step, [one, *others], 7.0)
     nothing = replace(step, act=Act.NOTHING)
     assert nothing == after_its_connectors(nothing, [one, late], 7.0)

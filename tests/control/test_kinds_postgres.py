@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from typing import Any, LiteralString
@@ -30,6 +31,7 @@ from cdcv2.materialize.targets.postgres.driver import PostgresDriver
 from cdcv2.materialize.targets.postgres.tables import TYPES, made_columns
 from cdcv2.rows.source_types import SourceType
 from cdcv2.servers.postgres import Postgres
+from cdcv2.servers.processes import poll_until
 from cdcv2.views.source_columns import kind_of
 from tests.kinds_of_state import STORIES, KindCase
 
@@ -482,8 +484,42 @@ def test_a_table_in_use_is_lost_when_others_inherit_from_it(child: str, owned: b
 
     assert (EntryState.IN_USE, None) == (good.state, good.debt)
     assert EntryState.LOST is lost.state and lost.debt is not None
-    assert "does not send all rows of public.sold. public.child inherit from public.sold: a SELECT" in lost.debt.text
+    assert "does not send all rows of public.sold as they are. public.child inherit from public.sold" in lost.debt.text
     assert (EntryState.IN_USE, None) == (again.state, again.debt)
+
+
+@pytest.mark.parametrize("owned", [True, False])
+def test_a_table_whose_old_rows_are_known_by_another_index_is_not_sent_as_it_is(
+    owned: bool, postgres: Postgres
+) -> None:
+    """By its records another row would be deleted. The index of the primary key is that key."""
+    with postgres.connect(autocommit=True) as session:
+        session.execute("DROP PUBLICATION IF EXISTS shop; CREATE TABLE sold (id bigint PRIMARY KEY, code int NOT NULL)")
+        session.execute("CREATE UNIQUE INDEX by_code ON sold (code)")
+        both = {"tables": ["public.items", "public.sold"]}
+        if not owned:
+            session.execute("CREATE PUBLICATION shop FOR TABLE items, sold")
+        try:
+            case = case_of(postgres, Kind.PUBLICATION)
+            session.execute("ALTER TABLE sold REPLICA IDENTITY USING INDEX by_code")
+            before = case.up(owned=owned, settings=both)
+            session.execute("ALTER TABLE sold REPLICA IDENTITY USING INDEX sold_pkey")
+            good = case.up(owned=owned, settings=both)
+            case.use()
+            session.execute("ALTER TABLE sold REPLICA IDENTITY USING INDEX by_code")
+            lost = case.go_on()
+            session.execute("ALTER TABLE sold REPLICA IDENTITY FULL")
+            case.control().accept(["shop"])
+            again = case.go_on()
+        finally:
+            session.execute("DROP PUBLICATION IF EXISTS shop; DROP TABLE sold")
+
+    assert [None, None] == [good.debt, again.debt] and EntryState.IN_USE is again.state
+    assert (Reason.DENIED if owned else Reason.DRIFT) is before.debt.reason  # type: ignore[union-attr]
+    for one in (before, lost):
+        assert one.debt is not None
+        assert "public.sold has REPLICA IDENTITY USING INDEX by_code: by its records another row" in one.debt.text
+    assert EntryState.LOST is lost.state
 
 
 def test_a_publication_takes_no_table_along_that_inherits(postgres: Postgres) -> None:
@@ -491,7 +527,8 @@ def test_a_publication_takes_no_table_along_that_inherits(postgres: Postgres) ->
     What inherits from it later does not come in by itself.
     """
     with postgres.connect(autocommit=True) as session:
-        session.execute("CREATE TABLE sold (id bigint PRIMARY KEY); CREATE TABLE child () INHERITS (sold)")
+        session.execute("CREATE TABLE sold (id bigint PRIMARY KEY)")
+        session.execute("CREATE TABLE child (PRIMARY KEY (id)) INHERITS (sold)")
         try:
             case = case_of(postgres, Kind.PUBLICATION)
             refused, made = case.up(settings={"tables": ["public.items", "public.sold"]}), case.exists()
@@ -509,6 +546,52 @@ def test_a_publication_takes_no_table_along_that_inherits(postgres: Postgres) ->
         assert one.debt is not None and Reason.DENIED is one.debt.reason
         assert "is not given a table from which others inherit. public.child inherit from public.sold" in one.debt.text
     assert [(EntryState.MADE, None), (EntryState.IN_USE, None)] == [(one.state, one.debt) for one in (good, back)]
+
+
+@pytest.mark.parametrize("table", [
+    "(id int)", "(id int PRIMARY KEY); ALTER TABLE sold REPLICA IDENTITY NOTHING", "(id int PRIMARY KEY DEFERRABLE)",
+])
+def test_a_table_without_a_replica_identity_comes_into_no_publication_of_ours(table: str, postgres: Postgres) -> None:
+    """Its owners could change and delete no row any more."""
+    with postgres.connect(autocommit=True) as session:
+        session.execute("DROP PUBLICATION IF EXISTS shop")
+        session.execute(f"CREATE TABLE sold {table}".encode())
+        try:
+            case = case_of(postgres, Kind.PUBLICATION)
+            refused, made = case.up(settings={"tables": ["public.items", "public.sold"]}), case.exists()
+            session.execute("UPDATE sold SET id = 2; ALTER TABLE sold REPLICA IDENTITY FULL")
+            good = case.up(settings={"tables": ["public.items", "public.sold"]})
+        finally:
+            session.execute("DROP PUBLICATION IF EXISTS shop; DROP TABLE sold")
+
+    assert refused.debt is not None and Reason.DENIED is refused.debt.reason and not made
+    assert "is not given public.sold: without a replica identity, every UPDATE and DELETE" in refused.debt.text
+    assert (EntryState.MADE, None) == (good.state, good.debt)
+
+
+def test_a_row_that_is_committed_while_a_table_is_added_is_seen(postgres: Postgres) -> None:
+    """The lock is waited for, and the look behind it sees what was committed meanwhile, whatever the default is."""
+    both = {"tables": ["public.items", "public.sold"]}
+    with postgres.connect(autocommit=True) as session, postgres.connect() as other:
+        session.execute("DROP PUBLICATION IF EXISTS shop; CREATE TABLE sold (id bigint PRIMARY KEY)")
+        session.execute("ALTER DATABASE bank SET default_transaction_isolation = 'repeatable read'")
+        try:
+            case = case_of(postgres, Kind.PUBLICATION)
+            case.up(settings={"tables": ["public.items"]})
+            case.use()
+            other.execute("INSERT INTO sold VALUES (1)")
+            with ThreadPoolExecutor(1) as pool:
+                added = pool.submit(case.up, settings=both)
+                waiting = "SELECT FROM pg_locks WHERE NOT granted"
+                assert poll_until(lambda: session.execute(waiting).fetchone() is not None, 30)
+                other.commit()
+                refused = added.result()
+            assert EntryState.GONE is case.down().state
+        finally:
+            session.execute("ALTER DATABASE bank RESET default_transaction_isolation")
+            session.execute("DROP PUBLICATION IF EXISTS shop; DROP TABLE sold")
+
+    assert refused.debt is not None and "is not given public.sold: it has rows already" in refused.debt.text
 
 
 def test_a_table_with_rows_comes_into_no_publication_in_use(postgres: Postgres) -> None:
@@ -538,7 +621,8 @@ def test_a_table_with_rows_comes_into_no_publication_in_use(postgres: Postgres) 
 def test_a_table_whose_rows_are_hidden_is_not_taken_for_an_empty_one(postgres: Postgres) -> None:
     """By a policy to which its owner is subject, too."""
     with postgres.connect(autocommit=True) as session:
-        session.execute("CREATE TABLE first (id int); CREATE TABLE sold (id int); INSERT INTO sold VALUES (1)")
+        session.execute("CREATE TABLE first (id int PRIMARY KEY); CREATE TABLE sold (id int PRIMARY KEY)")
+        session.execute("INSERT INTO sold VALUES (1)")
         session.execute("ALTER TABLE sold ENABLE ROW LEVEL SECURITY; ALTER TABLE sold FORCE ROW LEVEL SECURITY")
         session.execute("ALTER TABLE first OWNER TO weak; ALTER TABLE sold OWNER TO weak")
         session.execute("GRANT CREATE ON DATABASE bank TO weak; GRANT CREATE ON SCHEMA public TO weak")

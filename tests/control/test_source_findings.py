@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cdcv2.control.findings import Finding, Health
-from cdcv2.control.first_pipeline import source_tables
+from cdcv2.control.first_pipeline import DatabaseAddress, FirstPipeline, source_tables
 from cdcv2.control.pipeline_file import OwnedObject, SourceFields
 from cdcv2.control.source_findings import reader_findings, source_findings
 from cdcv2.errors import UsageError
@@ -41,13 +41,13 @@ def session(postgres: Postgres) -> Iterator[Any]:
         yield session
 
 
-def found(session: Any, *tables: str, owned: bool = False) -> list[Finding]:
+def found(session: Any, *tables: str, owned: bool = False, state: bool = False) -> list[Finding]:
     """What is found of a source whose capture reads these tables."""
     line: Any = None
     named = OwnedObject("shop", owned, line)
     source = SourceFields("shop", "shop", None, None, named, named, line, None)
     types = dict.fromkeys(tables or ["public.orders"], ORDERS)
-    return list(source_findings(source, session, types, from_state=False))
+    return list(source_findings(source, session, types, from_state=state))
 
 
 def wrong(findings: list[Finding]) -> list[str]:
@@ -142,6 +142,30 @@ def test_init_refuses_a_table_from_which_others_inherit(session: Any) -> None:
         source_tables(session, ["public.orders"])
 
     assert ["public.child", "public.plain"] == [one.name for one in source_tables(session, ["public.[cp]*"])]
+
+
+@pytest.mark.parametrize(("identity", "key", "by_envelope", "by_state"), [
+    ("FULL", "", True, True), ("DEFAULT", "", False, True), ("USING INDEX orders_pkey", "", False, True),
+    ("USING INDEX by_code", "", False, False), ("NOTHING", "", False, False), ("FULL", "DEFERRABLE", True, False),
+    ("DEFAULT", "DEFERRABLE", False, False),
+])
+def test_a_key_that_does_not_name_a_row_is_wrong(
+    identity: str, key: str, by_envelope: bool, by_state: bool, session: Any
+) -> None:
+    """Of an old row, the records have the columns of the index alone, so another row would be deleted; without an
+    identity, the table can no more be written. So ``init`` looks no rows up by such a key: all tables need FULL.
+    """
+    session.execute("ALTER TABLE orders ADD code int NOT NULL; CREATE UNIQUE INDEX by_code ON orders (code)")
+    session.execute(f"ALTER TABLE orders DROP CONSTRAINT orders_pkey, ADD PRIMARY KEY (id) {key}")
+    session.execute(f"ALTER TABLE orders REPLICA IDENTITY {identity}")
+    session.execute("CREATE TABLE plain (id int PRIMARY KEY)")
+    fits = [not any("before-images" in text for text in wrong(found(session, state=state))) for state in (False, True)]
+    both = FirstPipeline(
+        "shop", DatabaseAddress("db", 5432, "d", "u", False), source_tables(session, ["public.*"]), "k:1", "http://c:1",
+    )
+
+    assert [by_envelope, by_state] == fits
+    assert by_state == both.from_state() != ("ALTER TABLE public.plain REPLICA IDENTITY FULL;" in both.statements())
 
 
 def test_a_table_with_rows_that_comes_into_a_publication_of_ours_in_use_is_wrong(session: Any) -> None:

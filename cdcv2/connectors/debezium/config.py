@@ -35,12 +35,14 @@ JSON_CONVERTERS = {
     # Or a NULL in a column with a DEFAULT is sent as that default.
     "value.converter.replace.null.with.default": "false",
 }
+#: Logical messages, which any program may write, go to no topic: it would be removed by nobody.
+NO_MESSAGES = {"message.prefix.exclude.list": ".*"}
 #: For a database whose tables are idle while others write to it: the connector commits a message of its own now and
-#: then. Its END moves frontiers, and the slot keeps no WAL of others. The message itself goes to no topic.
+#: then. Its END moves frontiers, and the slot keeps no WAL of others.
 IDLE_SETTINGS = {
     "heartbeat.interval.ms": "10000",
     "heartbeat.action.query": "SELECT pg_logical_emit_message(true, 'cdcv2', 'heartbeat')",
-    "message.prefix.exclude.list": "cdcv2",
+    **NO_MESSAGES,
 }
 #: What a connector does with a value that it cannot convert. By default it sends NULL for it, and goes on.
 CONVERTING = "event.converting.failure.handling.mode"

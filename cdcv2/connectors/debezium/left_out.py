@@ -64,7 +64,7 @@ _PLACES = {
 _STREAM, _STREAMED_WITH = "slot.stream.params", {"origin=any", "messages=true"}
 #: Settings that change values of columns on purpose, and those that change rows, where they have a value.
 _MASKING = ("column.mask.", "column.truncate.")
-_CHANGING = (_OVERRIDES, *_MASKING)
+_CHANGING = (_OVERRIDES, _KEYS, *_MASKING)
 #: Settings that name code by which records are changed -> what that may do, and what it is.
 _CHANGERS = {
     "transforms": ("a transform may leave out records, or change their values",

@@ -39,6 +39,27 @@ _CHILDREN = """
       JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid JOIN pg_catalog.pg_namespace cn ON cn.oid = c.relnamespace
      WHERE p.relkind = ANY(%s) AND pn.nspname || '.' || p.relname = ANY(%s) GROUP BY 1
 """
+_INDEXED = """
+    SELECT n.nspname || '.' || c.relname, x.relname
+      FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+      JOIN pg_catalog.pg_index i ON i.indrelid = c.oid AND i.indisreplident AND NOT i.indisprimary
+      JOIN pg_catalog.pg_class x ON x.oid = i.indexrelid
+     WHERE c.relreplident = 'i' AND n.nspname || '.' || c.relname = ANY(%s) ORDER BY 1
+"""
+_UNIDENTIFIED = """
+    SELECT n.nspname || '.' || c.relname
+      FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+     WHERE n.nspname || '.' || c.relname = ANY(%s) AND c.relreplident <> 'f' AND NOT EXISTS (
+               SELECT FROM pg_catalog.pg_index i WHERE i.indrelid = c.oid AND i.indisvalid AND i.indimmediate
+                  AND CASE c.relreplident WHEN 'd' THEN i.indisprimary WHEN 'i' THEN i.indisreplident END)
+     ORDER BY 1
+"""
+_DEFERRABLE = """
+    SELECT n.nspname || '.' || c.relname
+      FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+      JOIN pg_catalog.pg_index i ON i.indrelid = c.oid AND i.indisprimary AND NOT i.indimmediate
+     WHERE n.nspname || '.' || c.relname = ANY(%s) ORDER BY 1
+"""
 _TYPE = """
     SELECT t.typname, t.typtype, t.typcategory, t.typelem, t.typbasetype, t.typtypmod, n.nspname
       FROM pg_catalog.pg_type t JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace WHERE t.oid = %s
@@ -139,6 +160,33 @@ def generated_columns(connection: Any, table: str) -> tuple[str, ...]:
 def full_identity(connection: Any, tables: Iterable[str]) -> frozenset[str]:
     """Those of the tables whose old rows are whole in the records: REPLICA IDENTITY FULL. Raises UsageError."""
     return frozenset(table for table in tables if find_table(connection, table)[1] == "f")
+
+
+def indexed_identities(connection: Any, tables: Iterable[str]) -> dict[str, str]:
+    """Table -> the index of its REPLICA IDENTITY USING INDEX, if that is not the primary key's.
+
+    The records of such a table have the columns of the index of an old row, and no others: what they have as its
+    primary key means nothing, or another row.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(_INDEXED, (list(tables),))
+        return {str(table): str(index) for table, index in cursor.fetchall()}
+
+
+def unidentified_tables(connection: Any, tables: Iterable[str]) -> tuple[str, ...]:
+    """Those of the tables without a replica identity: in a publication, an UPDATE or DELETE of it fails."""
+    with connection.cursor() as cursor:
+        cursor.execute(_UNIDENTIFIED, (list(tables),))
+        return tuple(str(table) for (table,) in cursor.fetchall())
+
+
+def deferrable_keys(connection: Any, tables: Iterable[str]) -> tuple[str, ...]:
+    """Those of the tables whose primary key may be checked at the end of a transaction: within it, two rows may have
+    one.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(_DEFERRABLE, (list(tables),))
+        return tuple(str(table) for (table,) in cursor.fetchall())
 
 
 def children(connection: Any, tables: Iterable[str], *, partitions: bool) -> dict[str, tuple[str, ...]]:

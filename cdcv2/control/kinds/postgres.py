@@ -12,7 +12,7 @@ from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any, LiteralString
 
 from cdcv2 import failpoints
-from cdcv2.connectors.debezium.postgres_catalogue import children
+from cdcv2.connectors.debezium.postgres_catalogue import children, indexed_identities, unidentified_tables
 from cdcv2.control.entries import Answer, CatalogueEntry, EntryState, ExternalObject, Kind, Look, NoAnswer, Reason
 from cdcv2.control import external_texts as texts
 from cdcv2.control.kinds.marks import mark_of, read_mark
@@ -255,7 +255,8 @@ class PublicationKind(PostgresKind):
     - ``stored``: its file and its columns; ``labels``: those of its enum types.
 
     A table from which others inherit, or that has partitions which are sent by themselves, counts as not sent, as its
-    rows are not all sent under its name: ``children`` has these.
+    rows are not all sent under its name: ``children`` has these. So does one whose old rows are known by another index
+    than its primary key: ``indexed`` has that.
 
     ``version`` is another when what is published of the tables was changed, as ``publish``, also when that was changed
     back.
@@ -277,7 +278,8 @@ class PublicationKind(PostgresKind):
             found = sorted(one for one in found if one[0] in entry.settings.get("tables", ()))
         # One of others has partitions under the names by which they are sent.
         heirs = children(session, [name for name, *_ in found], partitions=entry.owned and not row[5])
-        found = [one for one in found if one[0] not in heirs]
+        indexed = indexed_identities(session, [name for name, *_ in found])
+        found = [one for one in found if one[0] not in heirs and one[0] not in indexed]
         mark, owner = read_mark(row[2])
         tables = ["*"] if entry.owned and row[1] else [name for name, *_ in found]
         settings = {
@@ -287,6 +289,8 @@ class PublicationKind(PostgresKind):
         }  # fmt: skip
         if heirs:
             settings["children"] = {name: list(those) for name, those in heirs.items()}
+        if indexed:
+            settings["indexed"] = indexed
         return ExternalObject(row[0], mark, owner, settings=settings, place=f"{len(tables)} tables")
 
     def _make(self, session: Connection[Any], entry: CatalogueEntry) -> None:
@@ -331,12 +335,20 @@ def _demand_empty(session: Connection[Any], entry: CatalogueEntry, tables: list[
 
 
 def _tables(session: Connection[Any], entry: CatalogueEntry) -> Composed:
-    """The tables of a publication, without any that inherit from them. Raises UsageError where such are there."""
+    """The tables of a publication, without any that inherit from them. Raises UsageError where such are there, and
+    for a table whose old rows are known by another index than its primary key, or by nothing.
+    """
     from psycopg import sql
 
     heirs = children(session, entry.settings["tables"], partitions=True)
     if heirs:
         raise UsageError(f"{entry.shown} is not given a table from which others inherit. {texts.inheritance(heirs)}")
+    indexed = indexed_identities(session, entry.settings["tables"])
+    if indexed:
+        raise UsageError(f"{entry.shown} is not given a table without its primary key. {texts.identities(indexed)}")
+    unidentified = unidentified_tables(session, entry.settings["tables"])
+    if unidentified:
+        raise UsageError(texts.unidentified(entry, unidentified))
     names = map(_table, entry.settings["tables"])
     # Without ONLY, it would get those that inherit from them in this moment.
     return sql.SQL(", ").join(sql.SQL("ONLY {}").format(name) for name in names)
