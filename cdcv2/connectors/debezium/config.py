@@ -35,7 +35,7 @@ JSON_CONVERTERS = {
     # Or a NULL in a column with a DEFAULT is sent as that default.
     "value.converter.replace.null.with.default": "false",
 }
-#: Logical messages, which any program may write, go to no topic: it would be removed by nobody.
+#: Logical messages, which any program may write, go to no topic, which nothing would remove.
 NO_MESSAGES = {"message.prefix.exclude.list": ".*"}
 #: For a database whose tables are idle while others write to it: the connector commits a message of its own now and
 #: then. Its END moves frontiers, and the slot keeps no WAL of others.
