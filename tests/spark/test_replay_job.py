@@ -1,13 +1,11 @@
-"""The job as its user meets it: arguments, one readable line, exit codes, signals, and SIGKILL."""
+"""The job as its user meets it: arguments, one readable line, exit codes. Signals, and SIGKILL: test_replay_up.py."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import signal
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -22,7 +20,6 @@ from cdcv2.errors import (
     UnsafeTopicError,
     UsageError,
 )
-from cdcv2.event_stream import read_events
 from cdcv2.events import JobEvents
 from cdcv2.exits import Exit
 from cdcv2.spark.capture.job import parser as capture_parser
@@ -30,13 +27,9 @@ from cdcv2.spark.job import exit_code, one_line, run, translated, triggered
 from cdcv2.spark.materialize import parser as materialize_parser
 from cdcv2.spark.replay import main, parser, planned
 from cdcv2.spark.sources import LogPlace, LogSources
-from tests.spark.replaying import PLAIN, ROWS, put, truth
-from tests.spark.submitting import left, reached, rolling, submit
+from tests.spark.replaying import PLAIN, ROWS, put
 
 pytestmark = pytest.mark.spark
-
-#: Seconds after which something is broken, and not only slow.
-PATIENCE = 300
 
 
 def plan_of(*arguments: str):
@@ -196,50 +189,3 @@ def test_an_error_is_one_line_and_a_code(capsys: pytest.CaptureFixture[str]) -> 
     told = capsys.readouterr().err
     assert told.startswith("Traceback") and told.endswith("\nreplay: ValueError: x\n")
     assert "Java side" in one_line(Py4JNetworkError("x"))
-
-
-@pytest.mark.xdist_group("jobs")
-def test_a_replay_that_is_killed_goes_on_and_one_that_is_told_to_end_ends(tmp_path: Path) -> None:
-    """SIGKILL for the whole process group in mid-run; SIGTERM between batches; and every update is there once."""
-    said = rolling(14)
-    place = put(tmp_path / "things", said[:20], row_type=PLAIN, per_file=2)
-    events = tmp_path / "events.jsonl"
-    options = ("--max-files", "1", "--interval", "0.05", "--events", str(events))
-    first = submit(tmp_path, [place], *options)
-    first.wait_until(lambda: reached(tmp_path) >= 2, "the second batch", PATIENCE)
-    first.kill9()
-    assert 2 <= reached(tmp_path) < 10
-
-    second = submit(tmp_path, [place], "--max-files", "4", "--interval", "0.05", "--events", str(events))
-    second.wait_until(lambda: reached(tmp_path) == 10, "the end of the log", PATIENCE)
-    put(tmp_path / "things", said[20:], row_type=PLAIN, per_file=2)
-    second.wait_until(lambda: reached(tmp_path) > 10, "what came since", PATIENCE)
-    second.signal(signal.SIGTERM)
-    assert 0 == second.wait(PATIENCE), second.log_tail()
-    stopped_at = reached(tmp_path)
-
-    lines = [json.loads(line) for line in second.log_since_start().splitlines() if line.startswith("{")]
-    assert "end" == lines[-1]["what"] and [stopped_at] == lines[-1]["frontier"]
-    # Besides the lines that a person gets now and then.
-    assert [f"replay: complete through {stopped_at - 1}; nothing that was stated is missing"] == [
-        line for line in second.log_since_start().splitlines()
-        if line.startswith("replay: complete") and "; nothing is open" not in line
-    ]
-    expected = {fact for fact in truth({"things": said})["things"] if fact[1] < stopped_at}
-    assert dict.fromkeys(expected, 1) == dict(left(tmp_path))
-    killed, ended = runs_of(read_events(events))
-    assert "end" not in [event["event"] for event in killed]
-    assert ["start", "progress", "end"] == list(dict.fromkeys(event["event"] for event in ended))
-    frontiers = [event["frontier"][0] for event in killed + ended if event["event"] == "progress"]
-    assert frontiers == sorted(frontiers) and {10, stopped_at} <= set(frontiers)
-    assert ("replay.py", 0, [stopped_at], None) == tuple(ended[-1][name] for name in END)
-    assert len(expected) >= ended[-2]["counts"]["rows"] > 0
-
-
-END = ("job", "exit", "frontier", "retry")
-
-
-def runs_of(events: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
-    """The events of each run."""
-    names = list(dict.fromkeys(event["run"] for event in events))
-    return [[event for event in events if event["run"] == name] for name in names]
