@@ -1,4 +1,4 @@
-"""`format("cdcv2")` gives what `as_of` gives, of everything that was recorded, as a batch and as a stream."""
+"""`format("cdcv2")` gives what `as_of` gives, of recorded runs, as a batch and as a stream."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from cdcv2.logs.directory import DirectoryLog
 from cdcv2.protocol.messages import Progress, Updates
 from cdcv2.rows.row_type import RowType
 from cdcv2.spark.data_source import DIFF, TIME, LogChangesReader, LogDataSource, LogOptions, changes_type, register
-from tests.capture.run.test_keyed_recorded import MANY, SMALL, capture_rare
+from tests.capture.run.test_keyed_recorded import MANY, capture_rare
 from tests.recorded import TABLES, checkpoint_time
 from tests.timelines import recipe, topics
 
@@ -36,11 +36,9 @@ def logs_in(folder: Path, tables: dict[str, RowType]) -> dict[str, Any]:
     return {table: DirectoryLog(folder / table, row, create=True, description=of) for table, row in tables.items()}
 
 
-@pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Logs of all that was recorded."""
-    folder = tmp_path_factory.mktemp("sets")
-    for run in ("clean_full", "crash_full", "clean_default"):
+def logs_of_runs(folder: Path, *runs: str) -> None:
+    """Logs of whole recorded runs, by their names."""
+    for run in runs:
         # A TRUNCATE ends the capture, where rows are not taken from the state.
         with Capture(recipe(run), logs_in(folder / run, TABLES)) as capture, suppress(SourceStop):
             for half in (0, 1):
@@ -49,7 +47,13 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
                     for record in partition[middle:] if half else partition[:middle]:
                         capture.absorb(record)
                 capture.release()
-    capture_rare(SMALL, logs_in(folder / "rare", SMALL))
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Logs of a run that comes in parts, and of all types; the stress test has those of all that was recorded."""
+    folder = tmp_path_factory.mktemp("sets")
+    logs_of_runs(folder, "crash_full")
     capture_rare({"public.types_t": MANY}, logs_in(folder / "types", {"public.types_t": MANY}))
     return {path.name: path for path in folder.iterdir()}
 
@@ -87,7 +91,7 @@ def held(folder: Path, table: str, at: int | None = None) -> Counter[str]:
 
 
 def test_a_batch_is_what_as_of_gives(spark: SparkSession, recorded: dict[str, Path]) -> None:
-    """Of a table of every recorded set; and at a time in the middle, which all its rows carry."""
+    """Of a table of each recorded set; and at a time in the middle, which all its rows carry."""
     for folder in recorded.values():
         table = greatest(folder)[0]
         assert held(folder, table) == summed(source(spark, table).load(str(folder)).toArrow()), (folder.name, table)
@@ -101,7 +105,7 @@ def test_a_batch_is_what_as_of_gives(spark: SparkSession, recorded: dict[str, Pa
 def test_a_stream_adds_up_to_what_as_of_gives(
     spark: SparkSession, recorded: dict[str, Path], tmp_path: Path
 ) -> None:
-    """Of a table of every recorded set; of one it ends before the last part of the log is there, and is restarted."""
+    """Of a table of each recorded set; of one it ends before the last part of the log is there, and is restarted."""
     for name, folder in recorded.items():
         table = greatest(folder)[0]
         last = sorted((folder / table).glob("*.avro"))[-2:]
