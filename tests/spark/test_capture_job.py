@@ -35,6 +35,7 @@ from cdcv2.spark.session import jvm
 from tests.doubles import RecordingLog
 from tests.recorded import HOME, TABLES, dump, recipe
 from tests.spark.capturing import dump_into, facts_of, log_messages
+from tests.spark.submitting import QUICK
 
 pytestmark = pytest.mark.spark
 
@@ -66,7 +67,7 @@ def arguments(folder: Path, *more: str) -> list[str]:
 @contextmanager
 def submitted(folder: Path, *more: str) -> Iterator[Child]:
     """The running job; it is killed in the end."""
-    job = spark_submit("capture", arguments(folder, *more), folder=folder / "job")
+    job = spark_submit("capture", arguments(folder, *more), folder=folder / "job", settings=QUICK)
     try:
         yield job
     finally:

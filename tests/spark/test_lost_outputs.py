@@ -70,8 +70,7 @@ def test_a_run_with_nothing_new_is_as_complete_as_the_last_one(spark: SparkSessi
     assert truth({"things": [*PARTS[0], *PARTS[1]]}) == replayed(spark, wanted)
 
 
-@pytest.mark.parametrize("more", [False, True], ids=["nothing new", "something new"])
-@pytest.mark.parametrize("lost", ["removed", "older"])
+@pytest.mark.parametrize(("lost", "more"), [("removed", False), ("older", True)], ids=["removed", "older"])
 def test_an_output_that_is_behind_the_state_is_refused(
     spark: SparkSession, tmp_path: Path, lost: str, more: bool
 ) -> None:
