@@ -259,6 +259,8 @@ def _array(source: SourceType, items: SourceType) -> SourceColumn | None:
     into = element if inner is None else inner.into.replace("{x}", f"({element})")
     out = "u.v" if inner is None else inner.out.replace("{x}", "u.v")
     plain = {
+        # Each digit that it has as a double, as the log's number.
+        "float": "to_jsonb(({o})::double precision)",
         "bytes": "to_jsonb(replace(encode({o}, 'base64'), E'\\n', ''))",
         # As JSON has whole numbers that are not safe there.
         "long": "CASE WHEN abs({o}::numeric) < 9007199254740992 THEN to_jsonb({o}) ELSE to_jsonb(({o})::text) END",

@@ -113,7 +113,7 @@ def test_a_table_that_has_what_the_log_has_goes_on_and_may_be_altered(connect: C
     there, here = (dict(enumerate(shown(connect, _SHAPE.format(name)))) for name in ("every", "copied"))
 
     # A type that a server may lack is no part of the remark.
-    optional = {"mood", "moods", "caseless", "path"}
+    optional = {"mood", "moods", "caseless", "a_caseless", "path", "a_path"}
     assert {*every_type.OTHERS, *optional} == {here[at][0] for at in here if here[at] != there[at]}
     assert [(len(rows) - half,)] == shown(connect, "SELECT count(*) FROM copied")
 
@@ -168,7 +168,12 @@ TYPED = {
     "a_yes": pa.list_(pa.bool_()), "a_raw": pa.list_(pa.binary()), "a_price": pa.list_(pa.decimal128(10, 2)),
     "a_day": pa.list_(pa.date32()), "a_at": pa.list_(pa.timestamp("us")),
     "a_moment": pa.list_(pa.timestamp("us", tz="UTC")),
-    **dict.fromkeys(("a_text", "a_short", "a_any", "a_name", "a_docb", "moods"), pa.list_(pa.string())),
+    "a_small": pa.list_(pa.int16()), "a_number": pa.list_(pa.int64()), "a_f4": pa.list_(pa.float32()),
+    "a_at3": pa.list_(pa.timestamp("us")),
+    **dict.fromkeys(
+        ("a_text", "a_short", "a_any", "a_name", "a_docb", "moods", "a_fixed", "a_doc", "a_host", "a_net", "a_mac",
+         "a_ints", "a_found", "a_clock3", "a_clockz", "a_caseless", "a_path"), pa.list_(pa.string()),
+    ),
 }
 
 
