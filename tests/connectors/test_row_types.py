@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -212,6 +213,28 @@ def test_what_has_no_row_type_is_named(connection: Any) -> None:
         postgres_catalogue.row_type_from_postgres(connection, "public.odd")
     with pytest.raises(UsageError, match="no table 'public.nowhere'"):
         postgres_catalogue.row_type_from_postgres(connection, "public.nowhere")
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("kind", [
+    "bit(3)[]", "varbit[]", "money[]", "interval[]", "name[]", "xml[]", "int4multirange[]", "positive[]", "bits",
+    "name",
+])
+def test_a_type_that_does_not_arrive_has_no_row_type(kind: str, connection: Any) -> None:
+    """The error names column and type, and the setting by which the column is left out."""
+    shown = re.escape({"bit(3)[]": "bit[]", "bits": "bit[]"}.get(kind, kind))
+    with connection.transaction(force_rollback=True):
+        connection.execute(f"CREATE DOMAIN bits AS bit(3)[]; CREATE TABLE unsent (id int, v {kind})")
+        with pytest.raises(MalformedError, match=f"column 'v' has the type '{shown}', .*column.exclude.list"):
+            postgres_catalogue.row_type_from_postgres(connection, "public.unsent")
+
+
+@pytest.mark.parametrize(("stated", "shown"), [("_BIT", "bit[]"), ("NAME", "name")])
+def test_nor_has_it_one_in_an_envelope(stated: str, shown: str) -> None:
+    """The schema there is that of bits, and of text."""
+    column = {"field": "c", "type": "bytes", "parameters": {"__debezium.source.column.type": stated}}
+    with pytest.raises(MalformedError, match=re.escape(f"column 'c' has the type '{shown}'")):
+        row_type_from_envelope({"fields": [{"field": "after", "type": "struct", "fields": [column]}]})
 
 
 @pytest.mark.integration

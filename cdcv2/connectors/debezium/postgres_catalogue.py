@@ -10,8 +10,10 @@ import fnmatch
 from collections.abc import Iterable
 from typing import Any
 
-from cdcv2.connectors.debezium.row_types import MEANINGS, SECOND_TYPES, Avro, field_schema, numeric_scale, record_schema
-from cdcv2.errors import MalformedError, UsageError
+from cdcv2.connectors.debezium.row_types import (
+    MEANINGS, SECOND_TYPES, Avro, field_schema, is_sent, no_row_type, numeric_scale, record_schema,
+)  # fmt: skip
+from cdcv2.errors import UsageError
 from cdcv2.rows.source_types import SourceType
 from cdcv2.store.postgres_session import find_table
 from cdcv2.suggestions import meant
@@ -84,7 +86,7 @@ _TYPES: dict[str, tuple[str, str | None]] = {
     "xml": ("string", "io.debezium.data.Xml"),
     "uuid": ("string", "io.debezium.data.Uuid"),
     **{name: ("string", None) for name in (
-        "text", "varchar", "bpchar", "char", "name", "citext", "numeric", "money", "inet", "cidr", "macaddr",
+        "text", "varchar", "bpchar", "char", "citext", "numeric", "money", "inet", "cidr", "macaddr",
         "macaddr8", "int4range", "int8range", "numrange", "tsrange", "tstzrange", "daterange", "ltree", "hstore",
         "tsvector",
     )},
@@ -201,17 +203,22 @@ def children(connection: Any, tables: Iterable[str], *, partitions: bool) -> dic
         return {str(table): tuple(map(str, those)) for table, those in cursor.fetchall()}
 
 
-def _types(connection: Any, oid: int, modifier: int, column: str) -> tuple[Avro, str | None, SourceType]:
-    """The Avro type of a PostgreSQL type, its semantic type, and what it is called there."""
+def _types(
+    connection: Any, oid: int, modifier: int, column: str, *, inside: bool = False
+) -> tuple[Avro, str | None, SourceType]:
+    """The Avro type of a PostgreSQL type, its semantic type, and what it is called there; ``inside``: of an array."""
     with connection.cursor() as cursor:
         cursor.execute(_TYPE, (oid,))
         name, kind, category, element, base, base_modifier, schema = cursor.fetchone()
+    # An array of a domain is no column of the records.
+    if not is_sent(name) or inside and kind == "d":
+        raise no_row_type(column, f"_{name}" if inside else name)
     if kind == "d":
         return _types(connection, base, base_modifier, column)
     if kind == "e":
         return "string", None, SourceType("enum", name=f"{schema}.{name}")
     if category == "A" and element:
-        inner, meaning, items = _types(connection, element, modifier, column)
+        inner, meaning, items = _types(connection, element, modifier, column, inside=True)
         return {"type": "array", "items": ["null", inner]}, meaning, SourceType("array", items=items)
     source = source_type(name, modifier)
     if name in ("time", "timestamp"):
@@ -221,10 +228,7 @@ def _types(connection: Any, oid: int, modifier: int, column: str) -> tuple[Avro,
         return *avro, source
     if name in _TYPES:
         return *_TYPES[name], source
-    raise MalformedError(
-        f"column {column!r} has the type {name!r}, for which there is no row type: leave the column out of the records "
-        "(column.exclude.list)"
-    )
+    raise no_row_type(column, f"_{name}" if inside else name)
 
 
 def source_type(name: str, modifier: int) -> SourceType:

@@ -43,6 +43,9 @@ _STATED = "__debezium.source.column."
 _ENDLESS = 2**31 - 1
 #: Types whose scale, and whose modifier in the catalogue, is the number of digits of a second.
 SECOND_TYPES = ("time", "timetz", "timestamp", "timestamptz")
+#: Types that do not arrive, an array's with ``_`` before it, as in ``pg_type``. A ``name`` is NULL in the stream, and
+#: no value of an array of bits is sent; the others are no columns of the records.
+_NOT_SENT = ("name", "_bit", "_varbit", "_money", "_interval", "_name", "_xml")
 #: Type -> the semantic type of its values by the connector's defaults: with more than three digits of a second, or not.
 _UNITS = {
     "date": ("io.debezium.time.Date",) * 2,
@@ -90,6 +93,28 @@ def row_type_from_envelope(schema: Mapping[str, Any], table: str = "row") -> dic
     raise MalformedError("the schema has no struct 'after': it is not that of a change")
 
 
+def is_sent(kind: str) -> bool:
+    """Whether the values of a type arrive, by its name in ``pg_type``.
+
+    >>> is_sent("bit"), is_sent("_bit")
+    (True, False)
+    """
+    return kind not in _NOT_SENT
+
+
+def no_row_type(column: str, kind: str) -> MalformedError:
+    """What a column is refused with for whose type there is no row type.
+
+    >>> print(no_row_type("flags", "_bit"))  # doctest: +ELLIPSIS
+    column 'flags' has the type 'bit[]', for which there is no row type: ...
+    """
+    shown = f"{kind[1:]}[]" if kind.startswith("_") else kind
+    return MalformedError(
+        f"column {column!r} has the type {shown!r}, for which there is no row type: leave the column out of the "
+        "records (column.exclude.list)"
+    )
+
+
 def source_table(source: Mapping[str, Any]) -> str:
     """The table of a record, as captures write it, by the record's ``source``.
 
@@ -120,16 +145,17 @@ def without_sources(schema: Mapping[str, Avro]) -> list[str]:
 def _connect_field(schema: Mapping[str, Any], path: str) -> dict[str, Avro]:
     kind = _connect_type(schema, path)
     doc = MEANINGS.get(schema.get("name", ""))
+    if not is_sent(_stated_type(schema)):
+        raise no_row_type(path, _stated_type(schema))
     source = _source(schema)
     return field_schema(schema["field"], kind, nullable=bool(schema.get("optional")), doc=doc, source=source)
 
 
 def _source(schema: Mapping[str, Any]) -> SourceType | None:
     """What ``datatype.propagate.source.type`` states; None where that is nothing, or the value is in other units."""
-    parameters = schema.get("parameters") or {}
-    if _STATED + "type" not in parameters:
+    parameters, called = schema.get("parameters") or {}, _stated_type(schema)
+    if not called:
         return None
-    called = parameters[_STATED + "type"].lower()
     items = schema.get("items")
     name = called.removeprefix("_") if items else called
     semantic = (items or schema).get("name") or ""
@@ -141,6 +167,11 @@ def _source(schema: Mapping[str, Any]) -> SourceType | None:
         if name in _UNITS and semantic != _UNITS[name][found.precision is not None and found.precision <= 3]:
             return None
     return SourceType("array", items=found) if items else found
+
+
+def _stated_type(schema: Mapping[str, Any]) -> str:
+    """The type that is stated of a column, an array's with ``_`` before it; empty where none is."""
+    return str((schema.get("parameters") or {}).get(_STATED + "type", "")).lower()
 
 
 def _sized(name: str, length: int, scale: int) -> SourceType:
