@@ -8,7 +8,7 @@ was so, and is not changed back.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from decimal import Context, Decimal, Inexact, InvalidOperation
 from functools import partial
 from typing import Any, TypeAlias
@@ -31,6 +31,11 @@ TIMESTAMPS = {
     2**63 - 1: "infinity", -(2**63): "-infinity",
     9223372036825200000: "infinity", -9223372036832400000: "-infinity",
 }  # fmt: skip
+#: The first and last finite day of PostgreSQL's, since 1970-01-01; and of its timestamps in milliseconds, and in
+#: microseconds, of which a long has not the last ones.
+_DAYS = (-2440588, 2145042905)
+_FINITE_MILLIS = (-2440588 * 86_400_000, 9224318015999999)
+_FINITE_MICROS = (-2440588 * 86_400_000_000, 2**63 - 1)
 _STREAM_DATES = {name: number for number, name in DATES.items() if number not in STREAM_DATES}
 _MILLIS = {2**63 - 1: 9223372036825200000, -(2**63): -9223372036832400000}
 #: How the connector spells what is no number.
@@ -101,6 +106,23 @@ def holds(source: SourceType) -> Callable[[Any], bool] | None:
     if source.type == "timestamptz" and digits < 6:
         return lambda value: value in ("infinity", "-infinity") or not micros(value) % 10 ** (6 - digits)
     return None
+
+
+def possible_numbers(source: SourceType) -> tuple[int, int, Collection[int]] | None:
+    """The least and the greatest number of the log that is a value of the type, and those beyond that are, too.
+
+    None: which numbers are none cannot be known. What is none is what the connector makes of a value that it cannot
+    hold: a timestamp of the last days comes as a number before the first, and an interval that is too long as the
+    largest or smallest long.
+
+    >>> possible_numbers(SourceType("interval"))
+    (-9223372036854775807, 9223372036854775806, ())
+    """
+    if source.type == "date":
+        return *_DAYS, DATES
+    if source.type == "timestamp":
+        return *(_FINITE_MILLIS if source.in_millis else _FINITE_MICROS), TIMESTAMPS
+    return (1 - 2**63, 2**63 - 2, ()) if source.type == "interval" else None
 
 
 def order(source: SourceType) -> Convert | None:

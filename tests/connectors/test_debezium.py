@@ -325,6 +325,68 @@ def test_an_infinite_date_in_an_array_is_that_of_the_stream() -> None:
     assert row_type.row({"days": [2146033979, None, 5, -2147472691]}) == ImageReader(row_type).read(image, "public.t")
 
 
+def sourced(kind: Any, source: dict[str, Any]) -> RowType:
+    """A row type of one column of a source's type, which may be null."""
+    return RowType({"type": "record", "name": "t", "fields": [
+        {"name": "v", "type": ["null", kind], "cdcv2.source": source},
+    ]})  # fmt: skip
+
+
+TEXTS, NUMBERS = ({"type": "array", "items": ["null", one]} for one in ("string", "long"))
+
+
+@pytest.mark.parametrize(("kind", "source", "value", "shown"), [
+    ("long", {"type": "timestamp"}, -9223372036853775810, "-9223372036853775810 for a value of the type timestamp"),
+    ("long", {"type": "timestamp"}, -210866803200000001, "of the type timestamp"),
+    ("long", {"type": "timestamp", "precision": 3}, 9224318016000000, "of the type timestamp"),
+    ("long", {"type": "timestamp", "precision": 0}, -210866803200001, "of the type timestamp"),
+    ("int", {"type": "date"}, -2440589, "of the type date"),
+    ("int", {"type": "date"}, 2145042906, "of the type date"),
+    ("long", {"type": "interval"}, 2**63 - 1, "9223372036854775807 for a value of the type interval"),
+    ("long", {"type": "interval"}, -(2**63), "of the type interval"),
+    (NUMBERS, {"type": "array", "items": {"type": "timestamp"}}, [0, -9223372036853775810], "of the type timestamp"),
+    (TEXTS, {"type": "array", "items": {"type": "text"}}, ["[Ljava.lang.String;@44bcaad4", "[Ljava.lang.String;@b3"],
+     "'[Ljava.lang.String;@44bcaad4' for an element that is an array itself"),
+    (TEXTS, {"type": "array", "items": {"type": "uuid"}}, ["[[Ljava.util.UUID;@1f9ad65d"], "that is an array itself"),
+    (TEXTS, {"type": "array", "items": {"type": "text"}}, ["[I@1f9ad65d"], "that is an array itself"),
+])
+def test_what_the_connector_makes_of_a_value_that_it_cannot_hold_stops(
+    kind: Any, source: dict[str, Any], value: Any, shown: str
+) -> None:
+    """With the column, the value and the remedy, also as an old value, in a snapshot, and where rows come in parts."""
+    kinds = {TABLE: sourced(kind, source)}
+    image, none = {"v": value}, {"v": None}
+    for before in ("from-envelope", "from-state"):
+        recipe = Recipe("src", kinds, before=before, full_identity={TABLE})
+        bodies = [envelope(after=image), envelope("u", before=image, after=none), envelope("r", after=image)]
+        for body in bodies:
+            reason, remedy = unfit(body, recipe=recipe)
+            assert reason.startswith("the connector sent ") and "column 'v' of a row of public.t" in reason
+            assert shown in reason
+            assert "column.exclude.list" in remedy
+
+
+@pytest.mark.parametrize(("kind", "source", "value"), [
+    ("long", {"type": "timestamp"}, -210866803200000000), ("long", {"type": "timestamp"}, 2**63 - 1),
+    ("long", {"type": "timestamp"}, -(2**63)), ("long", {"type": "timestamp", "precision": 3}, 9224318015999999),
+    ("long", {"type": "timestamp", "precision": 3}, 9223372036825200000),
+    ("long", {"type": "timestamp", "precision": 3}, -9223372036832400000),
+    ("int", {"type": "date"}, -2440588), ("int", {"type": "date"}, 2145042905), ("int", {"type": "date"}, 2146033979),
+    ("int", {"type": "date"}, -2147472691),
+    ("long", {"type": "interval"}, 2**63 - 2), ("long", {"type": "interval"}, 1 - 2**63),
+    ("long", {"type": "int8"}, -(2**63)),
+    (TEXTS, {"type": "array", "items": {"type": "text"}}, ["[Ljava.lang.String;@44bcaad4", "so Java prints an array"]),
+    (TEXTS, {"type": "array", "items": {"type": "text"}}, [None, "[Ljava.lang.String;@44bcaad4"]),
+    (TEXTS, {"type": "array", "items": {"type": "int4range"}}, ["[1,5)"]),
+    (TEXTS, {"type": "array", "items": {"type": "text"}}, []),
+    (TEXTS, {"type": "array", "items": {"type": "text"}}, None),
+])
+def test_the_first_and_last_values_of_a_type_are_values(kind: Any, source: dict[str, Any], value: Any) -> None:
+    """Also its infinities, and text that only begins as an array that Java prints."""
+    row_type = sourced(kind, source)
+    assert row_type.row([value]) == ImageReader(row_type).read({"v": value}, TABLE)
+
+
 # -- records that are none
 
 

@@ -25,19 +25,23 @@ arrays                                an array                               arr
 PostgreSQL's infinite dates and timestamps come as extreme numbers, those of a date not the same ones in a snapshot and
 in the stream (-622191234 and 2146033979). Where the row schema states that a column is a date, a snapshot's becomes the
 stream's, as the old row of the first change has that: else a row would go that was never there.
+
+What the connector makes of a value that it cannot hold, and what is no value of the type, is no row: it stops here
+(``docs/types.md#values-that-arrive-changed``).
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import re
 import uuid
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeAlias
 
 from cdcv2.capture.facts import PartialImage
 from cdcv2.capture.partial_changes import part_type
-from cdcv2.rows.postgres_values import STREAM_DATES
+from cdcv2.rows.postgres_values import STREAM_DATES, possible_numbers
 from cdcv2.rows.row_type import RowType
 from cdcv2.rows.schema import Shape
 from cdcv2.rows.source_types import SourceType
@@ -51,6 +55,9 @@ _UNAVAILABLE_UUID = str(uuid.UUID(bytes=hashlib.md5(UNAVAILABLE.encode(), usedfo
 _NUMBERS = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
 #: What the connector makes up for NOT NULL columns that it was not given, besides zero, false and the empty string.
 _MADE_UP = frozenset({"0", "{}", "1970-01-01T00:00:00Z", "00:00:00Z", "00000000-0000-0000-0000-000000000000"})
+
+#: What Java prints of an array: the connector's element of a text[] of more than one dimension.
+_JAVA_ARRAY = re.compile(r"\[+(?:[BCDFIJSZ]|L[\w.$]+;)@[0-9a-f]{1,8}", re.ASCII)
 
 _Convert: TypeAlias = Callable[[Any], Any]
 
@@ -103,8 +110,7 @@ class ImageReader:
         if UNAVAILABLE in image.values():
             raise self._unavailable(image, table)
         try:
-            for name, convert in self._converters:
-                image[name] = convert(image[name])
+            self._convert(image, table, self._converters)
             return self._row_type.row(image)
         except _UnavailableValue:
             raise self._unavailable(image, table) from None
@@ -127,9 +133,7 @@ class ImageReader:
         whole = len(given) == len(self._names)
         row_type = self._row_type if whole else part_type(self._row_type, frozenset(given))
         try:
-            for name, convert in self._converters:
-                if name in given:
-                    image[name] = convert(image[name])
+            self._convert(image, table, [one for one in self._converters if one[0] in given])
             row = row_type.row({name: image[name] for name in given})
         except _UnavailableValue:
             raise self._unavailable(image, table) from None
@@ -137,6 +141,16 @@ class ImageReader:
             remedy = f"{_NAMED} {_CHANGED}" if old else _CHANGED
             raise UnfitImage(f"the {values} of a row of {table} do not fit its row type: {error}", remedy) from None
         return PartialImage(given, row if whole else tuple(row))
+
+    def _convert(self, image: dict[str, Any], table: str, converters: Collection[tuple[str, _Convert]]) -> None:
+        """Make of the columns' values what ``RowType.row`` takes, in place."""
+        name = ""
+        try:
+            for name, convert in converters:
+                image[name] = convert(image[name])
+        except _ChangedValue as changed:
+            reason = f"the connector sent {changed}, as column {name!r} of a row of {table}"
+            raise UnfitImage(reason, _NOT_HELD) from None
 
     def _checked(self, image: Any, table: str, old: bool, remedy: str | None = None) -> str:
         values = "old values" if old else "values"
@@ -186,6 +200,17 @@ _NO_IMAGE = (
 _NAMED = "Name a table with --full-identity only if it has REPLICA IDENTITY FULL."
 
 
+_NOT_HELD = (
+    "Leave the column out of the records (column.exclude.list) and of the row type, or change such values in the "
+    "source; then start over with a new snapshot (new topics, new slot, new logs). Which values these are: "
+    "docs/types.md#values-that-arrive-changed"
+)
+
+
+class _ChangedValue(Exception):
+    """The connector cannot hold the value that is in the database; the text is what it sent, and what for."""
+
+
 class _UnavailableValue(Exception):
     pass
 
@@ -212,6 +237,8 @@ def _converter(shape: Shape) -> _Convert | None:
     if kind in ("bytes", "fixed"):
         return _bytes
     if kind in ("optional", "array", "map"):
+        if kind == "array" and "string" in (shape.item.kind, shape.item.kind == "optional" and shape.item.item.kind):
+            return _texts
         inner = _converter(shape.item)
         if inner is None:
             return None
@@ -223,17 +250,38 @@ def _converter(shape: Shape) -> _Convert | None:
 
 
 def _of_source(source: SourceType | None) -> _Convert | None:
-    """The same for what the connector writes in two ways for one value of the source's type."""
+    """The same for numbers that the connector writes in two ways, or that are no values of the source's type."""
     if source is None:
         return None
-    if source.type == "date":
-        return _date
+    possible = possible_numbers(source)
+    if possible is not None:
+        return _possible(source.type, *possible)
     inner = _of_source(source.items)
     return None if inner is None else _array(inner)
 
 
-def _date(value: Any) -> Any:
-    return STREAM_DATES.get(value, value) if type(value) is int else value
+def _possible(kind: str, least: int, greatest: int, beyond: Collection[int]) -> _Convert:
+    stream = STREAM_DATES if kind == "date" else {}
+
+    def convert(value: Any) -> Any:
+        if type(value) is not int or least <= value <= greatest:
+            return value
+        if value not in beyond:
+            raise _ChangedValue(f"{value} for a value of the type {kind} that it cannot hold")
+        return stream.get(value, value)
+
+    return convert
+
+
+def _texts(value: Any) -> Any:
+    # Of an array of arrays each element is such a text, also the first.
+    if isinstance(value, list) and value and str(value[0]).startswith("[") and all(map(_is_java_array, value)):
+        raise _ChangedValue(f"{value[0]!r} for an element that is an array itself")
+    return value
+
+
+def _is_java_array(value: Any) -> bool:
+    return isinstance(value, str) and _JAVA_ARRAY.fullmatch(value) is not None
 
 
 def _number(value: Any) -> Any:
