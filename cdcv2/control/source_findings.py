@@ -58,6 +58,16 @@ _PUBLISHED = """
       FROM pg_catalog.pg_publication_tables p JOIN pg_catalog.pg_namespace n ON n.nspname = p.schemaname
       JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid AND c.relname = p.tablename WHERE p.pubname = %s
 """
+#: Columns that are declared with more than one dimension. PostgreSQL demands no dimensions of values.
+_DIMENSIONS = """
+    SELECT n.nspname || '.' || c.relname, a.attname FROM pg_catalog.pg_attribute a
+      JOIN pg_catalog.pg_class c ON c.oid = a.attrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+      JOIN pg_catalog.pg_type t ON t.oid = a.atttypid
+     WHERE n.nspname || '.' || c.relname = ANY(%s) AND greatest(a.attndims, t.typndims) > 1 AND NOT a.attisdropped
+     ORDER BY 1, a.attnum
+"""
+#: From this version of PostgreSQL on, an interval may be infinite.
+_INFINITE_INTERVALS = 170000
 #: So many seconds may two clocks differ.
 _SECONDS = 5.0
 
@@ -83,6 +93,7 @@ def source_findings(
     whole = any(found for (found,) in _rows_of(connection, _VIA_ROOT, name))
     for table, row_type in tables.items():
         yield from _table(part, connection, table, row_type, role=role, from_state=from_state, whole=whole)
+    yield from _changed(part, connection, tables, row[5])
     beside = [table for (table,) in _rows_of(connection, _BESIDE, list(tables)) if table not in tables]
     if beside:
         yield Finding(part, f"no capture reads {', '.join(beside)}: partitions beside captured ones", Health.WARNING,
@@ -160,6 +171,31 @@ def _table(
     may = _rows_of(connection, _SELECT, schema, name)[0][0]
     yield judged(part, bool(may), f"{table}: may be read", f"GRANT SELECT ON {sql_table(table)} TO {role};",
                  lacking=f"{table}: {role} may not read it", otherwise=Health.WARNING)  # fmt: skip
+
+
+def _changed(part: str, connection: Any, tables: Mapping[str, RowType], version: int) -> Iterator[Finding]:
+    """The columns whose values may arrive changed without a sign (``docs/types.md#values-that-arrive-changed``)."""
+    sources = {
+        f"{table}.{name}": source
+        for table, row_type in tables.items() for name, source in zip(row_type.columns, row_type.sources)
+    }
+    declared = {f"{table}.{name}" for table, name in _rows_of(connection, _DIMENSIONS, list(tables))}
+    infinite = version >= _INFINITE_INTERVALS
+    causes = {
+        "an array of more than one dimension arrives as NULLs, or stops the capture": declared & sources.keys(),
+        "infinite intervals arrive as 0": {
+            name for name, one in sources.items() if infinite and one is not None and one.type == "interval"
+        },
+        "microseconds of a time in an array arrive as 0, and so does 24:00": {
+            name for name, one in sources.items() if one is not None and one.items is not None
+            and one.items.type == "time" and not one.items.in_millis
+        },
+    }  # fmt: skip
+    for cause, columns in causes.items():
+        if columns:
+            yield Finding(part, f"{', '.join(sorted(columns))}: {cause}", Health.WARNING,
+                          "leave out columns with such values (column.exclude.list), or let compare --source show "
+                          "them: docs/types.md#values-that-arrive-changed")  # fmt: skip
 
 
 def reader_findings(part: str, connection: Any, user: str, tables: Iterable[str]) -> Iterator[Finding]:

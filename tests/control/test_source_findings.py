@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from cdcv2.connectors.debezium.postgres_catalogue import row_type_from_postgres
 from cdcv2.control.findings import Finding, Health
 from cdcv2.control.first_pipeline import DatabaseAddress, FirstPipeline, source_tables
 from cdcv2.control.pipeline_file import OwnedObject, SourceFields
@@ -102,6 +103,31 @@ def test_a_table_that_is_sent_in_part_is_wrong(part: str, partly: bool, session:
     for remedy in remedies:
         session.execute(remedy.rpartition(";")[0])
     assert text not in wrong(found(session))
+
+
+def test_columns_whose_values_may_arrive_changed_are_named_once_for_each_cause(session: Any) -> None:
+    """Those of the row types alone: what the records lack cannot arrive changed."""
+    session.execute("CREATE DOMAIN grid AS int[][]")
+    session.execute("CREATE TABLE odd (id int PRIMARY KEY, a int[][], b grid, gone int[][])")
+    session.execute("CREATE TABLE even (id int PRIMARY KEY, lasts interval, times time[], fine time(3)[], flat int[])")
+    types = {table: RowType(row_type_from_postgres(session, table)) for table in ("public.odd", "public.even")}
+    fields = [one for one in types["public.odd"].schema["fields"] if one["name"] != "gone"]
+    types["public.odd"] = RowType({**types["public.odd"].schema, "fields": fields})
+    line: Any = None
+    named = OwnedObject("shop", False, line)
+    source = SourceFields("shop", "shop", None, None, named, named, line, None)
+    warned = [
+        one for one in source_findings(source, session, types, from_state=True)
+        if "values-that-arrive-changed" in (one.remedy or "")
+    ]
+
+    assert [
+        "public.odd.a, public.odd.b: an array of more than one dimension arrives as NULLs, or stops the capture",
+        "public.even.lasts: infinite intervals arrive as 0",
+        "public.even.times: microseconds of a time in an array arrive as 0, and so does 24:00",
+    ] == [one.text for one in warned]
+    assert {Health.WARNING} == {one.health for one in warned}
+    assert all("column.exclude.list" in one.remedy and "compare --source" in one.remedy for one in warned)
 
 
 def test_partitions_are_no_children(session: Any) -> None:
