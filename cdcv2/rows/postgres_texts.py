@@ -81,9 +81,11 @@ _SQL: dict[str, LiteralString] = {
         "CASE WHEN ({x}) = timetz '24:00:00+00' THEN '86400000000' "
         "ELSE (extract(epoch FROM ((({x}) AT TIME ZONE 'UTC')::time)) * 1000000)::bigint::text END"
     ),
-    "interval": "((extract(year FROM ({x})) * 12 + extract(month FROM ({x}))) * 2629800000000"
+    "interval": "CASE WHEN isfinite({x}) THEN"
+                " ((extract(year FROM ({x})) * 12 + extract(month FROM ({x}))) * 2629800000000"
                 " + extract(day FROM ({x})) * 86400000000 + extract(hour FROM ({x})) * 3600000000"
-                " + extract(minute FROM ({x})) * 60000000 + extract(microseconds FROM ({x})))::bigint::text",
+                " + extract(minute FROM ({x})) * 60000000 + extract(microseconds FROM ({x})))::bigint::text"
+                " ELSE ({x})::text END",
 }  # fmt: skip
 # As unscaled bytes there is no NaN: the connector makes it null.
 _DECIMAL: LiteralString = "trim_scale(nullif(({x}), 'NaN'))::text"

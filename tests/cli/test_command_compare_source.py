@@ -184,6 +184,18 @@ def test_values_of_every_type_are_told_as_the_log_tells_them(database: Any, tmp_
             assert SHOWN.get(kind, ours[number + 1]) == column.shown(ours[number + 1]), kind
 
 
+def test_an_infinite_interval_is_no_interval_of_zero(database: Any, tmp_path: Path) -> None:
+    """The connector sends 0 for it: a difference, in which the source's value is named."""
+    database.execute("CREATE TABLE spans (id int PRIMARY KEY, lasts interval)")
+    row_type = RowType(row_type_from_postgres(database, "public.spans"))
+    database.execute("INSERT INTO spans VALUES (0, 'infinity'), (1, '0'), (2, '-infinity')")
+    log(tmp_path, "public.spans", row_type, *(([number, 0], 3, 1) for number in range(3)))
+    with database.transaction():
+        found = seen(database, tmp_path, "public.spans")
+
+    assert {("0",): "infinity", ("2",): "-infinity"} == {one.key: one.one[0][1] for one in found.differing}
+
+
 def seen(session: Any, folder: Path, name: str) -> Any:
     """The comparison of one table by a session that is in a transaction of its own."""
     made = DirectoryLog(folder / name)
