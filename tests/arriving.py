@@ -91,6 +91,9 @@ def files(name: str, driver: str) -> Target:
 def arriving(broker: KafkaBroker) -> Iterator[Source]:
     """The source, streaming."""
     with Postgres() as server, server.connect(autocommit=True) as session:
+        # What the form of values is in other sessions makes no difference.
+        for setting in ("bytea_output = 'escape'", "intervalstyle = 'sql_standard'", "extra_float_digits = 0"):
+            session.execute(f"ALTER DATABASE {server.database} SET {setting}")
         session.execute(every_type.TYPES)
         for name in ("every", "finite"):
             session.execute(every_type.create(name).encode())

@@ -24,6 +24,8 @@ class FakeConnect:
         self.always: tuple[object] | None = None
         #: the ends of paths for which it answers as a worker that starts or ends: 404, and a page
         self.pages: tuple[str, ...] = ()
+        #: the positions of every connector
+        self.positions: list[dict[str, object]] = []
         #: connectors whose positions were removed
         self.forgotten: list[str] = []
         #: whether a connector that was stopped still has tasks; those that were stopped
@@ -72,6 +74,8 @@ class FakeConnect:
         if method == "DELETE":
             del self.configs[name]
             return 204, None
+        if rest == ["offsets"]:
+            return 200, {"offsets": [{"partition": {"server": name}, "offset": one} for one in self.positions]}
         if rest == ["status"]:
             state = "STOPPED" if name in self.stopped else "RUNNING"
             tasks = [{"id": 0, "state": "RUNNING"}] if self.running else []

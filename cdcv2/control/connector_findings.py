@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from cdcv2.capture.connector import FROM_STATE, DatabaseConnector
-from cdcv2.connectors.debezium.config import IDLE_SETTINGS, JSON_CONVERTER
+from cdcv2.connectors.debezium.config import IDLE_SETTINGS, JSON_CONVERTER, VALUE_FORM, in_value_form
 from cdcv2.connectors.debezium.left_out import masked_columns, omissions, unsent_tables
 from cdcv2.control.findings import Finding, Health, judged
 from cdcv2.logs.kafka_topics import Topic
@@ -52,6 +52,12 @@ def connector_findings(
     mode = config.get("publication.autocreate.mode", "all_tables")
     yield judged(part, mode in ("disabled", "filtered"), f"publication.autocreate.mode={mode}",
                  "set it to disabled, and make the publication", otherwise=Health.WARNING)  # fmt: skip
+    ((name, options),) = VALUE_FORM.items()
+    fixed = in_value_form(config)[name] == config.get(name)
+    yield judged(part, fixed or "${" in config.get(name, ""), "its sessions fix the form of values",
+                 f"set {name}={options}", otherwise=Health.WARNING,
+                 lacking="its sessions take the form of values from database and role: with another intervalstyle, "
+                 "bytea_output or extra_float_digits there, other values arrive")  # fmt: skip
     tables = {} if recipe is None else {name: row.columns for name, row in recipe.tables.items()}
     left_out = list(omissions(config, tables, by_key=recipe is not None and recipe.before == FROM_STATE))
     for one in left_out:

@@ -14,7 +14,7 @@ from typing import Any
 
 from cdcv2.cli.options.remap_arguments import capture_request, written_places
 from cdcv2.connectors.debezium.config import (
-    NO_MESSAGES, READABLE_PUBLICATION, exact_pattern, heartbeat_topic, seeing_all, slot_name,
+    NO_MESSAGES, READABLE_PUBLICATION, exact_pattern, heartbeat_topic, in_value_form, seeing_all, slot_name,
 )
 from cdcv2.connectors.debezium.left_out import (
     exact_list, omissions, reads_all_tables, takes_snapshot, unread_tables, unsent_tables,
@@ -252,7 +252,8 @@ class _SourceNeeds:
                     f"the connector's file has {setting}={found}, and the pipeline needs {value}: write that"
                 )
         kept = {name: value for name, value in self._config.items() if name != _MESSAGES}
-        config = {**kept, **NO_MESSAGES, **own, **(seeing_all(self._config) if self._takes_snapshot else {})}
+        config = {**kept, **NO_MESSAGES, **in_value_form(kept), **own}
+        config |= seeing_all(kept) if self._takes_snapshot else {}
         self._check_sent(connector, config)
         listed, tables = config.get("table.include.list"), {table for one in self._recipes for table in one.tables}
         # Else it would take its snapshot of others, too, and nothing would remove their topics.

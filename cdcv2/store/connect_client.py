@@ -109,6 +109,17 @@ class ConnectClient:
             raise self._unlike(path, "it is no state of a connector and its tasks")
         return found
 
+    def positions(self, name: str) -> list[dict[str, Any]]:
+        """The positions in its source that Connect has recorded for a connector; none: there are none, or no connector,
+        or this Connect, older than 3.5, does not give them.
+        """
+        path = f"/connectors/{quote(name, safe='')}/offsets"
+        found = self._object(path, missing=None)
+        offsets = [] if found is None else found.get("offsets")
+        if not isinstance(offsets, list) or not all(isinstance(one, dict) for one in offsets):
+            raise self._unlike(path, "it is no list of positions")
+        return [one["offset"] for one in offsets if isinstance(one.get("offset"), dict)]
+
     def plugins(self) -> list[dict[str, Any]]:
         """The connectors that it can run, each with ``class`` and ``version``."""
         found = self._ask("GET", "/connector-plugins")

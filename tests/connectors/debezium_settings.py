@@ -17,6 +17,7 @@ unavailable.value.placeholder
 """
 
 #: Judged by ``control/connector_findings.py`` and ``control/pipeline_needs.py``: what it is has to be known.
+#: (``driver.options``, which passes through to the driver, is no setting of the connector.)
 DEMANDED = """
 database.dbname database.hostname database.initial.statements database.port flush.lsn.source heartbeat.action.query
 heartbeat.interval.ms lsn.flush.mode notification.enabled.channels notification.sink.topic.name

@@ -70,6 +70,7 @@ def test_the_connector_that_we_make_is_all_right() -> None:
     ("value.converter.replace.null.with.default", None, "wrong",
      "it has value.converter.replace.null.with.default=true: a NULL is sent as the DEFAULT of its column"),
     ("plugin.name", None, "wrong", "it has plugin.name=decoderbufs: TRUNCATE is not sent by this plugin"),
+    ("driver.options", "-c bytea_output=escape", "warning", "its sessions take the form of values from database and"),
     ("converters", "money", "wrong", "it has converters=money: a custom converter may send other values"),
     ("post.processors", "reselector", "wrong", "it has post.processors=reselector: a post processor may change rows"),
     ("snapshot.isolation.mode", "read_committed", "wrong", "it has snapshot.isolation.mode=read_committed: the rows"),

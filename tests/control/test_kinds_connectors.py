@@ -52,6 +52,28 @@ def test_connectors_do_as_every_kind_does(story: Callable[[KindCase], None], con
     assert {} == connect.configs
 
 
+@pytest.mark.parametrize(("positions", "running", "age", "waits"), [
+    ([], True, 5.0, True), ([], True, 700.0, False), ([], False, 5.0, False),
+    ([{"snapshot": "INITIAL", "last_snapshot_record": False, "lsn": 5}], True, 700.0, True),
+    ([{"snapshot": "INITIAL", "last_snapshot_record": False, "lsn": 5}], False, 5.0, False),
+    ([{"snapshot": "INITIAL", "last_snapshot_record": True, "lsn": 5}], True, 5.0, False),
+    ([{"lsn": 7}], True, 5.0, False),
+])
+@pytest.mark.parametrize("mode", ["initial", "no_data"])
+def test_a_connector_is_not_altered_in_its_first_snapshot(
+    connect: FakeConnect, mode: str, positions: list[dict[str, object]], running: bool, age: float, waits: bool
+) -> None:
+    """It would take it again, and its capture would stop for good. One that does not work is mended at once."""
+    case = case_at(connect, **{"snapshot.mode": mode})
+    entry = case.up()
+    how = ConnectorKind({"Connect": ConnectClient(connect.url, patience=5)}, clock=lambda: (entry.attempted or 0) + age)
+    connect.positions, connect.running = positions, running
+    done = how.alter(replace(entry, settings={**entry.settings, "heartbeat.interval.ms": "9"}))
+
+    assert (waits and mode == "initial") is (done is not None and Reason.BUSY is done.reason)
+    assert (done is None) is ("heartbeat.interval.ms" in connect.configs["shop"])
+
+
 def test_a_secret_is_given_to_connect_and_kept_nowhere(connect: FakeConnect) -> None:
     """Neither in the catalogue, nor as drift, nor in a refusal."""
     case = case_at(connect)

@@ -9,6 +9,7 @@ What is not a default in it, and why:
 - notifications: only they state how many rows a snapshot has;
 - ``event.converting.failure.handling.mode=fail``: else a value that Debezium cannot convert is sent as NULL;
 - ``row_security = off``: else a snapshot lacks the rows that row-level security hides from the connector's role;
+- ``driver.options``: the form in which the server sends values is that of no database or role;
 - idempotent producers: a repeated snapshot row has no identity of its own;
 - ``retention.ms=-1``: a topic that forgets is no log.
 
@@ -51,6 +52,9 @@ CONVERTING = "event.converting.failure.handling.mode"
 READABLE_PUBLICATION = re.compile(r"[a-z_][a-z0-9_$]{0,62}")
 #: With this a snapshot fails where row-level security would hide rows from it. Without, it has the others, silently.
 SEES_ALL = {"database.initial.statements": "SET row_security = off"}
+#: The form in which the server sends values, whatever database and role have: its stream has them as text, and Debezium
+#: reads no other form. With ``bytea_output=escape`` other bytes arrive, with ``sql_standard`` an interval of 0.
+VALUE_FORM = {"driver.options": "-c intervalstyle=postgres -c bytea_output=hex -c extra_float_digits=3"}
 #: What Connect puts a value in the place of: ``${PROVIDER:KEY}`` or ``${PROVIDER:PATH:KEY}``.
 _REFERENCE = re.compile(r"\$\{[^${}:]+:[^${}]+\}")
 
@@ -116,6 +120,7 @@ def debezium_config(
         "table.include.list": ",".join(map(exact_pattern, tables)),
         "snapshot.mode": snapshot,
         **SEES_ALL,
+        **VALUE_FORM,
         "skipped.operations": "none",
         "provide.transaction.metadata": "true",
         "decimal.handling.mode": "string",
@@ -166,6 +171,20 @@ def seeing_all(config: Mapping[str, str]) -> dict[str, str]:
     if statement in own:
         return {name: own}
     return {name: f"{own}{'' if not own or own.endswith(';') else '; '}{statement}"}
+
+
+def in_value_form(config: Mapping[str, str]) -> dict[str, str]:
+    """The setting by which the server sends values in the form that Debezium reads, beside the options that it has.
+
+    >>> in_value_form({"driver.options": "-c work_mem=64MB"})["driver.options"].split(" -c ")[:2]
+    ['-c work_mem=64MB', 'intervalstyle=postgres']
+    >>> in_value_form({}) == in_value_form(in_value_form({})) == VALUE_FORM
+    True
+    """
+    ((name, options),) = VALUE_FORM.items()
+    own = config.get(name, "").strip()
+    # Of two, the later one counts.
+    return {name: own if own.endswith(options) else f"{own} {options}".strip()}
 
 
 def heartbeat_topic(prefix: str, start: str = "__debezium-heartbeat") -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from typing import TypeGuard
 
 from cdcv2 import failpoints
-from cdcv2.connectors.debezium.left_out import TABLES, less_sent
+from cdcv2.connectors.debezium.left_out import TABLES, less_sent, takes_snapshot
 from cdcv2.control.entries import Answer, CatalogueEntry, ExternalObject, Look, NoAnswer, Reason
 from cdcv2.control.external_state import lacks_mark
 from cdcv2.control.kinds.marks import mark_of, read_mark
@@ -17,6 +18,8 @@ from cdcv2.store.connect_client import ConnectClient, without_secrets
 MARK = "cdcv2.entry"
 #: A setting that a connector has while its tables are changed: it is stopped, or was resumed a moment ago.
 CHANGING = "cdcv2.changing"
+#: So many seconds after it was requested, a connector without recorded positions may still take its first snapshot.
+UNRECORDED = 600.0
 CHOSEN = failpoints.declare("external.connector-chosen", "a connector is marked, and not stopped yet, for other tables")
 ALTERED = failpoints.declare("external.connector-altered", "a connector has other tables, and is still stopped")
 RESUMED = failpoints.declare("external.connector-resumed", "a connector goes on with other tables, and is still marked")
@@ -33,15 +36,17 @@ def no_secrets(entry: CatalogueEntry) -> Mapping[str, str]:
 class ConnectorKind:
     """Connectors. Settings: the configuration, without secrets in clear text.
 
-    ``clients``: address -> client. ``secrets``: the settings of an entry that are in no catalogue.
+    ``clients``: address -> client. ``secrets``: the settings of an entry that are in no catalogue. ``clock``: epoch
+    seconds.
     """
 
     def __init__(
         self,
         clients: Mapping[str, ConnectClient],
         secrets: Callable[[CatalogueEntry], Mapping[str, str]] = no_secrets,
+        clock: Callable[[], float] = time.time,
     ) -> None:
-        self._clients, self._secrets = clients, secrets
+        self._clients, self._secrets, self._clock = clients, secrets, clock
 
     def look(self, entry: CatalogueEntry) -> Look:
         """See :class:`cdcv2.control.reconcile.ExternalKind`."""
@@ -74,6 +79,11 @@ class ConnectorKind:
             if there is None or not (_has_mark(there, entry) or lacks_mark(entry, _object_of(there))):
                 return
             # Or a task that was made to send less would go on until Connect has ended it.
+            if CHANGING not in there and self._takes_first_snapshot(client, entry, there):
+                raise RefusedError(
+                    f"{entry.shown} takes its first snapshot: it is altered afterwards, or it would begin that again, "
+                    "and its capture could not go on"
+                )
             others = there.get(TABLES) != wanted.get(TABLES) or bool(less_sent(wanted, there))
             if others:
                 if CHANGING not in there:
@@ -113,6 +123,21 @@ class ConnectorKind:
                 client.delete(entry.name)
 
         return self._do(entry, destroy)
+
+    def _takes_first_snapshot(self, client: ConnectClient, entry: CatalogueEntry, config: Mapping[str, str]) -> bool:
+        """Whether it works, and has not come to the end of its first snapshot, as far as its positions show."""
+        parts = client.status(entry.name) if takes_snapshot(config) else None
+        if parts is None or not all(
+            any(one.get("state") == "RUNNING" for one in those)
+            for those in ([parts.get("connector", {})], parts.get("tasks", []))
+        ):
+            return False
+        positions = client.positions(entry.name)
+        if not positions:
+            # Connect records them now and then. One without any for long has nothing to send.
+            return entry.attempted is not None and self._clock() < entry.attempted + UNRECORDED
+        ended = ("snapshot_completed", "last_snapshot_record")
+        return any(one.get("snapshot") and not any(map(one.get, ended)) for one in positions)
 
     def _config(self, entry: CatalogueEntry) -> dict[str, str]:
         settings = {name: str(value) for name, value in entry.settings.items()}
