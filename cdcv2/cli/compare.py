@@ -187,7 +187,14 @@ def _compared(args: argparse.Namespace, file: str | None, deadline: float) -> _W
         if plan is not None and not args.without_log:
             if source is not None and at is None:
                 _wait_for_target(plan, source.high, deadline)
-            parts.append(_with_target(plan, found, opened, at, args))
+            through = source.high if source is not None and at is None else None
+            try:
+                parts.append(_with_target(plan, found, opened, at, args, through))
+            except IncompleteError as behind:
+                if all(part.exit is not Exit.WRONG for part in parts):
+                    raise
+                # What differs is known, and does not go away with time.
+                parts.append(ComparisonResult(Exit.MISSING, [str(behind)], {}, {}))
     return _WholeComparison(parts, found, at)
 
 
@@ -217,14 +224,15 @@ def _check(args: argparse.Namespace, file: str | None) -> None:
 
 
 def _with_target(
-    plan: MaterializationPlan, found: CoveredLogs, opened: ExitStack, at: Time | None, args: argparse.Namespace
+    plan: MaterializationPlan, found: CoveredLogs, opened: ExitStack, at: Time | None, args: argparse.Namespace,
+    through: Time | None,
 ) -> ComparisonResult:
     view = opened.enter_context(closing(plan.own_view()))
     frontier = view.frontier
     if at is not None and frontier.less_equal(at):
         raise IncompleteError(f"it is {through_text(frontier)}, and {at} is asked for: let it go on", what=BEHIND)
     demand_started(plan, frontier)
-    request = TargetRequest(at, args.at == "now", quarantine_of(args), args.events)
+    request = TargetRequest(at, args.at == "now", quarantine_of(args), args.events, through)
     expected = rows_by_logs(plan, found, frontier, request)
     left = left_out(plan, found, frontier)
     compared = [

@@ -14,7 +14,7 @@ from cdcv2.cli.logs import bar_of
 from cdcv2.completeness import through_text
 from cdcv2.control.plan import MaterializationPlan, TargetContent
 from cdcv2.core.antichain import Antichain
-from cdcv2.core.order import Time
+from cdcv2.core.order import Time, less_equal
 from cdcv2.errors import IncompleteError, UsageError
 from cdcv2.events import JobEvents
 from cdcv2.logs.named_logs import CoveredLogs
@@ -73,12 +73,17 @@ class TableComparison:
 
 @dataclass(frozen=True)
 class TargetRequest:
-    """The arguments about the target. ``now``: ``at`` is the last finished time of its logs."""
+    """The arguments about the target.
+
+    ``now``: ``at`` is the last finished time of its logs. ``through``: the last time up to which it may lack nothing
+    that its logs have; None: it may lack anything behind its frontier.
+    """
 
     at: Time | None
     now: bool
     quarantine: Quarantine | None
     events: JobEvents
+    through: Time | None = None
 
 
 def demand_started(plan: MaterializationPlan, frontier: Antichain) -> None:
@@ -105,12 +110,13 @@ def rows_by_logs(
     """What each view comes to at the frontier, as one transaction from nothing would store it.
 
     Raises UsageError where that is another state than the one at ``at``, IncompleteError where the logs are not
-    complete up to there, or, with ``--at now``, are complete further on.
+    complete up to there, or, with ``--at now``, are complete further on, or have updates up to ``through`` behind it.
     """
     at, now, quarantine = request.at, request.now, request.quarantine
     views = [binding.view() for binding in plan.bindings]
     combined = CombinedUpdates(views)
     asked, moved = None if at is None else Antichain([at]), 0
+    through, lacking = request.through, 0
     with bar_of(found.logs, "comparing", events=request.events) as bar:
         reading = LogReader(found, start=[plan.start], observer=bar, quarantine=quarantine)
         bar.follow(reading)
@@ -118,12 +124,14 @@ def rows_by_logs(
             for number, binding in enumerate(plan.bindings):
                 updates = cut_updates.get(binding.log, [])
                 wanted = [(views[number].key_of(one[0]), one) for one in updates if not frontier.less_equal(one[1])]
+                if through is not None:
+                    lacking += sum(frontier.less_equal(time) and less_equal(time, through) for _, time, _ in updates)
                 if asked is not None:
                     moved += sum(asked.less_equal(time) and time != at for _, (_, time, _) in wanted)
                 for _ in combined.add(number, wanted):
                     continue
             # Updates before a start would be left out on both sides: they may stand anywhere in the logs.
-            if not (now or plan.start or found.starts) and reached.dominates(frontier):
+            if not (now or through is not None or plan.start or found.starts) and reached.dominates(frontier):
                 break
     found.demand_still()
     remark_disputes("cdcv2 compare", reading.disputed(), quarantine)
@@ -132,6 +140,11 @@ def rows_by_logs(
         raise IncompleteError(
             f"it is {through_text(frontier)}, and its logs {through_text(reading.frontier)}: let it go on",
             what=BEHIND,
+        )
+    if lacking:
+        raise IncompleteError(
+            f"it is {through_text(frontier)}, and its logs have {lacking} updates behind that, as the source has: let "
+            "it go on, or give it time (--wait SECONDS)", what=BEHIND,
         )
     if moved:
         raise UsageError(

@@ -29,7 +29,7 @@ from cdcv2.connectors.debezium.left_out import TABLES, Omission, less_sent, omis
 from cdcv2.control import external_texts as texts
 from cdcv2.control.entries import Answer, CatalogueEntry, Debt, EntryState, ExternalObject, Kind, Look, NoAnswer, Reason
 from cdcv2.control.let_go import awaited, settled
-from cdcv2.control.slot_marks import Continuity, continuity
+from cdcv2.control.slot_marks import Continuity, continuity, went_back
 
 #: How long, in seconds, an act that got no answer may still come to pass in its server.
 DOUBT = 60.0
@@ -287,6 +287,8 @@ def _keeping(entry: CatalogueEntry, look: Look, found: Condition, now: float, cl
     remade = thing is not None and continuity(entry.slot, thing.slot) is Continuity.REMADE
     if remade and (holds or entry.owned):
         return _lost(entry, texts.remaking(entry), found, now)
+    if thing is not None and went_back(entry.slot, thing.slot) and (holds or entry.owned):
+        return _lost(entry, texts.going_back(entry), found, now)
     if thing is None:
         return Step(entry, Act.NOTHING, found)
     if found is Condition.UNMARKED and entry.applied is None:
@@ -338,6 +340,8 @@ def _withdrawn(entry: CatalogueEntry, thing: ExternalObject) -> list[str]:
     if applied.get("version", version) != version:
         # What it publishes of its tables was changed, perhaps for a moment.
         again |= {*now}
+    # From the envelope, an old row would be taken for one with the defaults of its columns.
+    again |= {*applied.get("full", ())} & {*now} - {*thing.settings.get("full", now)}
     return sorted((gone | again | _elsewhere(applied, thing.settings)) & meant)
 
 
@@ -450,7 +454,7 @@ def recovered(entry: CatalogueEntry, look: Look, now: float) -> CatalogueEntry |
 
 def _seen(entry: CatalogueEntry, thing: ExternalObject) -> dict[str, Any] | None:
     """What is compared with later, of a thing that fits. Of what others made: only what it publishes."""
-    kept = ("members", "above", "version", "named", "labels")
+    kept = ("members", "above", "version", "named", "labels", "full")
     seen = {name: thing.settings[name] for name in kept if name in thing.settings}
     if "stored" in thing.settings:
         before = (entry.applied or {}).get("stored", {})

@@ -51,6 +51,15 @@ def remaking(entry: CatalogueEntry) -> str:
     )
 
 
+def going_back(entry: CatalogueEntry) -> str:
+    """Its server is what it was at an earlier moment."""
+    return (
+        f"the server of {entry.shown} is what it was at an earlier moment, as after a backup of its files was put "
+        "back: its WAL ends before what was confirmed. Logs and copies may have commits that it has no more, and what "
+        f"it commits now is passed by. {_what_is_lost(entry)}"
+    )
+
+
 def invalidation(entry: CatalogueEntry, thing: ExternalObject) -> str:
     """Its server will not let it be used any more."""
     return f"{entry.shown} was invalidated by its server ({thing.invalid}). {_what_is_lost(entry)}"
@@ -113,8 +122,9 @@ def withdrawal(entry: CatalogueEntry, thing: ExternalObject, tables: list[str]) 
     return (
         f"{entry.shown} has not published {named} all the time since it was seen last, as far as that can be known: it "
         f"left the publication, or was published in part, or had another name or schema, or a partition of it was "
-        f"taken out, or another table has its name now; or the options of the publication were set, perhaps to what "
-        f"they were. Changes of {named} may be missing in the logs, also when all is as before. {_accept(entry)}"
+        f"taken out, or its REPLICA IDENTITY is no longer FULL, or another table has its name now; or the options of "
+        f"the publication were set, perhaps to what they were. Changes of {named} may be missing in the logs, also if "
+        f"all is as before. {_accept(entry)}"
     )
 
 

@@ -41,6 +41,8 @@ class SlotMark:
         reader: the session that reads the slot, with when it began; empty: none.
         sent: the transactions that the server has counted for it; None: this server counts none.
         counted_since: since when it counts; where this differs, the numbers are not compared.
+        flushed: up to where the WAL was safe; None: not known, as of a standby.
+        confirmed: up to where its reader had confirmed it: all of that was safe; None: not known.
     """
 
     wal: int
@@ -49,12 +51,14 @@ class SlotMark:
     reader: str = ""
     sent: int | None = None
     counted_since: str = ""
+    flushed: int | None = None
+    confirmed: int | None = None
 
     def to_plain(self) -> dict[str, Any]:
         """As JSON, in the catalogue's format."""
         return {
             "wal": self.wal, "timeline": self.timeline, "kept": self.kept, "reader": self.reader, "sent": self.sent,
-            "counted_since": self.counted_since,
+            "counted_since": self.counted_since, "flushed": self.flushed, "confirmed": self.confirmed,
         }
 
     @classmethod
@@ -64,6 +68,8 @@ class SlotMark:
         return cls(
             checked(plain["wal"], int), checked(plain["timeline"], int), checked(plain["kept"], int, none),
             checked(plain["reader"], str), checked(plain["sent"], int, none), checked(plain["counted_since"], str),
+            # An older release wrote none of them.
+            checked(plain.get("flushed"), int, none), checked(plain.get("confirmed"), int, none),
         )
 
 
@@ -89,3 +95,21 @@ def continuity(before: SlotMark | None, now: SlotMark | None) -> Continuity:
     if now.kept is not None and now.kept < before.wal:
         return Continuity.SAME
     return Continuity.SAME if before.reader and before.reader == now.reader else Continuity.OPEN
+
+
+def went_back(before: SlotMark | None, now: SlotMark | None) -> bool:
+    """Whether the server is what it was at an earlier moment: a copy of its files was put in its place.
+
+    What was committed in between is missing there, and may be in logs. What is committed then has positions that were
+    used before, and a connector passes it by. A crash takes away at most a record that was not whole, and so not
+    confirmed.
+
+    >>> first = SlotMark(wal=500, timeline=1, kept=100, flushed=480, confirmed=470)
+    >>> went_back(first, SlotMark(wal=475, timeline=1, kept=100, flushed=475))
+    False
+    >>> went_back(first, SlotMark(wal=460, timeline=1, kept=90, flushed=460))
+    True
+    """
+    if before is None or now is None or before.timeline != now.timeline:
+        return False
+    return before.confirmed is not None and now.flushed is not None and now.flushed < before.confirmed

@@ -572,6 +572,32 @@ def test_a_pipeline_that_just_begins_is_waited_for(
     assert (0, True, []) == (said.code, f"equal: shop, complete through {LATE - 1}" in said.out, at_pauses), said
 
 
+@pytest.mark.parametrize("equal", [True, False])
+def test_a_target_that_stands_still_is_not_equal(equal: bool, database: Any, tmp_path: Path, run: Run) -> None:
+    """Its logs have what it lacks, and so has the source: also if it is equal to its logs as far as it is. A difference
+    of source and log is named all the same.
+    """
+    pytest.importorskip("pyarrow")
+    database.execute("CREATE TABLE orders (id int PRIMARY KEY, item text); INSERT INTO orders VALUES (1, 'ape')")
+    made = log(tmp_path / "logs", "public.orders", ORDER, ([1, "ape"], 5, 1), upper=10) / "public.orders"
+    (tmp_path / "shop.yaml").write_text(PLAN, "utf-8")
+    assert 0 == run("materialize", tmp_path / "shop.yaml").code
+    assert 0 == run("compare", tmp_path / "shop.yaml", "--source", "env").code
+    database.execute("INSERT INTO orders VALUES (2, 'nut')")
+    with closing(DirectoryLog(made)) as more:
+        more.send(Updates([(ORDER.row([2, "nut" if equal else "net"]), 12, 1)]))
+        more.send(Progress([10], [LATE], {12: 1}))
+        more.flush()
+    said = run("compare", tmp_path / "shop.yaml", "--source", "env", "--wait", 0.3)
+
+    assert (1 if equal else 3) == said.code, said
+    text = "the target is behind: it is complete through 9, and its logs have 1 updates behind that, as the source has"
+    assert text in said.err + said.out
+    assert equal or '  {"id": "2"}: the source has {"item": "nut"}' in said.out
+    assert 0 == run("materialize", tmp_path / "shop.yaml").code
+    assert (0 if equal else 3) == run("compare", tmp_path / "shop.yaml", "--source", "env").code
+
+
 def test_a_target_that_is_behind_the_source_is_1(database: Any, tmp_path: Path, run: Run) -> None:
     """Without the log, what differs may be on its way."""
     pytest.importorskip("pyarrow")

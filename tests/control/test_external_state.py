@@ -246,6 +246,27 @@ def test_a_slot_that_is_missing_later_is_lost() -> None:
         assert "nothing lost lost" == outcome(decide(entry, Answer("730", None), NOW))
 
 
+@pytest.mark.parametrize("owned", [True, False])
+@pytest.mark.parametrize(("flushed", "timeline", "lost"), [
+    (469, 1, True), (470, 1, False), (None, 1, False), (100, 2, False),
+])
+def test_a_server_that_is_what_it_was_before_has_lost_what_is_captured(
+    flushed: int | None, timeline: int, lost: bool, owned: bool
+) -> None:
+    """What it commits next has positions that were used, and is passed by. No crash takes away what was confirmed."""
+    before = SlotMark(wal=500, timeline=1, kept=100, flushed=480, confirmed=470)
+    entry = replace(entry_of(Kind.SLOT, EntryState.IN_USE, owned=owned), settings={}, applied=None, slot=before)
+    now = SlotMark(wal=490, timeline=timeline, kept=100, flushed=flushed)
+    step = decide(entry, Answer("s1", ExternalObject("id-1", slot=now)), NOW)
+
+    assert lost is (EntryState.LOST is step.entry.state)
+    assert not lost or "is what it was at an earlier moment" in step.shown
+    if lost:
+        # Also when it has come further than it was.
+        later = replace(now, wal=900, flushed=900)
+        assert EntryState.LOST is decide(step.entry, Answer("s1", ExternalObject("id-1", slot=later)), NOW).entry.state
+
+
 MARK = SlotMark(wal=500, timeline=1, kept=100, sent=4)
 #: What is found instead: ours, as it keeps what was there before; one that may be ours; one that was made since.
 FOUND = {

@@ -522,6 +522,32 @@ def test_a_table_whose_old_rows_are_known_by_another_index_is_not_sent_as_it_is(
     assert EntryState.LOST is lost.state
 
 
+@pytest.mark.parametrize("owned", [True, False])
+def test_a_table_that_has_full_identity_no_more_is_lost(owned: bool, postgres: Postgres) -> None:
+    """Old rows that had all values have their key alone, and the defaults of their columns, which may be values."""
+    with postgres.connect(autocommit=True) as session:
+        session.execute("DROP PUBLICATION IF EXISTS shop; CREATE TABLE sold (id bigint PRIMARY KEY)")
+        if not owned:
+            session.execute("CREATE PUBLICATION shop FOR TABLE items, sold")
+        try:
+            case = case_of(postgres, Kind.PUBLICATION)
+            case.up(owned=owned, settings={"tables": ["public.items", "public.sold"]})
+            case.use()
+            session.execute("ALTER TABLE sold REPLICA IDENTITY FULL")
+            good = case.go_on()
+            session.execute("ALTER TABLE sold REPLICA IDENTITY DEFAULT")
+            lost = case.go_on()
+            case.control().accept(["shop"])
+            again = case.go_on()
+        finally:
+            session.execute("DROP PUBLICATION IF EXISTS shop; DROP TABLE sold")
+
+    assert [None, None] == [good.debt, again.debt] and EntryState.IN_USE is again.state
+    assert EntryState.LOST is lost.state and lost.debt is not None
+    assert "has not published public.sold all the time" in lost.debt.text
+    assert "its REPLICA IDENTITY is no longer FULL" in lost.debt.text
+
+
 def test_a_publication_takes_no_table_along_that_inherits(postgres: Postgres) -> None:
     """One from which others inherit is refused before anything is made, and when it comes in; a child is as any other.
     What inherits from it later does not come in by itself.

@@ -12,7 +12,9 @@ from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any, LiteralString
 
 from cdcv2 import failpoints
-from cdcv2.connectors.debezium.postgres_catalogue import children, indexed_identities, unidentified_tables
+from cdcv2.connectors.debezium.postgres_catalogue import (
+    children, full_identity, indexed_identities, unidentified_tables,
+)  # fmt: skip
 from cdcv2.control.entries import Answer, CatalogueEntry, EntryState, ExternalObject, Kind, Look, NoAnswer, Reason
 from cdcv2.control import external_texts as texts
 from cdcv2.control.kinds.marks import mark_of, read_mark
@@ -252,6 +254,7 @@ class PublicationKind(PostgresKind):
     - ``members``: it is another when the table left the publication and came back, or another has taken its name;
     - ``above``: the same of the table by which a partition is sent, and of what is between the two;
     - ``named``: another when the table got another name or schema, also when it has its own again;
+    - ``full``: not in it, although it was before: its old rows are no longer whole in the records;
     - ``stored``: its file and its columns; ``labels``: those of its enum types.
 
     A table from which others inherit, or that has partitions which are sent by themselves, counts as not sent, as its
@@ -287,6 +290,7 @@ class PublicationKind(PostgresKind):
             "above": {name: above for name, *_, above in found if above},
             **_contents(session, {number: name for name, number, *_ in found}),
         }  # fmt: skip
+        settings["full"] = sorted(full_identity(session, [name for name, *_ in found]))
         if heirs:
             settings["children"] = {name: list(those) for name, those in heirs.items()}
         if indexed:

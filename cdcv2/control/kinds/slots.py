@@ -20,13 +20,15 @@ READERS = ("Debezium Streaming",)
 #: Where WAL ends, also on a standby, and on which timeline.
 _WAL = """
     SELECT (CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_insert_lsn() END
-            - '0/0')::bigint, (SELECT timeline_id FROM pg_control_checkpoint())
+            - '0/0')::bigint, (SELECT timeline_id FROM pg_control_checkpoint()),
+           (CASE WHEN NOT pg_is_in_recovery() THEN pg_current_wal_flush_lsn() END - '0/0')::bigint
 """
 #: As JSON: which columns there are depends on the version of the server. One that is invalidated keeps nothing, but
 #: has what was confirmed; that of a slot that is made is behind all WAL of before.
 _SLOT = """
     SELECT to_jsonb(s), a.application_name, a.usename::text, a.pid || ' ' || extract(epoch FROM a.backend_start),
-           coalesce(s.restart_lsn - '0/0', s.confirmed_flush_lsn - '0/0' - 1)::bigint
+           coalesce(s.restart_lsn - '0/0', s.confirmed_flush_lsn - '0/0' - 1)::bigint,
+           (s.confirmed_flush_lsn - '0/0')::bigint
       FROM pg_replication_slots s LEFT JOIN pg_stat_activity a ON a.pid = s.active_pid WHERE s.slot_name = %s
 """
 #: What is counted for a slot, and since when: its own counters, and those that a crash of the server sets back.
@@ -50,11 +52,11 @@ class SlotKind(PostgresKind):
 
     def _found(self, session: Connection[Any], entry: CatalogueEntry) -> ExternalObject | None:
         # Asked before the slot: one that is made in place of what is seen here begins behind it.
-        wal, timeline = session.execute(_WAL).fetchone() or (0, 0)
+        wal, timeline, flushed = session.execute(_WAL).fetchone() or (0, 0, None)
         row = session.execute(_SLOT, [entry.name]).fetchone()
         if row is None:
             return None
-        slot, application, user, begun, kept = row
+        slot, application, user, begun, kept, confirmed = row
         active = bool(slot["active"])
         reader = f"process {slot['active_pid']} of {user or 'unknown'} ({application or 'no application name'})"
         invalid = slot.get("invalidation_reason") or ("wal_removed" if slot.get("wal_status") == "lost" else "")
@@ -63,7 +65,10 @@ class SlotKind(PostgresKind):
             settings={"plugin": slot["plugin"], "database": slot["database"]},
             holder=reader if active and application not in self._readers else "", invalid=invalid,
             place=f"read by {reader}" if active else "read by no session",
-            slot=SlotMark(wal, timeline, kept, (begun or "") if active else "", *_counted(session, entry.name)),
+            slot=SlotMark(
+                wal, timeline, kept, (begun or "") if active else "", *_counted(session, entry.name), flushed,
+                confirmed,
+            ),
         )  # fmt: skip
 
     def _is_same(self, there: ExternalObject, entry: CatalogueEntry) -> bool:
