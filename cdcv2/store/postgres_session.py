@@ -65,7 +65,9 @@ def connect(
         # libpq takes 1 second for 2.
         conninfo = psycopg.conninfo.make_conninfo(conninfo, connect_timeout=max(2, round(patience)))
     try:
-        session = psycopg.connect(conninfo, autocommit=autocommit)
+        # In a database that names no encoding, names and values would come as bytes.
+        encoding = {} if "client_encoding" in given else {"client_encoding": "UTF8"}
+        session = psycopg.connect(conninfo, autocommit=autocommit, **encoding)
     except psycopg.OperationalError as cause:
         raise _refusal(" ".join(str(cause).split()), given, origin) from None
     # Database and role may have another default, by which a statement behind a lock sees what was before it.
