@@ -66,7 +66,7 @@ def connect(
         conninfo = psycopg.conninfo.make_conninfo(conninfo, connect_timeout=max(2, round(patience)))
     try:
         # In a database that names no encoding, names and values would come as bytes.
-        encoding = {} if "client_encoding" in given else {"client_encoding": "UTF8"}
+        encoding: dict[str, Any] = {} if "client_encoding" in given else {"client_encoding": "UTF8"}
         session = psycopg.connect(conninfo, autocommit=autocommit, **encoding)
     except psycopg.OperationalError as cause:
         raise _refusal(" ".join(str(cause).split()), given, origin) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,19 @@ NOTEBOOK = Path(__file__).resolve().parents[2] / "examples" / "first_steps.ipynb
 
 
 def outputs(notebook: Any) -> list[list[Any]]:
-    """What each cell of code printed or showed."""
-    return [
-        [output.get("text") or output.get("data") or output for output in cell.outputs]
-        for cell in notebook.cells
-        if cell.cell_type == "code"
-    ]
+    """What each cell of code printed or showed. The kernel may send one text in several parts."""
+    return [shown(cell.outputs) for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def shown(of_cell: list[Any]) -> list[Any]:
+    """What a cell printed or showed, in order."""
+    found: list[Any] = []
+    for name, parts in itertools.groupby(of_cell, lambda output: output.get("name")):
+        if name is None:
+            found += [part.get("data") or part for part in parts]
+        else:
+            found.append("".join(part["text"] for part in parts))
+    return found
 
 
 def run_notebook(path: Path) -> Any:
