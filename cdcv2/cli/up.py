@@ -38,6 +38,7 @@ import argparse
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from cdcv2.cli.console import remark
@@ -59,7 +60,7 @@ from cdcv2.control.reconcile import Reconciliation, is_unsettled
 from cdcv2.control.refusals import refused_changes
 from cdcv2.control.supervision import JobAct, JobState
 from cdcv2.control.supervisor import JobPlan, JobReport, Supervisor
-from cdcv2.errors import RefusedError, UsageError
+from cdcv2.errors import Cdcv2Error, RefusedError, UsageError
 from cdcv2.exits import Exit
 
 EXAMPLES = (
@@ -158,7 +159,8 @@ def at_work(
     them.
     """
     with catalogue.session() as session:
-        control = Reconciliation(session, external.servers.kinds(), time.time)
+        captured = partial(captured_through, pipeline, supervisor)
+        control = Reconciliation(session, external.servers.kinds(), time.time, captured)
         desired = list(external.needs.desired(session.entries()))
         for _, text in refused_changes(pipeline, session.entries(), desired):
             raise RefusedError(text)
@@ -172,6 +174,22 @@ def at_work(
         late = outdated(needing, supervisor.look())
         with ExternalWork(control, [plan.name for plan in needing], catalogue.entries, at_work=late) as work:
             yield work, needing
+
+
+def captured_through(pipeline: Pipeline, supervisor: Supervisor, job: str, since: float) -> int | None:
+    """The position of its source through which a capture by commit times has stated all; None: it is none, or nothing
+    of it has moved since a moment, in epoch seconds.
+    """
+    capture = pipeline.captures.get(job)
+    if capture is None or capture.arguments.remap is not None:
+        return None
+    try:
+        folder = supervisor.job(job)
+        moved, frontiers = folder.moved_at(), folder.frontiers()
+    except Cdcv2Error:
+        return None
+    last = frontiers[-1] if frontiers and moved is not None and moved > since else []
+    return last[0] - 1 if len(last) == 1 and isinstance(last[0], int) else None
 
 
 def outdated(plans: Iterable[JobPlan], reports: Iterable[JobReport]) -> frozenset[str]:

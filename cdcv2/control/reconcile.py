@@ -79,13 +79,16 @@ class ExternalMaker(ExternalKind, Protocol):
 
 
 class Reconciliation:
-    """One owner's work on a catalogue. ``clock``: epoch seconds."""
+    """One owner's work on a catalogue. ``clock``: epoch seconds. ``captured``: of a job, the position of its source
+    through which it has captured, if that has moved since a moment, in epoch seconds; None: it has not.
+    """
 
     def __init__(
-        self, catalogue: Catalogue, kinds: Mapping[Kind, ExternalKind], clock: Callable[[], float]
+        self, catalogue: Catalogue, kinds: Mapping[Kind, ExternalKind], clock: Callable[[], float],
+        captured: Callable[[str, float], int | None] = lambda *_: None,
     ) -> None:
         self.catalogue = catalogue
-        self._kinds, self._clock = kinds, clock
+        self._kinds, self._clock, self._captured = kinds, clock, captured
         # When an entry that owes something is tried again.
         self._later: dict[str, float] = {}
         # Address and kind -> that its server did not answer, and until when that is taken for an answer to all looks.
@@ -163,6 +166,8 @@ class Reconciliation:
             return False
         before = entry
         for _ in range(_ACTS):
+            # Before the look, which finds the WAL that was captured before it.
+            entry = self._with_what_is_captured(entry)
             look = self._look(entry)
             if self._goes_on_elsewhere(entry, look):
                 return True
@@ -185,6 +190,15 @@ class Reconciliation:
                 self.catalogue.write([entry])
         self._later[entry.nonce] = self._clock() + _pause(entry)
         return entry.state is not before.state or (entry.attempted is None) is not (before.attempted is None)
+
+    def _with_what_is_captured(self, entry: CatalogueEntry) -> CatalogueEntry:
+        """A slot, with what its jobs have captured as confirmed: its reader confirms that a little later."""
+        if entry.kind is not Kind.SLOT or entry.slot is None or entry.state is not EntryState.IN_USE:
+            return entry
+        found = (self._captured(user, entry.since) for user in entry.users)
+        positions = [one for one in found if one is not None]
+        confirmed = max([*positions, entry.slot.confirmed or 0])
+        return replace(entry, slot=replace(entry.slot, confirmed=confirmed)) if positions else entry
 
     def _is_before(self, moment: float, longest: float) -> bool:
         """Whether the clock is before a moment at most ``longest`` seconds ahead. More is so after it was set back."""

@@ -265,3 +265,34 @@ def test_a_publication_is_in_use_from_the_request_of_its_connector_on(hindered: 
         {Kind.PUBLICATION: EntryState.MADE, Kind.CONNECTOR: EntryState.WANTED} if hindered
         else {Kind.PUBLICATION: EntryState.IN_USE, Kind.CONNECTOR: EntryState.MADE}
     )
+
+
+def test_what_was_captured_since_a_look_shows_that_a_server_was_put_back() -> None:
+    """Its slot had confirmed less at the last look, as looks are seconds apart. What an earlier job had counts not."""
+    setting = Setting(SLOT)
+    setting.turn()
+    slot = setting.entry(Kind.SLOT)
+    assert EntryState.IN_USE is slot.state and slot.slot is not None
+    flushed = slot.slot.wal
+    mark = replace(slot.slot, flushed=flushed, confirmed=flushed - 9)
+    for captured, expected in ((flushed, EntryState.IN_USE), (flushed + 1, EntryState.LOST), (None, EntryState.IN_USE)):
+        setting.catalogue.kept[slot.nonce] = replace(slot, slot=mark)
+        asked = list[tuple[str, float]]()
+
+        def ask(job: str, since: float, captured: int | None = captured) -> int | None:
+            asked.append((job, since))
+            return captured
+
+        owner: Any = setting.catalogue.taken()
+        kinds: Any = setting.world.kinds()
+        look = kinds[Kind.SLOT].look
+
+        class Flushed:
+            """The slots of this world, whose server states what is safe."""
+
+            def look(self, entry: CatalogueEntry) -> Any:
+                found = look(entry)
+                return replace(found, thing=replace(found.thing, slot=replace(found.thing.slot, flushed=flushed)))
+
+        Reconciliation(owner, {**kinds, Kind.SLOT: Flushed()}, lambda: setting.world.now + 90, ask).round()
+        assert (expected, [("shop", slot.since)]) == (setting.entry(Kind.SLOT).state, asked[:1])
