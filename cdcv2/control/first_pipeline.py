@@ -19,8 +19,11 @@ from cdcv2.connectors.debezium.postgres_catalogue import (
 from cdcv2.errors import UsageError
 from cdcv2.logs.log_names import check_table
 from cdcv2.materialize.targets.postgres.tables import LONGEST_NAME
+from cdcv2.rows.row_type import RowType
 from cdcv2.sql_names import parts_of, sql_name, sql_table
 from cdcv2.store.postgres_session import guarded_tables
+from cdcv2.views.columns import column_of
+from cdcv2.views.combine import no_key_reason
 
 #: The target of a file for which none is given.
 _TARGET = "host=localhost port=5432 dbname=copy user=copy"
@@ -50,6 +53,12 @@ class SourceTable:
     full: bool
     generated: tuple[str, ...] = ()
     by_key: bool = True
+
+    def view_key(self) -> tuple[str, ...]:
+        """The key of its target table: its own, and none where a column of it cannot be part of a view's key."""
+        row_type = RowType(self.row_type)
+        odd = any(no_key_reason(column_of(row_type, name).field) for name in self.key)
+        return () if odd else self.key
 
 
 @dataclass(frozen=True)
@@ -178,7 +187,8 @@ class FirstPipeline:
 
     @staticmethod
     def _binding(table: SourceTable, target: str) -> str:
-        key = f", key: [{', '.join(map(json.dumps, table.key))}]" if table.key else ""
+        columns = table.view_key()
+        key = f", key: [{', '.join(map(json.dumps, columns))}]" if columns else ""
         return f"      - {{log: {json.dumps(table.name)}, target: {json.dumps(target)}{key}}}"
 
 

@@ -125,17 +125,25 @@ class View(Protocol):
 def _key_columns(binding: ViewBinding) -> tuple[ViewColumn, ...]:
     columns = tuple(column_of(binding.row_type, name, binding.target) for name in binding.key)
     for column in columns:
-        if column.field.kind in _NO_KEYS:
-            raise UsageError(
-                f"{binding.target}: {column.field.name!r} is of the kind {column.field.kind!r} and cannot be a key: "
-                "two equal values may look different in another system"
-            )
-        if column.field.source is not None and column.field.source.type in _NO_EQUALITY:
-            raise UsageError(
-                f"{binding.target}: {column.field.name!r} is {column.field.source.type} in the source, which has no "
-                "equality there, and cannot be a key"
-            )
+        reason = no_key_reason(column.field)
+        if reason is not None:
+            raise UsageError(f"{binding.target}: {column.field.name!r} is {reason}")
     return columns
+
+
+def no_key_reason(column: Field) -> str | None:
+    """Why a column cannot be part of a view's key; None: it can.
+
+    >>> no_key_reason(Field("id", "long")), no_key_reason(Field("id", "double"))[:38]
+    (None, "of the kind 'double' and cannot be a k")
+    """
+    if column.kind in _NO_KEYS:
+        return (
+            f"of the kind {column.kind!r} and cannot be a key: two equal values may look different in another system"
+        )
+    if column.source is not None and column.source.type in _NO_EQUALITY:
+        return f"{column.source.type} in the source, which has no equality there, and cannot be a key"
+    return None
 
 
 def _key(target: str, columns: Sequence[ViewColumn], row: Any) -> Key:

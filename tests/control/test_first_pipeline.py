@@ -53,6 +53,16 @@ def test_the_files_fit_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert not [one for one in tmp_path.rglob("*") if one.is_file() and "hush" in one.read_text("utf-8")]
 
 
+def test_a_key_that_no_view_can_have_is_left_out(tmp_path: Path) -> None:
+    """A number with a floating point in the key: the rows are kept with their counts, and the file is taken."""
+    rates = {"type": "record", "name": "rates", "fields": [
+        {"name": "at", "type": "double"}, {"name": "rate", "type": "long"}]}
+    table = SourceTable("public.rates", rates, ("at", "rate"), True)
+    assert ((), ("rate",)) == (table.view_key(), replace(table, key=("rate",)).view_key())
+    path = made(tmp_path, replace(SHOP, tables=[table], database=replace(SHOP.database, password=False)))
+    assert "{log: \"public.rates\", target: \"rates\"}" in path.read_text("utf-8")
+
+
 def test_before_images_come_from_where_they_can(tmp_path: Path) -> None:
     """FULL everywhere: the records. A key where FULL lacks: the state. Neither: FULL is asked for."""
     keyed = replace(ORDERS, full=False)
