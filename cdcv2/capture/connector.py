@@ -52,8 +52,12 @@ class RowTypeSource(Protocol):
     def schemas(self) -> str:
         """What to do for records that carry their schema, in words."""
 
-    def of_source(self, where: str, table: str) -> tuple[dict[str, Any], str | None]:
-        """Of the database that ``--source`` names. Raises UsageError for one that it does not know, and what it meets.
+    def of_source(
+        self, where: str, table: str, excluded: Collection[str] = ()
+    ) -> tuple[dict[str, Any], str | None]:
+        """Of the database that ``--source`` names, without these columns, which the connector leaves out.
+
+        Raises UsageError for a database or a column that it does not know, and what it meets.
         """
 
     def of_record(self, body: Mapping[str, Any], table: str) -> tuple[dict[str, Any], str | None] | None:

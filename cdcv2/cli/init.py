@@ -46,6 +46,7 @@ EXAMPLES = (
      "for cdcv2 up, which makes the connector; its password for the copy is COPY_PASSWORD"),
     ("cdcv2 init --source shop.dsn --tables 'public.order*,audit.log' --bootstrap kafka:9092 --output shop",
      "some tables; a connection string in a file"),
+    ("cdcv2 init --source env --exclude-columns public.users.photo --output shop", "all tables, without a column"),
     ("cdcv2 init --source env --from-connector http://connect:8083/connectors/shop --output shop",
      "for a connector that is there"),
 )
@@ -60,6 +61,7 @@ def configure(parser: OptionParser) -> None:
     declare(parser, "--source", more="; it is asked", required=True)
     parser.add_argument("--tables", metavar="A,B", default="public.*",
                         help="which tables (default: public.*, all of that schema)")
+    declare(parser, "--exclude-columns", more=", each SCHEMA.TABLE.COLUMN; the connector does not send them")
     parser.add_argument("--from-connector", metavar="FILE|URL",
                         help="a connector that is there: its configuration as JSON, or where Connect has it")
     parser.add_argument("--owned", action="store_true",
@@ -106,6 +108,10 @@ def _draft(args: argparse.Namespace) -> FirstPipeline:
     if args.owned and args.from_connector is not None:
         raise UsageError("--owned is of a connector that is made, and --from-connector of one that others run: leave "
                          "one of them out")
+    excluded = listed("--exclude-columns", args.exclude_columns)
+    if excluded and args.from_connector is not None:
+        raise UsageError("--exclude-columns is of a connector that is made: one that is there leaves out the columns that its "
+                         "column.exclude.list names, and so do the row types")
     demand_brokers(args.bootstrap)
     target = None if args.target is None else plain_address(args.target, "--target")
     # From the folder of the file that is written, the same path may lead elsewhere.
@@ -121,7 +127,9 @@ def _draft(args: argparse.Namespace) -> FirstPipeline:
         # A reference is known to Connect alone.
         reader = None if connector is None else connector.get("database.user")
         known = reader if reader is not None and "${" not in reader else None
-        tables = source_tables(session, listed("--tables", args.tables), known)
+        tables = source_tables(
+            session, listed("--tables", args.tables), known, excluded=excluded, config=connector,
+        )
     name = args.pipeline or re.sub(r"[^A-Za-z0-9_-]", "_", (connector or {}).get("topic.prefix", database.name))
     if not re.fullmatch(r"[A-Za-z0-9_-]+", name):
         raise UsageError(f"--pipeline {name!r} is no name: write letters, digits, - and _")

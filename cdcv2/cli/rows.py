@@ -23,6 +23,7 @@ from typing import Any
 
 from cdcv2.capture.connector import FIRST_KIND, RowTypeSource
 from cdcv2.cli.console import ResultOutput, remark
+from cdcv2.cli.options.capture_arguments import listed
 from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.words import declare
 from cdcv2.connectors.dump_files import VALUE_NAMES
@@ -37,6 +38,7 @@ EXAMPLES = (
      "from the database that PGHOST, PGDATABASE, ... name"),
     ("cdcv2 rows --source service:shop --table public.orders", "from a service of libpq's service file"),
     ("cdcv2 rows --source shop.dsn --table public.orders", "from a connection string in a file"),
+    ("cdcv2 rows --source env --table public.users --exclude-columns photo,place", "without two columns"),
     ("cdcv2 rows --from-envelope record.json --table public.orders", "from a record that carries its schema"),
 )
 #: What exit codes mean here, beside those that mean the same everywhere.
@@ -52,6 +54,7 @@ def configure(parser: OptionParser) -> None:
     origin.add_argument("--from-envelope", metavar="FILE",
                         help="read a record: JSON, or JSON lines (a dump, too), plain or .gz")
     declare(parser, "--table", more=": SCHEMA.TABLE", required=True)
+    declare(parser, "--exclude-columns", more=", as the connector's column.exclude.list does; with --source")
     declare(parser, "--output", more="; its folder is made (default: standard output)")
     parser.set_defaults(connector=FIRST_KIND)
     if len(DATABASES) > 1:
@@ -66,9 +69,12 @@ def run(args: argparse.Namespace) -> Exit:
     """Make the schema and print it."""
     if "." not in args.table:
         raise UsageError(f"the table {args.table!r} lacks its schema: write public.{args.table}")
+    excluded = listed("--exclude-columns", args.exclude_columns)
+    if excluded and args.source is None:
+        raise UsageError("--exclude-columns is for --source: a record has the columns that the connector sends")
     row_types = _row_types(args.connector)
     schema, doubt = (
-        row_types.of_source(args.source, args.table) if args.source is not None
+        row_types.of_source(args.source, args.table, excluded) if args.source is not None
         else _read(Path(args.from_envelope), args.table, row_types)
     )
     if args.output:

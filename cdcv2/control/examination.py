@@ -26,7 +26,7 @@ from cdcv2.control.refusals import refused_changes
 from cdcv2.control.replay_fields import ReplayFields, known_tables
 from cdcv2.control.source_findings import reader_findings, source_findings
 from cdcv2.control.view_checkpoint import checkpoint_of, timeline_of
-from cdcv2.errors import UnavailableError
+from cdcv2.errors import Cdcv2Error, UnavailableError
 from cdcv2.logs.kafka_rights import may_create, rights_to
 from cdcv2.logs.kafka_topics import describe
 from cdcv2.rows.row_type import RowType
@@ -180,7 +180,20 @@ def _source(pipeline: Pipeline, source: SourceFields) -> Iterator[Finding]:
                 types |= recipe.tables
     origin = f"the conninfo of the source {source.name}"
     with closing(connect(conninfo, origin=origin, autocommit=True)) as session:
-        yield from source_findings(source, session, types, from_state=from_state)
+        yield from source_findings(
+            source, session, types, from_state=from_state, config=_known_config(pipeline, source),
+        )
+
+
+def _known_config(pipeline: Pipeline, source: SourceFields) -> Mapping[str, Any]:
+    """The settings of a source's connector, as far as they are known; what is wrong with it is found of itself."""
+    connector = source.connector
+    try:
+        worker = None if connector is None else connector.client(patience=_PATIENCE)
+        there = {} if connector is None or worker is None else worker.config(connector.name) or {}
+        return {**there, **(_made_config(pipeline, connector) if connector is not None and connector.owned else {})}
+    except Cdcv2Error:
+        return {}
 
 
 def _connector(

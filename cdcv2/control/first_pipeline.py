@@ -12,8 +12,9 @@ from typing import Any
 from cdcv2.connectors.debezium.config import (
     IDLE_SETTINGS, JSON_CONVERTERS, debezium_config, exact_pattern, slot_name,
 )
+from cdcv2.connectors.debezium.left_out import unsent_columns
 from cdcv2.connectors.debezium.postgres_catalogue import (
-    children, deferrable_keys, full_identity, generated_columns, indexed_identities, primary_key,
+    children, columns_of, deferrable_keys, full_identity, generated_columns, indexed_identities, primary_key,
     row_type_from_postgres, tables_like, unidentified_tables,
 )
 from cdcv2.errors import UsageError
@@ -44,6 +45,8 @@ PIPELINE_FILE, CONNECTOR_FILE = "pipeline.yaml", "connector.json"
 class SourceTable:
     """A table: its row type, the columns of its primary key, and whether it has REPLICA IDENTITY FULL.
 
+    ``unsent``: the columns that the connector is to leave out: generated ones, and those that are not wanted.
+
     ``by_key``: whether old rows can be looked up, as the key in a record, if there is one, names a row.
     """
 
@@ -51,7 +54,7 @@ class SourceTable:
     row_type: Mapping[str, Any] = field(repr=False)
     key: tuple[str, ...]
     full: bool
-    generated: tuple[str, ...] = ()
+    unsent: tuple[str, ...] = ()
     by_key: bool = True
 
     def view_key(self) -> tuple[str, ...]:
@@ -122,7 +125,7 @@ class FirstPipeline:
         ]
 
     def _config(self) -> dict[str, str]:
-        hidden = [exact_pattern(f"{table.name}.{column}") for table in self.tables for column in table.generated]
+        hidden = [exact_pattern(f"{table.name}.{column}") for table in self.tables for column in table.unsent]
         more = {"column.exclude.list": ",".join(hidden)} if hidden else {}
         return debezium_config(
             self.name, [table.name for table in self.tables], host=self.database.host, port=self.database.port,
@@ -217,13 +220,18 @@ def _shortened(name: str, most: int) -> str:
     return name.encode()[:most].decode(errors="ignore")
 
 
-def source_tables(connection: Any, patterns: Sequence[str], reader: str | None = None) -> list[SourceTable]:
+def source_tables(
+    connection: Any, patterns: Sequence[str], reader: str | None = None, *, excluded: Sequence[str] = (),
+    config: Mapping[str, str] | None = None,
+) -> list[SourceTable]:
     """What the database states of the tables that fit the patterns.
 
-    ``reader``: the role of the connector; None: that of the session, which is asked for in any case.
+    ``reader``: the role of the connector; None: that of the session, which is asked for in any case. ``excluded``:
+    ``SCHEMA.TABLE.COLUMN``, to be left out. ``config``: a connector that is there, whose filters leave out columns.
 
-    Raises UsageError for patterns that fit none, for a table from which others inherit, and for one of which a role may
-    not see all rows; MalformedError for a column of a type that has no row type.
+    Raises UsageError for patterns that fit none, for a column to be left out that is not there or is of the primary
+    key, for a table from which others inherit, and for one of which a role may not see all rows; MalformedError for a
+    column of a type that has no row type.
     """
     names = [check_table(name) for name in tables_like(connection, patterns)]
     parents = children(connection, names, partitions=True)
@@ -244,12 +252,28 @@ def source_tables(connection: Any, patterns: Sequence[str], reader: str | None =
                 f"may lack them. As a superuser: ALTER ROLE {sql_name(who)} BYPASSRLS; or name a role that has it, or "
                 "owns the tables; or leave these tables out (--tables)"
             )
+    there = {name: columns_of(connection, name) for name in names}
+    for one in excluded:
+        if not any(one == f"{name}.{column}" for name, columns in there.items() for column in columns):
+            raise UsageError(
+                f"--exclude-columns {one}: it is no column of the tables. Write SCHEMA.TABLE.COLUMN, of "
+                f"{', '.join(names[:10])}"
+                f"{', ...' if len(names) > 10 else ''}"
+            )
+    generated = {name: generated_columns(connection, name) for name in names}
+    unsent = {
+        name: [
+            column for column in columns if column not in generated[name]
+            and (f"{name}.{column}" in excluded or column in unsent_columns(config or {}, name, columns))
+        ]
+        for name, columns in there.items()
+    }
     full, indexed = full_identity(connection, names), indexed_identities(connection, names)
     doubtful = {*indexed, *unidentified_tables(connection, names), *deferrable_keys(connection, names)}
     return [
         SourceTable(
-            name, row_type_from_postgres(connection, name), primary_key(connection, name), name in full,
-            generated_columns(connection, name), name not in doubtful,
+            name, row_type_from_postgres(connection, name, unsent[name]), primary_key(connection, name), name in full,
+            (*generated[name], *unsent[name]), name not in doubtful,
         )
         for name in names
     ]

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from cdcv2.connectors.debezium.config import slot_name
+from cdcv2.connectors.debezium.left_out import unsent_columns
 from cdcv2.connectors.debezium.postgres_catalogue import (
-    children, deferrable_keys, full_identity, indexed_identities, primary_key, row_type_from_postgres,
-    unidentified_tables,
+    children, columns_of, deferrable_keys, full_identity, generated_columns, indexed_identities, primary_key,
+    row_type_from_postgres, unidentified_tables,
 )  # fmt: skip
 from cdcv2.control.findings import Finding, Health, judged
 from cdcv2.control.kinds.postgres import SENDS_ALL
@@ -73,9 +74,13 @@ _SECONDS = 5.0
 
 
 def source_findings(
-    source: SourceFields, connection: Any, tables: Mapping[str, RowType], *, from_state: bool
+    source: SourceFields, connection: Any, tables: Mapping[str, RowType], *, from_state: bool,
+    config: Mapping[str, Any] | None = None,
 ) -> Iterator[Finding]:
-    """What is found of a source's database, in the order in which it is mended. Raises as questions to it do."""
+    """What is found of a source's database, in the order in which it is mended. Raises as questions to it do.
+
+    ``config``: that of the connector, if it is known: a row type lacks the columns that it leaves out.
+    """
     part = f"source {source.name}"
     before = time.time()
     row = _rows_of(connection, _SETTINGS)[0]
@@ -92,7 +97,8 @@ def source_findings(
     # Of ours, cdcv2 up sends partitions by themselves.
     whole = any(found for (found,) in _rows_of(connection, _VIA_ROOT, name))
     for table, row_type in tables.items():
-        yield from _table(part, connection, table, row_type, role=role, from_state=from_state, whole=whole)
+        yield from _table(part, connection, table, row_type, role=role, from_state=from_state, whole=whole,
+                          config=config or {})
     yield from _changed(part, connection, tables, row[5])
     beside = [table for (table,) in _rows_of(connection, _BESIDE, list(tables)) if table not in tables]
     if beside:
@@ -120,13 +126,16 @@ def server_findings(part: str, row: Any, *, has_slot: bool) -> Iterator[Finding]
 
 
 def _table(
-    part: str, connection: Any, table: str, row_type: RowType, *, role: str, from_state: bool, whole: bool
+    part: str, connection: Any, table: str, row_type: RowType, *, role: str, from_state: bool, whole: bool,
+    config: Mapping[str, Any],
 ) -> Iterator[Finding]:
     """What is found of a table; ``whole``: a partitioned one is sent under its own name."""
     schema, name = parts_of(table)
     try:
         full, key = table in full_identity(connection, [table]), primary_key(connection, table)
-        now = RowType(row_type_from_postgres(connection, table))
+        unsent = unsent_columns(config, table, columns_of(connection, table))
+        unsent = [column for column in unsent if column not in (*key, *generated_columns(connection, table))]
+        now = RowType(row_type_from_postgres(connection, table, unsent))
         heirs = children(connection, [table], partitions=False).get(table, ())
         parts = children(connection, [table], partitions=True).get(table, ()) if not heirs else ()
         guarded = guarded_tables(connection, [table])
@@ -153,7 +162,8 @@ def _table(
     how = "REPLICA IDENTITY FULL" if whole_rows else how
     yield judged(part, whole_rows or (from_state and named), f"{table}: before-images by {how}", remedy)
     yield judged(part, now == row_type, f"{table}: its row type is that of rows/",
-                 f"the table has changed since (docs/operations/columns.md): cdcv2 rows --source env --table {table}",
+                 f"the table has changed since (docs/operations/columns.md): cdcv2 rows --source env --table {table}"
+                 + (f" --exclude-columns {','.join(unsent)}" if unsent else ""),
                  lacking=f"{table}: its row type is not that of rows/")  # fmt: skip
     if heirs:
         ended = " ".join(f"ALTER TABLE {sql_table(heir)} NO INHERIT {sql_table(table)};" for heir in heirs)

@@ -71,6 +71,7 @@ def test_a_connector_that_is_put_back_sends_more_unless_it_reads_another_place()
 
 @pytest.mark.parametrize(("before", "changes"), [
     (OURS, {"table.include.list": r"public\..*"}), (OURS, {"table.include.list": r"PUBLIC.items, public.orders,a.b"}),
+    (OURS, {"column.exclude.list": r"public\.orders\.total,(?-i:public\.places\.at)"}),
     (OURS, {"table.include.list": "${env:TABLES}"}), (OURS, {"table.include.list": "", "table.exclude.list": "a.b"}),
     (OURS, {"table.include.list": r"[a-z&&[^b]]"}), (OURS, {"column.exclude.list": ""}),
     (OURS, {"database.dbname": "${env:PGDATABASE}"}), (OURS, {"errors.tolerance": "none"}),

@@ -111,7 +111,7 @@ def test_every_word_that_needs_quotes_is_known() -> None:
 
 def test_generated_columns_are_kept_from_the_snapshot(tmp_path: Path) -> None:
     """Only the snapshot has them, and the row type has not."""
-    config = json.loads(replace(SHOP, tables=[replace(ORDERS, generated=("sum",))]).files()["connector.json"])
+    config = json.loads(replace(SHOP, tables=[replace(ORDERS, unsent=("sum",))]).files()["connector.json"])
 
     # That of a table "Orders" is sent.
     assert r"(?-i:public\.orders\.sum)" == config["column.exclude.list"]
@@ -241,6 +241,18 @@ def test_a_database_is_asked(run: Run, tmp_path: Path, monkeypatch: pytest.Monke
         before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
         second = run("init", "--source", "env", "--output", tmp_path / "shop")
         none = run("init", "--source", "env", "--tables", "public.order", "--output", tmp_path / "none")
+        after = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+        session.execute("CREATE TABLE places (id int PRIMARY KEY, at point, name text)")
+        refused, unknown, keyed, both = (
+            run("init", "--source", "env", *more, "--output", tmp_path / "none") for more in (
+                (), ("--exclude-columns", "public.places.where"),
+                ("--exclude-columns", "public.places.id,public.places.at"),
+                ("--exclude-columns", "public.places.at", "--from-connector", tmp_path / "shop" / "connector.json"))
+        )
+        less = run("init", "--source", "env", "--exclude-columns", "public.places.at", "--output", tmp_path / "less")
+        there = run("init", "--source", "env", "--from-connector", tmp_path / "less" / "connector.json",
+                    "--output", tmp_path / "there")
+        alone = run("rows", "--source", "env", "--table", "public.places", "--exclude-columns", "at")
     pipeline = read_pipeline(str(tmp_path / "shop" / "pipeline.yaml"))
     text = pipeline.path.read_text("utf-8")
 
@@ -248,5 +260,16 @@ def test_a_database_is_asked(run: Run, tmp_path: Path, monkeypatch: pytest.Monke
     assert {"public.audit", "public.orders"} == set(check_pipeline(pipeline)["shop"])
     assert 'target: "orders", key: ["a", "b"]' in text and 'target: "audit"}' in text and "before: from-state" in text
     assert (2, True) == (second.code, "nothing is written" in second.err and "pipeline.yaml" in second.err), second
-    assert before == {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert before == after
     assert (2, True) == (none.code, "no table 'public.order'" in none.err and "public.orders" in none.err), none
+    named = "'at' has the type 'point'" in refused.err and "--exclude-columns" in refused.err
+    assert (3, True) == (refused.code, named), refused
+    assert (2, True) == (unknown.code, "--exclude-columns public.places.where: it is no column" in unknown.err), unknown
+    assert (2, True) == (keyed.code, "public.places: 'id' is of the primary key" in keyed.err), keyed
+    assert (2, True) == (both.code, "--exclude-columns is of a connector that is made" in both.err), both
+    assert (0, 0, 0) == (less.code, there.code, alone.code), (less, there, alone)
+    rows = [json.loads((tmp_path / name / "rows" / "public.places.avsc").read_text("utf-8"))
+            for name in ("less", "there")] + [json.loads(alone.out)]
+    assert [["id", "name"]] * 3 == [[field["name"] for field in one["fields"]] for one in rows]
+    config = json.loads((tmp_path / "less" / "connector.json").read_text("utf-8"))
+    assert r"(?-i:public\.places\.at)" == config["column.exclude.list"]

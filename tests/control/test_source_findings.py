@@ -130,6 +130,27 @@ def test_columns_whose_values_may_arrive_changed_are_named_once_for_each_cause(s
     assert all("column.exclude.list" in one.remedy and "compare --source" in one.remedy for one in warned)
 
 
+def test_a_row_type_lacks_the_columns_that_the_connector_leaves_out(session: Any) -> None:
+    """The filter and the row type: both, or neither; the remedy makes the right one."""
+    session.execute("CREATE TABLE places (id int PRIMARY KEY, at point, name text, photo text)")
+    session.execute("ALTER TABLE places REPLICA IDENTITY FULL")
+    line: Any = None
+    named = OwnedObject("shop", False, line)
+    source = SourceFields("shop", "shop", None, None, named, named, line, None)
+    less = RowType(row_type_from_postgres(session, "public.places", ["at", "photo"]))
+
+    def judged(excluded: str) -> list[str]:
+        found = source_findings(source, session, {"public.places": less}, from_state=False,
+                                config={"column.exclude.list": excluded})  # fmt: skip
+        return [one.remedy for one in found if one.text.startswith("public.places") and one.health is Health.WRONG]
+
+    assert [] == judged(r"public\.places\.(at|photo)")
+    (remedy,) = judged("public.places.at")
+    assert remedy.endswith("cdcv2 rows --source env --table public.places --exclude-columns at")
+    (remedy,) = judged("public.places.photo")
+    assert "mend tables" in remedy
+
+
 def test_partitions_are_no_children(session: Any) -> None:
     """Each of them is captured by itself."""
     session.execute("CREATE TABLE whole (id bigint NOT NULL) PARTITION BY RANGE (id)")

@@ -157,7 +157,7 @@ def listed(option: str, text: str | None) -> list[str]:
     """
     names = [name.strip() for name in (text or "").split(",") if name.strip()]
     if text is not None and not names:
-        raise UsageError(f"{option} {text!r} names no table: write them with commas, or leave the option out")
+        raise UsageError(f"{option} {text!r} names nothing: write names with commas, or leave the option out")
     return names
 
 

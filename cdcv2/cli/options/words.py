@@ -109,6 +109,7 @@ WORDS: dict[str, dict[str, Any]] = {
         "help": "report to programs how far it is: start, progress and end, one JSON object a line; PLACE is a file, "
                 "or fd:N (docs/operations/events.md)",
     },
+    "--exclude-columns": {"metavar": "A,B", "help": "columns to leave out"},
     "--follow": {"action": "store_true", "help": "continue when the input ends"},
     "--history": {
         "type": positive(float), "metavar": "SECONDS",

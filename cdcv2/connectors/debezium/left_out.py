@@ -103,6 +103,15 @@ def unsent_tables(config: Mapping[str, Any], tables: Iterable[str]) -> list[str]
     )
 
 
+def unsent_columns(config: Mapping[str, Any], table: str, columns: Iterable[str]) -> list[str]:
+    """Those of the columns of a table that the filters of a connector leave out, in order.
+
+    >>> unsent_columns({"column.exclude.list": r"public\\.users\\.photo,.*\\.place"}, "public.users", ["id", "photo"])
+    ['photo']
+    """
+    return [column for column in columns if not _is_sent(config, "column", f"{table}.{column}")]
+
+
 def unread_tables(config: Mapping[str, Any], tables: Collection[str]) -> list[str]:
     """The tables that a connector reads by name, and that are none of these, sorted. Patterns are not judged.
 
@@ -259,8 +268,14 @@ def _filters_with_less(before: Mapping[str, Any], now: Mapping[str, Any]) -> Ite
         if _includes_less(str(before.get(name) or ""), str(now.get(name) or ""), known):
             yield name
     for name in (f"{what}.exclude.list" for what in kinds):
-        if {*_patterns(now.get(name))} - {*_patterns(before.get(name))}:
+        more = {*_patterns(now.get(name))} - {*_patterns(before.get(name))}
+        if any(not tables or _meets(_name_of(one), tables) for one in more):
             yield name
+
+
+def _meets(column: str | None, tables: Collection[str]) -> bool:
+    """Whether a column's name is of one of the tables; so is a pattern that may mean several."""
+    return column is None or any(column.casefold().startswith(f"{table}.".casefold()) for table in tables)
 
 
 def _includes_less(before: str, now: str, names: list[str]) -> bool:

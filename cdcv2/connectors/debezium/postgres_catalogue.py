@@ -7,7 +7,7 @@ as microseconds, bytea as bytes, hstore as JSON).
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from cdcv2.connectors.debezium.row_types import (
@@ -93,26 +93,55 @@ _TYPES: dict[str, tuple[str, str | None]] = {
 }
 
 
-def row_type_from_postgres(connection: Any, table: str) -> dict[str, Avro]:
+def row_type_from_postgres(connection: Any, table: str, excluded: Collection[str] = ()) -> dict[str, Avro]:
     """The row type of a table's records, as parsed ``.avsc``; ``table`` is written ``schema.table``.
 
+    ``excluded``: columns that the records lack, as the connector leaves them out.
+
     Generated columns are left out: the connector has them in its snapshot and not in its stream, so they should be
-    on its ``column.exclude.list``. Raises UsageError for a table that is not there, MalformedError for a type that
-    has no row type, naming the column.
+    on its ``column.exclude.list``. Raises UsageError for a table or a column that is not there, and for a
+    column of the primary key that is left out; MalformedError for a type that has no row type, naming the column.
     """
     oid, _ = find_table(connection, table)
+    if excluded:
+        _demand_columns(connection, table, excluded)
     fields, generated = [], []
     with connection.cursor() as cursor:
         cursor.execute(_COLUMNS, (oid,))
         for column, not_null, is_generated, kind, modifier in cursor.fetchall():
+            if column in excluded:
+                continue
             if is_generated:
                 generated.append(column)
                 continue
             avro, meaning, source = _types(connection, kind, modifier, column)
             doc = MEANINGS.get(meaning) if meaning else None
             fields.append(field_schema(column, avro, nullable=not not_null, doc=doc, source=source))
-    left_out = f"without the generated columns {', '.join(generated)}: see column.exclude.list" if generated else None
-    return record_schema(table, fields, left_out)
+    left_out = [
+        f"without the {what} {', '.join(names)}: see column.exclude.list"
+        for what, names in (("generated columns", generated), ("columns", excluded)) if names
+    ]
+    return record_schema(table, fields, "; ".join(left_out) or None)
+
+
+def columns_of(connection: Any, table: str) -> tuple[str, ...]:
+    """The columns of a table, in order, generated ones among them. Raises UsageError."""
+    with connection.cursor() as cursor:
+        cursor.execute(_COLUMNS, (find_table(connection, table)[0],))
+        return tuple(str(column) for column, _, _, _, _ in cursor.fetchall())
+
+
+def _demand_columns(connection: Any, table: str, excluded: Collection[str]) -> None:
+    there = columns_of(connection, table)
+    for column in excluded:
+        if column not in there:
+            raise UsageError(f"{table} has no column {column!r} to leave out: it has {', '.join(there)}")
+    keyed = [column for column in primary_key(connection, table) if column in excluded]
+    if keyed:
+        raise UsageError(
+            f"{table}: {keyed[0]!r} is of the primary key, and cannot be left out: the connector sends the key in any "
+            "case. Leave the table out, or capture the column"
+        )
 
 
 def tables_like(connection: Any, patterns: Iterable[str]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from cdcv2.connectors.debezium.row_types import row_type_from_envelope, source_table, without_sources
@@ -15,7 +15,9 @@ class PostgresRowTypes:
 
     schemas = "set value.converter.schemas.enable=true in the connector's worker"
 
-    def of_source(self, where: str, table: str) -> tuple[dict[str, Any], str | None]:
+    def of_source(
+        self, where: str, table: str, excluded: Collection[str] = ()
+    ) -> tuple[dict[str, Any], str | None]:
         """By the catalogue; the remark is about a table without REPLICA IDENTITY FULL."""
         from cdcv2.connectors.debezium.postgres_catalogue import full_identity, row_type_from_postgres
         from cdcv2.store.postgres_session import connect
@@ -23,7 +25,7 @@ class PostgresRowTypes:
         address = source_address(where)
         connection = connect(address.conninfo, origin=address.origin, autocommit=True)
         try:
-            schema = row_type_from_postgres(connection, table)
+            schema = row_type_from_postgres(connection, table, excluded)
             lacks = table not in full_identity(connection, [table])
         finally:
             connection.close()

@@ -110,8 +110,8 @@ def no_row_type(column: str, kind: str) -> MalformedError:
     """
     shown = f"{kind[1:]}[]" if kind.startswith("_") else kind
     return MalformedError(
-        f"column {column!r} has the type {shown!r}, for which there is no row type: leave the column out of the "
-        "records (column.exclude.list)"
+        f"column {column!r} has the type {shown!r}, for which there is no row type: leave the column out, here "
+        "by --exclude-columns, and of the records by the connector's column.exclude.list, as cdcv2 init writes it"
     )
 
 

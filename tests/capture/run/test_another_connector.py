@@ -110,7 +110,9 @@ class LinesRowTypes:
 
     schemas = "let the words have schemas"
 
-    def of_source(self, where: str, table: str) -> tuple[dict[str, Any], str | None]:
+    def of_source(
+        self, where: str, table: str, excluded: Collection[str] = ()
+    ) -> tuple[dict[str, Any], str | None]:
         """Wherever it is."""
         return ROWS.schema, f"asked {where} for {table}"
 
