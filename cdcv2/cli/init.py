@@ -110,8 +110,8 @@ def _draft(args: argparse.Namespace) -> FirstPipeline:
                          "one of them out")
     excluded = listed("--exclude-columns", args.exclude_columns)
     if excluded and args.from_connector is not None:
-        raise UsageError("--exclude-columns is of a connector that is made: one that is there leaves out the columns that its "
-                         "column.exclude.list names, and so do the row types")
+        raise UsageError("--exclude-columns is of a connector that is made: one that is there leaves out the columns "
+                         "that its column.exclude.list names, and so do the row types")
     demand_brokers(args.bootstrap)
     target = None if args.target is None else plain_address(args.target, "--target")
     # From the folder of the file that is written, the same path may lead elsewhere.
