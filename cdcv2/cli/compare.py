@@ -1,18 +1,19 @@
 """Prove that source, log and target have the same rows: all of them, no others.
 
-It takes the YAML file of a pipeline or of cdcv2 materialize. It reads the
-target in one snapshot, together with its checkpoint. It reads the logs up to
-exactly there, computes each view from nothing, and compares: first a
+It takes the YAML file of a pipeline or of cdcv2 materialize. It reads the rows
+of the target and its checkpoint, both as of one moment. It reads the logs up to
+exactly that checkpoint, computes each view from nothing, and compares: first a
 fingerprint of all rows, in any order, then the rows that differ. Targets:
 postgres, lake, delta. A row that was deleted softly counts as deleted.
 
 With --source, it also compares the tables that the logs were captured from
-with the logs, at a snapshot of the source. The logs must be by commit times:
-the times of a remap or of a stream are no positions of the source, and those
-of a remap are refused. The database computes fingerprints, and moves rows only
-where they differ. The logs must be complete through the snapshot. --wait gives
-them time. --marker commits an empty transaction: without it, the log of an
-idle source never passes its last change. (Where a pipeline was just started,
+with the logs. It reads the source in one read-only transaction. The logs must
+be by commit times: the times of a remap or of a stream are no positions of the
+source, and those of a remap are refused. The database computes fingerprints,
+and moves rows only where they differ. The logs must be complete up to the
+position at which the source was read. --wait gives them time. --marker commits
+an empty transaction: without it, the log of an idle source never passes its
+last change. (Where a pipeline was just started,
 --wait also lets logs and target come to be there.) Instead of the YAML file
 you may give logs: source and logs are compared. With --without-log, source and
 target are compared, where the views are rows by key or multisets.

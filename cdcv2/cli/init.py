@@ -9,8 +9,9 @@ It asks the database for the tables and writes into the folder:
 
 No file is overwritten, and no password is written. At the end it prints what
 to do next. Nothing is changed in the database, in Kafka or in Connect. With
---owned the file states that cdcv2 up makes the connector, with its publication,
-its slot and its topics; without it you make them, or others do.
+--owned the file states that cdcv2 up makes the connector, its publication and
+its topics; the connector makes its slot; and cdcv2 up removes all of them.
+Without --owned you make connector and publication, or others do.
 
 Where the database is, and its password: as for cdcv2 rows. Connect finds its
 password in its own environment (PGPASSWORD).
@@ -65,8 +66,8 @@ def configure(parser: OptionParser) -> None:
     parser.add_argument("--from-connector", metavar="FILE|URL",
                         help="a connector that is there: its configuration as JSON, or where Connect has it")
     parser.add_argument("--owned", action="store_true",
-                        help="let cdcv2 up make the connector, its publication, slot and topics, and remove "
-                             "them when the file does not need them any more")
+                        help="let cdcv2 up make the connector, its publication and its topics, and remove "
+                             "them, with the connector's slot, when the file does not need them any more")
     parser.add_argument("--target", metavar="CONNINFO",
                         help="the PostgreSQL that gets the copy: 'host=HOST dbname=NAME user=NAME', without a "
                              "password, which is in COPY_PASSWORD (default: to be filled in)")

@@ -14,10 +14,11 @@ helps (docs/operations/keep-running.md):
 A held job starts again when its part of the file changes, when it is paused and
 resumed, or with --start-held.
 
-What the file states as owned: yes (a connector, its slot and publication,
-topics of logs, tables of a target) is made before the jobs that need it, and
-removed, with its data, when no capture or view of the file needs it any more. A
-job whose needs are not there yet waits, and its line names them
+This command makes what the file states as owned: yes, before the jobs that need
+it: a connector with its publication and topics, topics of logs, tables of a
+target. (The connector makes its slot.) It removes all of that, the slot, too,
+with its data, when no capture or view of the file needs it any more. A job
+whose needs are not there yet waits, and its line names them
 (docs/operations/external-state.md).
 
 This command ends at SIGTERM or Ctrl-C. The jobs go on without it, and the next

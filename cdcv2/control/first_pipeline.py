@@ -33,8 +33,8 @@ _COPY_SECRET = " password=${COPY_PASSWORD}"
 _OWNED = {
     False: ["    # owned: no: cdcv2 looks at it, and never changes it."],
     True: [
-        "    # owned: yes: cdcv2 up makes it, with publication, slot and topics, and removes it, with its data, when",
-        "    # this file does not need it any more.",
+        "    # owned: yes: cdcv2 up makes it, its publication and topics. It makes its slot. cdcv2 up removes all of",
+        "    # them, with the data, when this file does not need them any more.",
     ],
 }
 #: How the files are called, from their folder.
@@ -80,7 +80,7 @@ class FirstPipeline:
     """What the files are made of.
 
     ``connector`` is the configuration of a connector that is there; None: one is made, with ``replication`` as the
-    replication factor of its topics. ``owned``: cdcv2 up makes it, with its publication, slot and topics. ``target``:
+    replication factor of its topics. ``owned``: cdcv2 up makes it, with its publication and topics. ``target``:
     the connection string of the copy's database, without a password; None: it is still to be filled in. ``login``: a
     file with the login at Connect.
     """
