@@ -29,7 +29,7 @@ from cdcv2.connectors.debezium.left_out import TABLES, Omission, less_sent, omis
 from cdcv2.control import external_texts as texts
 from cdcv2.control.entries import Answer, CatalogueEntry, Debt, EntryState, ExternalObject, Kind, Look, NoAnswer, Reason
 from cdcv2.control.let_go import awaited, settled
-from cdcv2.control.slot_marks import Continuity, continuity, went_back
+from cdcv2.control.slot_marks import Continuity, branched_off, continuity, went_back
 
 #: How long, in seconds, an act that got no answer may still come to pass in its server.
 DOUBT = 60.0
@@ -289,6 +289,8 @@ def _keeping(entry: CatalogueEntry, look: Look, found: Condition, now: float, cl
         return _lost(entry, texts.remaking(entry), found, now)
     if thing is not None and went_back(entry.slot, thing.slot) and (holds or entry.owned):
         return _lost(entry, texts.going_back(entry), found, now)
+    if thing is not None and branched_off(entry.slot, thing.slot) and (holds or entry.owned):
+        return _lost(entry, texts.branching_off(entry, thing), found, now)
     if thing is None:
         return Step(entry, Act.NOTHING, found)
     if found is Condition.UNMARKED and entry.applied is None:

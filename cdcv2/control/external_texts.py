@@ -60,6 +60,18 @@ def going_back(entry: CatalogueEntry) -> str:
     )
 
 
+def branching_off(entry: CatalogueEntry, thing: ExternalObject) -> str:
+    """Its server goes on from an earlier moment, on another timeline."""
+    before, now = entry.slot, thing.slot
+    numbers = "" if before is None or now is None else f", {now.timeline} and no longer {before.timeline}"
+    return (
+        f"the server of {entry.shown} is on another timeline{numbers}, as after a standby was promoted, or its files "
+        "were recovered up to an earlier moment. What was captured last is not on this timeline, or may not be: logs "
+        "and copies may have commits that it has no more, and what it has committed since may be passed by. "
+        f"{_what_is_lost(entry)}"
+    )
+
+
 def invalidation(entry: CatalogueEntry, thing: ExternalObject) -> str:
     """Its server will not let it be used any more."""
     return f"{entry.shown} was invalidated by its server ({thing.invalid}). {_what_is_lost(entry)}"

@@ -10,7 +10,7 @@ it all along.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -43,6 +43,7 @@ class SlotMark:
         counted_since: since when it counts; where this differs, the numbers are not compared.
         flushed: up to where the WAL was safe; None: not known, as of a standby.
         confirmed: up to where its reader had confirmed it: all of that was safe; None: not known.
+        ancestors: timeline -> where the server left it, of all timelines before this one; None: not asked. Not kept.
     """
 
     wal: int
@@ -53,6 +54,7 @@ class SlotMark:
     counted_since: str = ""
     flushed: int | None = None
     confirmed: int | None = None
+    ancestors: Mapping[int, int] | None = field(default=None, compare=False)
 
     def to_plain(self) -> dict[str, Any]:
         """As JSON, in the catalogue's format."""
@@ -84,7 +86,13 @@ def continuity(before: SlotMark | None, now: SlotMark | None) -> Continuity:
     >>> continuity(first, SlotMark(wal=900, timeline=1, kept=90)).value
     'open'
     """
-    if before is None or now is None or before.timeline != now.timeline or now.wal < before.wal:
+    if before is None or now is None:
+        return Continuity.OPEN
+    if before.timeline != now.timeline:
+        # Also where it keeps more: a standby learns from time to time what the primary's keeps.
+        followed = now.ancestors is not None and now.kept is not None and not branched_off(before, now)
+        return Continuity.SAME if followed else Continuity.OPEN
+    if now.wal < before.wal:
         return Continuity.OPEN
     counted = before.sent is not None and now.sent is not None and before.counted_since == now.counted_since
     # A server counts up, from 0 for a slot that it makes.
@@ -113,3 +121,26 @@ def went_back(before: SlotMark | None, now: SlotMark | None) -> bool:
     if before is None or now is None or before.timeline != now.timeline:
         return False
     return before.confirmed is not None and now.flushed is not None and now.flushed < before.confirmed
+
+
+def branched_off(before: SlotMark | None, now: SlotMark | None) -> bool:
+    """Whether the server is on another timeline, on which what was captured is missing, or may be.
+
+    So it is after a standby that lacked the newest commits was promoted, and after files were recovered up to an
+    earlier moment. What was confirmed behind the place where the timelines part is on the old one alone; and a slot
+    that keeps no WAL of before that place may have been made since.
+
+    >>> first = SlotMark(wal=500, timeline=1, kept=100, confirmed=470)
+    >>> branched_off(first, SlotMark(wal=900, timeline=2, kept=100, ancestors={1: 490}))
+    False
+    >>> branched_off(first, SlotMark(wal=900, timeline=2, kept=100, ancestors={1: 460}))
+    True
+    >>> branched_off(first, SlotMark(wal=900, timeline=2, kept=495, ancestors={1: 490}))
+    True
+    """
+    if before is None or now is None or before.timeline == now.timeline or now.ancestors is None:
+        return False
+    left = now.ancestors.get(before.timeline)
+    if left is None or before.confirmed is not None and left < before.confirmed:
+        return True
+    return now.kept is not None and left < now.kept

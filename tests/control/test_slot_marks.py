@@ -91,10 +91,15 @@ def test_what_is_stated_of_a_slot_is_so() -> None:
     ({"kept": 500, "reader": "8 at 3", "sent": 3, "counted_since": "tuesday"}, Continuity.OPEN),
     ({"kept": 500, "reader": "8 at 3", "sent": None}, Continuity.OPEN),
     ({"timeline": 2}, Continuity.OPEN),
+    ({"timeline": 2, "ancestors": {1: 600}, "sent": 0}, Continuity.SAME),
+    ({"timeline": 2, "ancestors": {1: 600}, "kept": 90}, Continuity.SAME),
+    ({"timeline": 2, "ancestors": {1: 600}, "kept": 601}, Continuity.OPEN),
+    ({"timeline": 2, "ancestors": {1: 600}, "kept": None}, Continuity.OPEN),
+    ({"timeline": 2, "ancestors": {}}, Continuity.OPEN),
     ({"wal": 499}, Continuity.OPEN),
 ])  # fmt: skip
 def test_each_sign_counts_as_far_as_it_goes(changes: dict[str, object], expected: Continuity) -> None:
-    """Another timeline, or a server that went back, states nothing; counters only where they were not set back."""
+    """Another timeline states something if it is known where it begins; counters only where they were not set back."""
     now = replace(BEFORE, **{"wal": 900, **changes})  # type: ignore[arg-type]
 
     assert expected is continuity(BEFORE, now)

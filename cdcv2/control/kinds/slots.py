@@ -5,12 +5,16 @@ What a slot keeps, and who reads it, shows whether it is the one that was seen b
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from cdcv2.control.entries import CatalogueEntry, ExternalObject
 from cdcv2.control.kinds.postgres import PATIENCE, PostgresKind
 from cdcv2.control.slot_marks import Continuity, SlotMark, continuity
+from cdcv2.errors import Cdcv2Error, RefusedError
+from cdcv2.store.postgres_session import connect
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -20,9 +24,13 @@ READERS = ("Debezium Streaming",)
 #: Where WAL ends, also on a standby, and on which timeline.
 _WAL = """
     SELECT (CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_insert_lsn() END
-            - '0/0')::bigint, (SELECT timeline_id FROM pg_control_checkpoint()),
+            - '0/0')::bigint,
+           CASE WHEN pg_is_in_recovery() THEN (SELECT timeline_id FROM pg_control_checkpoint())
+                ELSE ('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::int END,
            (CASE WHEN NOT pg_is_in_recovery() THEN pg_current_wal_flush_lsn() END - '0/0')::bigint
 """
+#: A line of the history of a timeline: one before it, and where the server left that.
+_ANCESTOR = re.compile(r"^\s*(\d+)\s+([0-9A-F]+)/([0-9A-F]+)", re.MULTILINE | re.IGNORECASE)
 #: As JSON: which columns there are depends on the version of the server. One that is invalidated keeps nothing, but
 #: has what was confirmed; that of a slot that is made is behind all WAL of before.
 _SLOT = """
@@ -36,6 +44,8 @@ _COUNTED = """
     SELECT c.total_txns, concat_ws(' ', c.stats_reset, (SELECT stats_reset FROM pg_stat_bgwriter))
       FROM pg_stat_replication_slots c WHERE c.slot_name = %s
 """
+#: The timeline of a server that was never recovered: it has no history.
+_FIRST = 1
 #: The first version of PostgreSQL that counts.
 _COUNTING = 140000
 
@@ -59,6 +69,7 @@ class SlotKind(PostgresKind):
         slot, application, user, begun, kept, confirmed = row
         active = bool(slot["active"])
         reader = f"process {slot['active_pid']} of {user or 'unknown'} ({application or 'no application name'})"
+        other = entry.slot is not None and entry.slot.timeline != timeline
         invalid = slot.get("invalidation_reason") or ("wal_removed" if slot.get("wal_status") == "lost" else "")
         return ExternalObject(
             f"{slot['database']}/{entry.name}/{slot['plugin']}",
@@ -67,9 +78,29 @@ class SlotKind(PostgresKind):
             place=f"read by {reader}" if active else "read by no session",
             slot=SlotMark(
                 wal, timeline, kept, (begun or "") if active else "", *_counted(session, entry.name), flushed,
-                confirmed,
+                confirmed, self._ancestors(entry, timeline) if other else None,
             ),
         )  # fmt: skip
+
+    def _ancestors(self, entry: CatalogueEntry, timeline: int) -> dict[int, int]:
+        """See SlotMark. Only a session that may replicate is told. Raises RefusedError where it is not."""
+        import psycopg
+
+        if timeline == _FIRST:
+            return {}
+        conninfo = psycopg.conninfo.make_conninfo(self._conninfo(entry) or "", replication="database")
+        try:
+            with closing(connect(conninfo, origin=f"the connection string of {entry.address}", autocommit=True)) as one:
+                _, content = one.execute(f"TIMELINE_HISTORY {timeline:d}".encode()).fetchone() or ("", b"")
+        except (psycopg.Error, Cdcv2Error) as error:
+            why = " ".join(str(error).split())
+            raise RefusedError(
+                f"the server of {entry.shown} is on another timeline, {timeline}, as after a standby was promoted. "
+                f"Whether that has all that was captured cannot be asked: {why}. ALTER ROLE ... "
+                "REPLICATION; for the role of the conninfo, and let pg_hba.conf take it"
+            ) from error
+        text = content if isinstance(content, str) else bytes(content).decode()
+        return {int(one): int(high, 16) << 32 | int(low, 16) for one, high, low in _ANCESTOR.findall(text)}
 
     def _is_same(self, there: ExternalObject, entry: CatalogueEntry) -> bool:
         """As it was at the look a moment ago."""

@@ -1,0 +1,155 @@
+"""A server that goes on from an earlier moment, on another timeline: what is looked at shows it, and its slot is lost."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdcv2.control.entries import Answer, EntryState, ExternalObject, Kind, Look, NoAnswer, Reason
+from cdcv2.control.external_state import decide
+from cdcv2.control.kinds.slots import SlotKind
+from cdcv2.control.slot_marks import SlotMark, branched_off
+from cdcv2.servers.postgres import Postgres
+from tests.control.test_external_state import NOW, entry_of
+
+LEFT = SlotMark(wal=500, timeline=1, kept=100, flushed=480, confirmed=470)
+
+
+@pytest.mark.parametrize("owned", [True, False])
+@pytest.mark.parametrize(("changes", "lost"), [
+    ({"ancestors": {1: 470}}, False), ({"ancestors": {1: 469}}, True),
+    # What was seen is no ancestor: an older backup, or another branch.
+    ({"ancestors": {}}, True), ({"timeline": 3, "ancestors": {1: 600, 2: 700}}, False),
+    ({"timeline": 3, "ancestors": {2: 700}}, True),
+    # A slot that was made since keeps nothing of before.
+    ({"ancestors": {1: 600}, "kept": 600}, False), ({"ancestors": {1: 600}, "kept": 601}, True),
+    ({"ancestors": {1: 600}, "kept": None}, False), ({"timeline": 1, "ancestors": None}, False),
+])  # fmt: skip
+def test_what_is_not_on_another_timeline_is_lost(changes: dict[str, Any], lost: bool, owned: bool) -> None:
+    """What was confirmed behind the place where the timelines part; it stays lost."""
+    entry = replace(entry_of(Kind.SLOT, EntryState.IN_USE, owned=owned), settings={}, applied=None, slot=LEFT)
+    now = replace(LEFT, **{"wal": 900, "flushed": 900, "timeline": 2, **changes})
+    step = decide(entry, Answer("s1", ExternalObject("id-1", slot=now)), NOW)
+
+    assert lost is (EntryState.LOST is step.entry.state) is branched_off(LEFT, now)
+    assert not lost or "is on another timeline" in step.shown
+    if lost:
+        later = replace(LEFT, wal=950, flushed=950)
+        assert EntryState.LOST is decide(step.entry, Answer("s1", ExternalObject("id-1", slot=later)), NOW).entry.state
+
+
+class Branches:
+    """A server whose files can be kept, put back and promoted; with a slot."""
+
+    def __init__(self, server: Postgres) -> None:
+        self.server = server
+        self.data, self.kept = server.folder / "data", server.folder / "kept"
+        self.kind = SlotKind({"a/bank": self.conninfo()})
+        self.execute("SELECT pg_create_logical_replication_slot('shop', 'pgoutput')")
+        self.execute("CREATE TABLE t (id int); CREATE PUBLICATION p FOR TABLE t")
+        entry = entry_of(Kind.SLOT, EntryState.IN_USE, owned=False)
+        self.entry = replace(entry, name="shop", address="a/bank", settings={}, applied=None, server=None, slot=None)
+        self.see()
+
+    def conninfo(self, **more: str) -> str:
+        """That of the superuser, or of another role."""
+        from psycopg.conninfo import make_conninfo
+
+        server = self.server
+        return make_conninfo("", **{
+            "host": server.host, "port": str(server.port), "dbname": server.database, "user": server.username,
+            "password": server.password, **more,
+        })
+
+    def execute(self, statement: str) -> None:
+        """By the superuser."""
+        with self.server.connect(autocommit=True) as session:
+            session.execute(statement.encode())
+
+    def consume(self) -> None:
+        """A row is committed, and the reader of the slot confirms it."""
+        self.execute("INSERT INTO t VALUES (1)")
+        self.execute("SELECT pg_replication_slot_advance('shop', pg_current_wal_lsn())")
+
+    def keep(self) -> None:
+        """The files of now."""
+        self.server.stop()
+        shutil.rmtree(self.kept, ignore_errors=True)
+        self._copy(self.data, self.kept)
+        self.server.start()
+
+    def promote(self, *, kept: bool) -> None:
+        """The server as a standby that has what it has, or the files that were kept; it becomes the primary."""
+        self.server.stop()
+        if kept:
+            shutil.rmtree(self.data)
+            self._copy(self.kept, self.data)
+        signal = self.data / "standby.signal"
+        signal.touch()
+        owner = os.stat(self.data)
+        os.chown(signal, owner.st_uid, owner.st_gid)
+        self.server.start()
+        self.execute("SELECT pg_promote()")
+
+    @staticmethod
+    def _copy(one: Path, other: Path) -> None:
+        shutil.copytree(one, other)
+        owner = os.stat(one)
+        for path in (other, *other.rglob("*")):
+            os.chown(path, owner.st_uid, owner.st_gid)
+
+    def look(self) -> Look:
+        """What is there."""
+        return self.kind.look(self.entry)
+
+    def see(self) -> EntryState:
+        """A look, and what becomes of the entry by it."""
+        found = self.look()
+        assert isinstance(found, Answer) and found.thing is not None, found
+        if self.entry.slot is None:
+            self.entry = replace(self.entry, server=found.server, identity=found.thing.identity, slot=found.thing.slot)
+        self.entry = decide(self.entry, found, NOW).entry
+        return self.entry.state
+
+
+@pytest.fixture(scope="module")
+def branches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Branches]:
+    """One server for all."""
+    with Postgres() as server:
+        yield Branches(server)
+
+
+@pytest.mark.integration
+def test_a_standby_that_had_all_goes_on_and_one_that_lacked_commits_is_lost(branches: Branches) -> None:
+    """Also where its WAL has come further than the old one had; who may not replicate is told that it cannot be asked.
+    """
+    branches.consume()
+    assert EntryState.IN_USE is branches.see()
+    branches.promote(kept=False)
+    assert EntryState.IN_USE is branches.see()
+    assert branches.entry.slot is not None and 2 == branches.entry.slot.timeline
+
+    branches.keep()
+    branches.consume()
+    assert EntryState.IN_USE is branches.see()
+    branches.promote(kept=True)
+    branches.execute("CREATE TABLE more AS SELECT repeat('x', 500) FROM generate_series(1, 5000)")
+    branches.execute("CREATE ROLE reader LOGIN PASSWORD 'x' IN ROLE pg_monitor")
+    mark = branches.entry.slot
+    plain = SlotKind({"a/bank": branches.conninfo(user="reader", password="x")}).look(branches.entry)
+    assert EntryState.LOST is branches.see()
+    assert branches.entry.slot == mark and 3 == _timeline(branches.look())
+
+    assert isinstance(plain, NoAnswer) and Reason.DENIED is plain.reason
+    assert "is on another timeline, 3" in plain.text and "ALTER ROLE" in plain.text
+
+
+def _timeline(look: Look) -> int:
+    assert isinstance(look, Answer) and look.thing is not None and look.thing.slot is not None
+    return look.thing.slot.timeline
