@@ -1,4 +1,4 @@
-"""A server that goes on from an earlier moment, on another timeline: what is looked at shows it, and its slot is lost."""
+"""A server that goes on from an earlier moment, on another timeline: a look shows it, and its slot is lost."""
 
 from __future__ import annotations
 
