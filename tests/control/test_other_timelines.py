@@ -127,7 +127,7 @@ def branches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Branches]:
 
 @pytest.mark.integration
 def test_a_standby_that_had_all_goes_on_and_one_that_lacked_commits_is_lost(branches: Branches) -> None:
-    """Also where its WAL has come further than the old one had; who may not replicate is told that it cannot be asked.
+    """Also where its WAL has come further than the old one had; who may not replicate learns that it cannot be asked.
     """
     branches.consume()
     assert EntryState.IN_USE is branches.see()

@@ -83,7 +83,7 @@ class SlotKind(PostgresKind):
         )  # fmt: skip
 
     def _ancestors(self, entry: CatalogueEntry, timeline: int) -> dict[int, int]:
-        """See SlotMark. Only a session that may replicate is told. Raises RefusedError where it is not."""
+        """See SlotMark. Only a session that may replicate can ask it. Raises RefusedError where it cannot be asked."""
         import psycopg
 
         if timeline == _FIRST:
