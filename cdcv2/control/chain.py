@@ -108,7 +108,7 @@ class ChainSight(NamedTuple):
     ``beat_at``: when the connector wrote its last heartbeat; ``beat_every``: the seconds between two of them, as it is
     configured, 0 without them. None: that is not known. ``lost``: what the way passes in other systems, and is lost;
     ``changed``: the same, of what others have changed. ``made_by_up``: cdcv2 up makes the connector; ``owed``: what it
-    could not make on the way yet.
+    could not make on the way yet. ``kept``: a cdcv2 up keeps the jobs running, so no second one can be started.
     """
 
     file: str
@@ -134,6 +134,7 @@ class ChainSight(NamedTuple):
     login: Path | None = None
     made_by_up: bool = False
     owed: tuple[MissingState, ...] = ()
+    kept: bool = False
 
     @property
     def without_kafka(self) -> bool:
@@ -251,7 +252,7 @@ def _own_connector(seen: ChainSight) -> Link:
         # The connector comes last, so it waits for all that is owed.
         first = seen.owed[0].text if seen.owed else None
         fault = f"Connect has no connector {name}: cdcv2 up {'makes it' if first is None else f'waits: {first}'}"
-        remedy = f"cdcv2 {'up' if first is None else 'external'} {seen.file}"
+        remedy = f"cdcv2 {'up' if first is None and not seen.kept else 'external'} {seen.file}"
         return Link("connector", name, "not there", None, fault, {}, remedy)
     if connector.state == MISSING:
         made = curl(f"-X PUT -H 'Content-Type: application/json' -d @connector.json {_at(seen)}/config", seen.login)
@@ -375,14 +376,14 @@ def _job_fault(seen: ChainSight, job: StageSight, input_moved_at: float | None =
     """
     row = job.row
     if row.state == "held":
-        return _Fault(f"it is held: {row.reason}", _after(row, f"cdcv2 up {seen.file} --start-held {row.name}"))
+        return _Fault(f"it is held: {row.reason}", f"{_mended(row)}; then {_release(seen, row.name)}")
     if row.state == "finished":
         return None
     if row.state == "paused":
         return _Fault(f"it is {row.reason}", f"cdcv2 resume {seen.file} {row.name}")
     if not row.alive:
         why = f": {row.reason}" if row.reason else ""
-        return _Fault(f"it does not run{why}", _after(row, f"cdcv2 up {seen.file}"))
+        return _Fault(f"it does not run{why}", f"{_mended(row)}; {_start(seen)}")
     if row.event_at is not None:
         silent, has_input = seen.now - row.event_at, (input_moved_at or 0.0) > row.event_at
         if silent > (SILENT_WITH_INPUT if has_input else SILENT):
@@ -401,8 +402,21 @@ def _waits(row: JobRow) -> Iterator[Mapping[str, Any]]:
     return (wait for wait in row.waits if isinstance(wait, Mapping))
 
 
-def _after(row: JobRow, command: str) -> str:
-    return f"{row.remedy.rstrip('.') if row.remedy else f'read {row.output}'}; then {command}"
+def _mended(row: JobRow) -> str:
+    """How to mend what ended it."""
+    return row.remedy.rstrip(".") if row.remedy else f"read {row.output}"
+
+
+def _start(seen: ChainSight) -> str:
+    """What starts a job that waits for its next start."""
+    return "cdcv2 up, which runs, starts it again by itself" if seen.kept else f"then cdcv2 up {seen.file}"
+
+
+def _release(seen: ChainSight, name: str) -> str:
+    """What starts one that is held."""
+    if seen.kept:
+        return f"cdcv2 pause {seen.file} {name}, and cdcv2 resume {seen.file} {name}"
+    return f"cdcv2 up {seen.file} --start-held {name}"
 
 
 def _restart_of(seen: ChainSight, name: str) -> str:

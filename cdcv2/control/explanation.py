@@ -131,7 +131,8 @@ def _way(
         tuple(one for name in sorted(names) for one in things.get(name, ()))
         for things in (status.lost.of, status.lost.changed, status.lost.owed)
     )
-    seen = ChainSight(str(pipeline.path), time.time(), lost=lost, changed=changed, owed=owed)
+    kept = status.owner is not None
+    seen = ChainSight(str(pipeline.path), time.time(), lost=lost, changed=changed, owed=owed, kept=kept)
     source = capture.source if capture is not None else None
     if source is not None:
         connector, found = source.connector, status.sight.sources.get(source.name, SourceView())

@@ -140,6 +140,15 @@ FAULTS: dict[str, tuple[ChainSight, str, str, str]] = {
     "the capture was killed": (
         WELL._replace(capture=capture(state="waiting", alive=False, reason="it was killed")), "capture",
         "does not run", "cdcv2 up shop.yaml"),
+    "the capture was killed, and cdcv2 up runs": (
+        WELL._replace(capture=capture(state="waiting", alive=False, reason="it was killed"), kept=True), "capture",
+        "does not run", "read capture.log; cdcv2 up, which runs, starts it again by itself"),
+    "the capture is held, and cdcv2 up runs": (
+        WELL._replace(capture=capture(state="held", alive=False, reason="a second snapshot"), kept=True), "capture",
+        "a second snapshot", "cdcv2 pause shop.yaml shop, and cdcv2 resume shop.yaml shop"),
+    "no connector, and cdcv2 up, which makes it, runs": (
+        WELL._replace(connector=connector(state=MISSING, tasks=()), made_by_up=True, kept=True), "connector",
+        "cdcv2 up makes it", "cdcv2 external shop.yaml"),
     "the capture hangs": (
         WELL._replace(capture=capture(event_at=900.0)), "capture", "nothing for 100 s", "cdcv2 pause shop.yaml shop"),
     "the capture hangs, and its topic moves": (
