@@ -70,6 +70,7 @@ class JobProgress:
 
     ``frontier`` is plain (None: not known yet), ``committed_at`` the source's clock at the last commit before it, in
     seconds since 1970 (None: not known). ``counts`` are numbers of this run: records, rows, transactions.
+    ``caught_up``: this run has done all that there was to do; False: it has not, or cannot know.
     """
 
     frontier: Sequence[Any] | None = None
@@ -77,6 +78,7 @@ class JobProgress:
     waits: Sequence[JobWait] = ()
     rows_held: int | None = None
     counts: Mapping[str, int] = field(default_factory=dict)
+    caught_up: bool = False
 
     def plain(self) -> dict[str, Any]:
         """As JSON."""
@@ -87,6 +89,7 @@ class JobProgress:
             "more_waits": max(0, len(self.waits) - MOST_WAITS),
             "rows_held": self.rows_held,
             "counts": dict(self.counts),
+            "caught_up": self.caught_up,
         }
 
 
@@ -179,7 +182,7 @@ class JobEvents:
         return stopping if self._stream is None else requested
 
     def _progress(self, now: float, *, at_once: bool = False) -> None:
-        state = replace(self._state, waits=self._instead) if self._instead else self._state
+        state = replace(self._state, waits=self._instead, caught_up=False) if self._instead else self._state
         if at_once or now >= self._at + CHANGED:
             facts = state.plain()
             if at_once or facts != self._last or now >= self._at + UNCHANGED:

@@ -145,17 +145,19 @@ def run(args: argparse.Namespace) -> Exit:
             known = {place: at for place, at in capture.next_positions().items() if place[0] in recipe.topics()}
             for text in absent(known, topics.ends()):
                 _print(text)
-        lines, events = Lines(_print), args.events
-        state, age = partial(_state, capture, topics, recipe), partial(_age, capture)
+        lines, events, age = Lines(_print), args.events, partial(_age, capture)
+
+        def state() -> JobProgress:
+            return _state(capture, topics, recipe, at_rest=watched.at_rest)
 
         def turn() -> None:
             events.progress(state)
             if args.follow:
                 lines.turn(partial(_far, capture, topics, recipe), age)
 
+        watched = _WatchedTopics(topics, move, turn)
         run_capture(
-            capture, _WatchedTopics(topics, move, turn), follow=args.follow, stopping=stopping,
-            release_every=args.max_records or RELEASE_EVERY,
+            capture, watched, follow=args.follow, stopping=stopping, release_every=args.max_records or RELEASE_EVERY,
         )
         capture.save()
         events.progress(state, at_once=True)
@@ -195,8 +197,8 @@ def _far(capture: Capture, topics: Topics, recipe: DatabaseConnector) -> str:
     return f"{through}: {capture.counters.transactions} transactions, {capture.counters.rows} rows; {waits}"
 
 
-def _state(capture: Capture, topics: Topics, recipe: DatabaseConnector) -> JobProgress:
-    """The same for programs."""
+def _state(capture: Capture, topics: Topics, recipe: DatabaseConnector, *, at_rest: bool) -> JobProgress:
+    """The same for programs. ``at_rest``: what was read is released, as far as it can be."""
     unread, hindered = topics.unread(), topics.waits()
     if hindered is not None:
         waits: Sequence[JobWait] = [JobWait("unavailable", hindered)]
@@ -208,6 +210,7 @@ def _state(capture: Capture, topics: Topics, recipe: DatabaseConnector) -> JobPr
     return JobProgress(
         stated_frontier(capture.frontier).to_plain(), capture.committed_at, waits, capture.held_rows,
         {"records": counted.records, "rows": counted.rows, "transactions": counted.transactions},
+        at_rest and not unread and hindered is None,
     )
 
 
@@ -220,6 +223,8 @@ class _WatchedTopics:
 
     def __init__(self, topics: Topics, move: Callable[[int], object], turn: Callable[[], object]) -> None:
         self._topics, self._move, self._turn = topics, move, turn
+        #: Whether nothing was read since there was nothing to be read: then the capture has released what it could.
+        self.at_rest = False
         self.ends, self.identities, self.let_wait = topics.ends, topics.identities, topics.let_wait
         self.topics, self.known_topics, self.ranges = topics.topics, topics.known_topics, topics.ranges
         self.unread, self.waits = topics.unread, topics.waits
@@ -232,6 +237,7 @@ class _WatchedTopics:
                 self._move(1)
             self._turn()
             yield item
+            self.at_rest = item is None or (self.at_rest and not isinstance(item, Record))
 
 
 def _logs(recipe: DatabaseConnector, into: Path, memory: MemoryFile) -> dict[str, DirectoryLog]:

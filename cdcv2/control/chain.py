@@ -388,8 +388,13 @@ def _job_fault(seen: ChainSight, job: StageSight, input_moved_at: float | None =
         silent, has_input = seen.now - row.event_at, (input_moved_at or 0.0) > row.event_at
         if silent > (SILENT_WITH_INPUT if has_input else SILENT):
             meanwhile = ", and its input has moved" if has_input else ""
-            return _Fault(f"it has stated nothing for {silent:.0f} s{meanwhile}: it hangs, or is in one long step",
-                          f"read {row.output}; {_restart_of(seen, row.name)}")  # fmt: skip
+            ended = "" if row.reason is None else f". When it ended last: {row.reason}"
+            text = f"it has stated nothing for {silent:.0f} s{meanwhile}: it hangs, or is in one long step{ended}"
+            return _Fault(text, f"read {row.output}; {_restart_of(seen, row.name)}")  # fmt: skip
+    if row.reason is not None:
+        # As long as it counts: else it would stand still only in the pauses between two runs.
+        return _Fault(f"it runs again, and has come no further than when it ended: {row.reason}",
+                      f"{_mended(row)}; it goes on by itself then")  # fmt: skip
     if job.moved_at is not None and seen.now - job.moved_at < STILL:
         return None
     for wait in _waits(row):

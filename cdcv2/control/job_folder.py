@@ -30,6 +30,7 @@ from typing import Any
 
 from cdcv2.control.kept_value import keep, kept
 from cdcv2.control.owner import is_held
+from cdcv2.control import supervision
 from cdcv2.control.supervision import JobEnd, JobSight
 from cdcv2.errors import MalformedError, MissingLogError, OutputError
 from cdcv2.event_stream import read_events
@@ -179,7 +180,8 @@ class JobFolder:
         frontier = next((event["frontier"] for event in reversed(last) if event.get("frontier") is not None), None)
         progress = None if frontier is None else json.dumps(frontier)
         reported = None if alive or end is None else _end(end)
-        return JobSight(alive, last_run["run"], last_run["command"], reported, progress, parts, paused)
+        caught_up = any(event.get("caught_up") is True for event in own)
+        return JobSight(alive, last_run["run"], last_run["command"], reported, progress, parts, paused, caught_up)
 
     def last_progress(self) -> dict[str, Any] | None:
         """The newest event that states how far the job is; None: there is none. Raises as :meth:`sight`."""
@@ -202,19 +204,11 @@ class JobFolder:
             return []
 
     def moved_at(self) -> float | None:
-        """When its frontier moved last, in seconds since 1970, as far back as its newest events go; None: not known.
+        """When it came further last, in seconds since 1970, as far back as its newest events go; None: not known.
 
         Raises as :meth:`sight`.
         """
-        moved: float | None = None
-        frontier: Any = None
-        for event in reversed(self._last_events()):
-            if event.get("frontier") is None:
-                continue
-            if moved is not None and event["frontier"] != frontier:
-                break
-            moved, frontier = event.get("at"), event["frontier"]
-        return moved
+        return supervision.moved_at(self._last_events())
 
     def stop(self) -> None:
         """Ask it to end (SIGTERM): its first process, or what is left of it."""

@@ -26,7 +26,7 @@ from cdcv2.control.questions import NOT_ASKED, Reply
 from cdcv2.control.replay_fields import ReplayFields
 from cdcv2.control.seconds_behind import UNANSWERED, Basis, ConnectorSight, CopySight, Lag, lag_of
 from cdcv2.control.sights import PipelineSight, SourceView, look
-from cdcv2.control.supervision import JobState, JobStatus
+from cdcv2.control.supervision import JobState, JobStatus, judged
 from cdcv2.control.supervisor import Supervisor
 from cdcv2.errors import UsageError
 
@@ -41,6 +41,8 @@ class JobRow(NamedTuple):
     - ``event_at``: when the newest event was written; ``rows_held``: rows in its memory that are not complete.
     - ``deaths``: the ends in a row, without progress, that were tried again at once.
     - ``waits``: what it waits for.
+    - ``reason``, ``remedy``: why it does not run; of one that runs: why it ended last, as long as that counts
+      (:func:`~cdcv2.control.supervision.judged`).
     - ``output``: the file with what it prints.
     - ``last_exit``: the exit code of its last run that reported its end; None: none has.
     """
@@ -66,6 +68,12 @@ class JobRow(NamedTuple):
     def through(self) -> str:
         """How far it is, in words."""
         return _through(self.frontier)
+
+    @property
+    def well(self) -> bool:
+        """Whether it runs, and has got over its last end; or has finished. A timer may rest, if it found nothing."""
+        works = self.kind == "timer" or self.state in (JobState.RUNNING.value, JobState.FINISHED.value)
+        return works and self.reason is None
 
     @property
     def awaited(self) -> list[str]:
@@ -146,14 +154,9 @@ class PipelineStatus(NamedTuple):
 
     @property
     def well(self) -> bool:
-        """Whether every job that should run does, or has finished, and a process keeps them running.
-
-        A timer that waits is well, too, unless its last run found something.
-        """
-        rests = {row.name for row in self.jobs if row.kind == "timer" and row.reason is None}
-        states = {row.state for row in self.jobs if row.kind != "left" and row.name not in rests}
+        """Whether every job of the file is well, and a process keeps them running, and nothing is lost."""
         kept = self.owner is not None and not self.lost.of and not self.lost.changed
-        return kept and states <= {JobState.RUNNING.value, JobState.FINISHED.value}
+        return kept and all(row.well for row in self.jobs if row.kind != "left")
 
     @property
     def changed(self) -> list[str]:
@@ -212,7 +215,7 @@ class StatusWatch:
 
 def job_rows(pipeline: Pipeline) -> list[JobRow]:
     """How its jobs stand, by their files alone. Raises MalformedError for damaged ones."""
-    supervisor = Supervisor(folder_of(pipeline))
+    supervisor, now = Supervisor(folder_of(pipeline)), time.time()
     reports = {report.name: report for report in supervisor.look()}
     kinds = {
         **dict.fromkeys(pipeline.captures, "capture"), **dict.fromkeys(pipeline.views, "view"),
@@ -229,6 +232,9 @@ def job_rows(pipeline: Pipeline) -> list[JobRow]:
         if name not in planned and not report.sight.alive:
             continue
         status = report.status
+        if status.state is JobState.RUNNING and report.sight.alive:
+            # Also where no supervisor looks any more.
+            status = judged(status, report.sight, now)
         if status.state is JobState.RUNNING and not report.sight.alive:
             # No supervisor has looked since it ended.
             reason = None if report.sight.end is None else report.sight.end.reason

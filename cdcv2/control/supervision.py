@@ -22,7 +22,7 @@ A held job starts again when its command is another one, or when it is released 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -104,6 +104,7 @@ class JobSight(NamedTuple):
     - ``progress``: its frontier, as JSON; None: not known.
     - ``parts``: digests of the parts of the file of which that run's command was made, by their names.
     - ``paused``: who paused it, in words; None: it is not paused.
+    - ``caught_up``: its last run has stated that it had done all that there was to do.
     """
 
     alive: bool
@@ -113,6 +114,7 @@ class JobSight(NamedTuple):
     progress: str | None = None
     parts: Mapping[str, str] = MappingProxyType({})
     paused: str | None = None
+    caught_up: bool = False
 
 
 class JobStatus(NamedTuple):
@@ -125,7 +127,8 @@ class JobStatus(NamedTuple):
     - ``due``: when it is started again.
     - ``progress``: how far it was at most, since its work was begun.
     - ``least``, ``least_before``: the least that its last run stated, but for nothing, and the run before.
-    - ``reason``, ``remedy``: why it waits or is held, and what to do.
+    - ``reason``, ``remedy``: why it waits or is held, and what to do; of one that runs: why it ended last, as long as
+      that counts (see :func:`judged`).
     - ``waits``: what has to be there before its next start; None: nothing.
     """
 
@@ -223,7 +226,7 @@ def _alive(
     request: JobRequest | None, status: JobStatus, sight: JobSight, now: float
 ) -> tuple[JobAct, JobStatus]:
     if request is not None and sight.command == request.command and status.state is not JobState.STOPPING:
-        running = _measured(status, sight)._replace(state=JobState.RUNNING, run=sight.run, command=sight.command)
+        running = judged(status, sight, now)._replace(state=JobState.RUNNING, run=sight.run, command=sight.command)
         return JobAct.NOTHING, _entered(running, status, now)
     if status.state is not JobState.STOPPING:
         return JobAct.STOP, status._replace(
@@ -270,10 +273,42 @@ def _reason(end: JobEnd | None) -> str:
 
 
 def _started(request: JobRequest, status: JobStatus, sight: JobSight, now: float) -> JobStatus:
+    if status.deaths == status.attempts == 1:
+        # One end that may be tried again at once, as a kill: nothing has to be mended, unless it comes again.
+        status = status._replace(reason=None, remedy=None)
     return status._replace(
         state=JobState.RUNNING, since=now, run=status.run + 1, command=request.command, due=0.0,
         progress=_furthest(sight, status), least=None, least_before=status.least or status.least_before,
     )
+
+
+def judged(status: JobStatus, sight: JobSight, now: float) -> JobStatus:
+    """How a job stands that runs, by what is seen of it.
+
+    The reason of its last end counts until it has come further, or has done all that there was to do, or has lived for
+    :data:`SETTLED` seconds: not every job can state that it has done all, and its source may be idle.
+    """
+    status = _measured(status, sight)
+    settled = status.state is JobState.RUNNING and now - status.since >= SETTLED
+    return status._replace(reason=None, remedy=None) if sight.caught_up or settled else status
+
+
+def moved_at(events: Iterable[Mapping[str, Any]]) -> float | None:
+    """When a job came further last, in seconds since 1970, by its events, oldest first; None: not known.
+
+    What a new run states until it is where the last one was is no move.
+    """
+    moved, before, status = None, None, JobStatus()
+    for event in events:
+        if event.get("event") == "start":
+            status = status._replace(least=None, least_before=status.least or status.least_before)
+        if event.get("frontier") is not None:
+            # As if it had ended once: where no end counts any more, it came further.
+            after = _measured(status._replace(deaths=1), JobSight(True, progress=json.dumps(event["frontier"])))
+            if not after.deaths and event["frontier"] != before:
+                moved = event.get("at")
+            before, status = event["frontier"], after
+    return moved
 
 
 def _furthest(sight: JobSight, status: JobStatus) -> str | None:

@@ -133,6 +133,8 @@ class LogReader:
         # Where that is asked for, the numbers of those that were read to where they ended at first.
         self._reached = set[int]()
         self._catch_up = catch_up
+        # The numbers of those that had nothing when they were asked last.
+        self._empty = set[int]()
         # How far the parts were when it was last asked which hold the others back, and these.
         self._frontiers: list[Antichain] = []
         self._behind = set[str]()
@@ -150,6 +152,7 @@ class LogReader:
         sources = [self._source(number) for number in range(len(self.logs))]
         for number, entry in in_turn(sources, self._chosen, self._ended.add):
             named = self.logs[number]
+            (self._empty.add if entry is None else self._empty.discard)(number)
             self._observer.read(named, entry)
             if timeline.closed and (self._follow or not self._whole):
                 return
@@ -258,11 +261,18 @@ class LogReader:
 
         So it is as soon as one that holds the others back was read to where it ended then, with all of its copies.
         """
-        read = {
-            part: all(number in self._reached for number, named in enumerate(self.logs) if named.table == part)
-            for part in self._slowest()
-        }
-        return self.closed or any(read.values())
+        return self._is_through(self._reached)
+
+    @property
+    def at_end(self) -> bool:
+        """With ``follow``: whether all was given out that is finished in what the logs hold now, as far as was seen."""
+        return self._is_through(self._empty)
+
+    def _is_through(self, read: set[int]) -> bool:
+        """Whether no more can be given out, if these logs have no more."""
+        copies = {part: {number for number, named in enumerate(self.logs) if named.table == part}
+                  for part in self._slowest()}  # fmt: skip
+        return self.closed or any(read.issuperset(numbers) for numbers in copies.values())
 
     def missing(self) -> dict[str, MissingUpdates]:
         """Table -> what lacks there, for tables of which something that is stated is missing in what was read."""

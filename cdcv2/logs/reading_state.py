@@ -60,8 +60,11 @@ class ReadingState:
         reading = self._reading
         plain = list(frontier) if frontier is not None else None if reading is None else reading.frontier.to_plain()
         waits = () if reading is None else missing_waits(reading.incomplete())
+        # What was given out, and is not in the target yet, is still to be done.
+        done = reading is not None and reading.at_end and plain == reading.frontier.to_plain()
         return JobProgress(
-            plain, None if plain is None else self._clock.at(plain), waits, None, {"messages": self._messages, **counts}
+            plain, None if plain is None else self._clock.at(plain), waits, None,
+            {"messages": self._messages, **counts}, done,
         )
 
     def committed_at(self, frontier: Collection[Any]) -> float | None:

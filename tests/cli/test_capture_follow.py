@@ -225,6 +225,9 @@ def test_its_events_name_what_it_waits_for(
     assert "there is no topic 'src.transaction'" == stated[0]["waits"][0]["text"]
     assert {"records": 3} in [wait["place"] for one in stated for wait in one["waits"]]
     assert [] == stated[-1]["waits"]
+    # Not before what was read is released, nor while a topic is not there.
+    assert {((73,), True)} == {(tuple(one["frontier"]), one["caught_up"]) for one in stated if one["caught_up"]}
+    assert not any(one["caught_up"] for one in stated if one["waits"])
 
 
 def test_its_events_on_a_remap(run: Run, words: list[object], tmp_path: Path, on_the_clock: None) -> None:

@@ -136,6 +136,7 @@ def test_one_that_follows_states_its_end_when_it_is_stopped(lake: Path, number: 
     events = tmp_path / "events"
     with started(*CDCV2, "materialize", str(lake), "--follow", "--events", str(events)) as following:
         until(lambda: [5] in frontiers(events), "it is there")
+        until(lambda: any(one.get("caught_up") for one in read_events(events)), "it has caught up")
         following.send_signal(number)
         following.wait(60)
     end = end_of(events)
@@ -149,6 +150,7 @@ def test_a_kill_leaves_a_file_that_the_next_run_continues(run: Run, lake: Path, 
     events = tmp_path / "events"
     with started(*CDCV2, "materialize", str(lake), "--follow", "--events", str(events)) as following:
         until(lambda: [5] in frontiers(events), "it is there")
+        until(lambda: any(one.get("caught_up") for one in read_events(events)), "it has caught up")
         following.kill()
         following.wait(60)
     killed = [one["event"] for one in read_events(events)]

@@ -149,6 +149,14 @@ FAULTS: dict[str, tuple[ChainSight, str, str, str]] = {
     "no connector, and cdcv2 up, which makes it, runs": (
         WELL._replace(connector=connector(state=MISSING, tasks=()), made_by_up=True, kept=True), "connector",
         "cdcv2 up makes it", "cdcv2 external shop.yaml"),
+    "the reader runs again, and is no further": (
+        WELL._replace(view=view(reason="no right to write t", remedy="Grant it."), kept=True), "reader",
+        "come no further than when it ended: no right to write t", "Grant it; it goes on by itself then"),
+    "the reader runs again a moment ago, and is no further": (
+        WELL._replace(view=StageSight(VIEW._replace(reason="no right"), NOW - 1.0)), "reader", "no right", "copy.log"),
+    "the capture runs again, and hangs": (
+        WELL._replace(capture=capture(event_at=900.0, reason="no broker")), "capture",
+        "it hangs, or is in one long step. When it ended last: no broker", "cdcv2 pause shop.yaml"),
     "the capture hangs": (
         WELL._replace(capture=capture(event_at=900.0)), "capture", "nothing for 100 s", "cdcv2 pause shop.yaml shop"),
     "the capture hangs, and its topic moves": (
@@ -247,6 +255,13 @@ def test_when_a_job_moved_last_is_in_its_events(tmp_path: Path) -> None:
     events = [{"version": 1, "event": "progress", "at": at, **more} for at, more in enumerate(frontiers, start=1)]
     folder.events.write_text("".join(f"{json.dumps(event)}\n" for event in events), "utf-8")
 
+    assert folder.moved_at() == 2
+
+    # The next run begins, and dies, where this one was.
+    again = [{"event": "start"}, {"event": "progress", "frontier": [0]}, {"event": "progress", "frontier": [7]},
+             {"event": "end", "frontier": [7]}]  # fmt: skip
+    with open(folder.events, "a", encoding="utf-8") as file:
+        file.writelines(f"{json.dumps({'version': 1, 'at': at, **event})}\n" for at, event in enumerate(again, start=5))
     assert folder.moved_at() == 2
 
 

@@ -301,3 +301,20 @@ def test_a_process_that_may_not_be_ended_is_named(job: JobFolder, monkeypatch: p
         (report,) = Supervisor(job.path.parent).turn([])
     assert (JobAct.NOTHING, JobState.HELD) == (report.act, report.status.state)
     assert "end it as the user that it runs as" in str(report.damage)
+
+
+def test_a_run_has_caught_up_when_it_has_stated_that_itself(job: JobFolder) -> None:
+    """Once is enough; what the run before has stated is of that one."""
+    job.path.mkdir()
+    first = [{"event": "start"}, {"event": "progress", "frontier": [3], "caught_up": True}]
+    second: list[dict[str, object]] = [{"event": "start"}, {"event": "progress", "frontier": [3], "caught_up": False}]
+    begins = job.events.write_text("".join(f"{json.dumps({'version': 1, **one})}\n" for one in first), "utf-8")
+    run = {"version": 1, "run": 2, "command": "c", "events_from": begins}
+    (job.path / "run.json").write_text(json.dumps(run), "utf-8")
+    found = [job.sight().caught_up]
+    for event in (*second, {"event": "progress", "caught_up": True}, {"event": "progress", "caught_up": False}):
+        with open(job.events, "a", encoding="utf-8") as file:
+            file.write(f"{json.dumps({'version': 1, **event})}\n")
+        found.append(job.sight().caught_up)
+
+    assert [False, False, False, True, True] == found

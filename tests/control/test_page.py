@@ -154,7 +154,8 @@ def test_a_job_that_starts_again_and_again_is_a_fault_while_it_runs_too() -> Non
     first = world(["t"], [jobs[0], again._replace(state="waiting", run=0)], rows, view=SourceView(DATABASE, CONNECTOR))
 
     assert [(one.where, one.what, one.remedy) for one in alone.faults] == [
-        ("view copy", "the disk is full", f"cdcv2 output {FILE} copy")]
+        ("reader copy", "it runs again, and has come no further than when it ended: the disk is full",
+         f"read {again.output}; it goes on by itself then")]
     assert [one.where for one in behind.faults] == ["server database of shop"]
     assert [one.tone for one in first.model().jobs] == [Tone.GOOD, Tone.CALM]
 

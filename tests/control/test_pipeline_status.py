@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,13 +18,19 @@ from cdcv2.control.catalogue import take_catalogue
 from cdcv2.control.examination import examine
 from cdcv2.control.entries import CatalogueEntry, Debt, EntryState, Kind, Reason
 from cdcv2.control.log_tail import stated_frontier
+from cdcv2.control.explanation import explain
+from cdcv2.control.job_folder import JobFolder
+from cdcv2.control.kept_value import keep
 from cdcv2.control.metrics.model import samples_of
 from cdcv2.control.owner import OwnedFolder
 from cdcv2.control.pipeline_file import Pipeline, read_pipeline
+from cdcv2.control.pipeline_jobs import folder_of
 from cdcv2.control.pipeline_status import PipelineStatus, TableRow, status_of
 from cdcv2.control.questions import Reply, ask_all
 from cdcv2.control.seconds_behind import OTHER_SERVER, ConnectorSight, EndSight, SlotSight, SourceSight
 from cdcv2.control.sights import PipelineSight, SourceView, TopicEnds
+from cdcv2.control.supervision import JobState, JobStatus
+from cdcv2.control.supervisor import Supervisor
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import RefusedError, UnavailableError
 from cdcv2.logs.description import UNCOVERED, LogDescription
@@ -222,6 +229,42 @@ def test_a_source_that_lacks_what_was_captured_is_another_one(
     assert {row.text for row in status.tables} == {OTHER_SERVER}
     assert code == 1 and f"stands still: {OTHER_SERVER}" in text and "is the server database of shop" in text, text
     assert behind(status_of(shop))[1] == ("target", 0.0, "exact")
+
+
+@pytest.mark.parametrize(("more", "reason"), [
+    ([], "no right to write"), ([{"frontier": [0]}, {"frontier": [501]}], "no right to write"),
+    ([{"frontier": [501], "caught_up": True}, {"frontier": [501]}], None), ([{"frontier": [502]}], None),
+])  # fmt: skip
+def test_a_reader_that_dies_again_and_again_is_not_well_while_it_runs(
+    shop: Pipeline, monkeypatch: pytest.MonkeyPatch, more: list[dict[str, object]], reason: str | None
+) -> None:
+    """Its last end counts until it came further, or had nothing left to do; status, explain and the page agree."""
+    log(shop, 501)
+    answering(monkeypatch, WELL, Reply([501]), topic)
+    supervisor = Supervisor(folder_of(shop))
+    event = {"version": 1, "at": time.time()}
+    for name, last in (("shop", [{"frontier": [501]}]), ("copy", more)):
+        folder = JobFolder(folder_of(shop) / name)
+        folder.make()
+        begun = [{"event": "start"}, {"event": "progress", "frontier": [501]}, {"event": "end", "exit": 4}]
+        begins = folder.events.write_text("".join(f"{json.dumps({**event, **one})}\n" for one in begun), "utf-8")
+        with open(folder.events, "a", encoding="utf-8") as file:
+            file.write(f"{json.dumps({**event, 'event': 'start'})}\n")
+            file.writelines(f"{json.dumps({**event, 'event': 'progress', **one})}\n" for one in last)
+        keep(folder.path / "run.json", {"run": 2, "command": "c", "events_from": begins})
+        status = JobStatus(JobState.RUNNING, time.time(), 2, "c", progress="[501]")
+        if name == "copy":
+            status = status._replace(attempts=1, reason="no right to write", remedy="grant it")
+        keep(folder.path / "status.json", status.to_plain())
+    monkeypatch.setattr(JobFolder, "alive", lambda self: True)
+    with OwnedFolder(shop.state, 5.0):
+        found = status_of(shop)
+        (way,) = explain(shop, "copy")
+
+    assert {"shop", "copy"} == set(supervisor.names())
+    assert (reason, reason is None, reason is None) == (found.jobs[1].reason, found.jobs[1].well, found.well)
+    assert (None if reason is None else "reader") == (None if way.fault is None else way.fault.kind)
+    assert (reason or "") in (way.fault.fault or "" if way.fault else "")
 
 
 def test_what_an_earlier_look_knew_makes_at_most_closer(shop: Pipeline, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ The truth is a list of what happened, judged from its beginning each time; the c
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import NamedTuple
 
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from cdcv2.control.supervision import (
     DEATHS, MENDED_AT_MOST, PATIENCE, SETTLED, SOON_AT_MOST, JobAct, JobEnd, JobRequest, JobSight, JobState,
-    JobStatus, decide, released,
+    JobStatus, decide, moved_at, released,
 )
 from cdcv2.errors import MalformedError
 from cdcv2.retries import Retry
@@ -195,6 +196,61 @@ def test_progress_wipes_out_what_was_before() -> None:
 
     assert same == tired
     assert further == JobStatus(JobState.RUNNING, 3.0, 1, "one", 0, 0, 9.0, "[8]", least="[7]")
+
+
+def test_the_reason_of_an_end_counts_until_the_next_run_has_got_over_it() -> None:
+    """It came further, or has done all that there was to do, or has lived for long: an idle source moves nothing."""
+    ended = done(JobStatus(), JobEnd(4, Retry.MENDED, "no right", "grant it"), "[7]", now=10.0)
+    act, runs = decide(ONE, ended, JobSight(False, ended.run, "one", None, "[7]"), 20.0)
+    assert (act, runs.state, runs.reason) == (JobAct.START, JobState.RUNNING, "no right")
+    for frontier in ("[0]", "[7]", "[0]", "[7]"):
+        same = decide(ONE, runs, JobSight(True, runs.run, "one", None, frontier), 20.0 + SETTLED - 1)[1]
+        assert ("no right", "grant it") == (same.reason, same.remedy)
+
+    further = decide(ONE, runs, JobSight(True, runs.run, "one", None, "[8]"), 21.0)[1]
+    idle = decide(ONE, runs, JobSight(True, runs.run, "one", None, "[7]", caught_up=True), 21.0)[1]
+    old = decide(ONE, runs, JobSight(True, runs.run, "one", None, "[7]"), 20.0 + SETTLED)[1]
+
+    assert [(None, None)] * 3 == [(one.reason, one.remedy) for one in (further, idle, old)]
+    # What it did not do is still counted: one that dies while its source is idle is held some day.
+    assert (idle.attempts, idle.deaths) == (runs.attempts, runs.deaths)
+
+
+def test_one_end_that_may_be_tried_again_at_once_is_no_doubt_about_the_next_run() -> None:
+    """As a kill: the run behind it has no reason to show. The second one in a row is one."""
+    reasons, status = [], JobStatus(progress="[7]")
+    for end in (None, None, JobEnd(4, Retry.MENDED, "no right"), None):
+        status = done(status, end, "[7]")
+        started = decide(ONE, status, JobSight(False, status.run, "one", None, "[7]"), 1e6)[1]
+        reasons.append((status.deaths, started.reason))
+
+    killed = "it was killed, or could not report how it ended"
+    assert [(1, None), (2, killed), (2, "no right"), (3, killed)] == reasons
+
+
+@given(st.lists(st.lists(st.integers(0, 2), max_size=4), max_size=6))
+def test_a_job_moves_only_when_it_is_further_than_ever(runs: list[list[int]]) -> None:
+    """Whatever a run states until it is where the one before was; one that dies before that states nothing."""
+    events, furthest, expected, there = list[dict[str, object]](), -1, None, 1
+    for steps in runs:
+        events.append({"event": "start", "at": float(len(events))})
+        for number in [0, *accumulate(steps, initial=there)] if steps else []:
+            if number > furthest:
+                furthest, expected = number, float(len(events))
+            events.append({"event": "progress", "frontier": [number], "at": float(len(events))})
+        there += sum(steps)
+        events.append({"event": "end", "frontier": [there] if steps else None, "at": float(len(events))})
+
+    assert expected == moved_at(events)
+
+
+def test_work_that_was_begun_again_moves_below_of_where_it_was() -> None:
+    """Its logs were written again: what is further than where this run began is a move."""
+    frontiers = [[1000], None, [0], [10], [20], [20]]
+    events = [{"event": "start" if one is None else "progress", "frontier": one, "at": float(at)}
+              for at, one in enumerate(frontiers)]  # fmt: skip
+
+    assert 4.0 == moved_at(events)
 
 
 def test_another_command_begins_with_a_clean_slate() -> None:

@@ -16,6 +16,7 @@ from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.memory import MemoryLog
 from cdcv2.logs.named_logs import CoveredLogs, NamedLog, covered
 from cdcv2.logs.read import LogReader, NullObserver
+from cdcv2.logs.reading_state import ReadingState
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.log import Entry, Position, Positions
 from cdcv2.protocol.messages import GarbledMessage, Message, Progress
@@ -181,6 +182,26 @@ def test_a_finished_history_is_read_for_what_it_states() -> None:
         reading = LogReader(opened(("a", messages)), start=[], begins=[0], marks={})
         assert [] == list(reading)
         assert (short, True) == (reading.short(), reading.closed)
+
+
+def test_who_reads_has_caught_up_when_what_was_given_out_is_in_the_target() -> None:
+    """Not while a message may be there, nor while one is being written; and again not when one has come."""
+    log = MemoryLog("a", [Progress([0], [5], {})], idle_wait=0)
+    reading = LogReader(covered([NamedLog("a", log, ROW)]), follow=True)
+    state, cuts = ReadingState([log]), reading.cuts()
+    found = [state.state([0]).caught_up]
+    state.follow(reading)
+    for at in ([0], [5]):
+        # The first cut is there, then nothing; the target is at the start, and then where the cut is.
+        next(cuts)
+        found.append(state.state(at).caught_up)
+    found.append(state.state([0]).caught_up)
+    log.send(Progress([5], [7], {}))
+    log.flush()
+    next(cuts)
+    found += [state.state(at).caught_up for at in ([5], [7])]
+
+    assert [False, False, True, False, False, False] == found
 
 
 def test_a_log_that_has_nothing_now_is_told_while_it_is_followed() -> None:

@@ -187,7 +187,7 @@ def _faults(
     yield from found.values()
     explained = {link.name for way in ways if way.fault is not None for link in way.links}
     for job in status.jobs:
-        # One that has started again, and was not further yet, would else be well and not well in turns.
+        # One that is on no way of rows, as a timer.
         if job.name not in explained and job.reason is not None:
             remedy = job.remedy or f"cdcv2 output {file} {job.name}"
             yield PageFault(f"{job.kind} {job.name}", job.reason, "", remedy, (), since=_moment(job.since, now))
@@ -255,9 +255,7 @@ def _copy_name(row: TableRow) -> str:
 
 
 def _job(row: JobRow, now: float) -> PageJob:
-    rests = row.kind == "timer" and row.state == "waiting" and row.reason is None
-    well = rests or row.state in ("running", "finished")
-    tone = Tone.GOOD if well else Tone.BAD if row.state == "held" or (row.reason and row.run) else Tone.CALM
+    tone = Tone.GOOD if row.well else Tone.BAD if row.state == "held" or (row.reason and row.run) else Tone.CALM
     waits = (*row.awaited, *(() if row.reason is None else (row.reason,)))
     return PageJob(
         row.name, row.kind, tone, row.state, _moment(row.since, now), row.through, _moment(row.event_at, now), waits,

@@ -54,7 +54,7 @@ class LoneInstance:
 
     def progress(self) -> JobProgress:
         """How far it is, for its events."""
-        return progress_of(self._front)
+        return progress_of(self._front, caught_up=self._follower.caught_up)
 
     def read(self, stopping: Callable[[], bool]) -> None:
         """Take in what the logs hold now, so that the first answer is not older than one of before a restart.
@@ -89,9 +89,9 @@ class LoneInstance:
             self._clients.perform(self._front.receive(replica, answer))
 
 
-def progress_of(front: InstanceFront, waits: Sequence[JobWait] = ()) -> JobProgress:
+def progress_of(front: InstanceFront, waits: Sequence[JobWait] = (), *, caught_up: bool) -> JobProgress:
     """How far what is behind a front is, for its events."""
-    return JobProgress(front.upper.to_plain(), front.committed_at, waits, counts=front.waiting)
+    return JobProgress(front.upper.to_plain(), front.committed_at, waits, counts=front.waiting, caught_up=caught_up)
 
 
 def terms_of(

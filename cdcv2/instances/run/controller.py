@@ -96,7 +96,7 @@ class ReplicaController:
             JobWait("replica", f"the replica {silence_text({name: seconds})}", {"replica": name})
             for name, seconds in self._silent().items() if name not in away
         ]
-        return progress_of(self._front, waits)
+        return progress_of(self._front, waits, caught_up=not waits)
 
     def _keep(self) -> None:
         """Before commands are sent: what they come to.

@@ -44,7 +44,8 @@ class InstanceReplica:
         is_there, upper = bool(self._source.instance.indexes), self._follower.upper
         away = self._session is None or not self._session.is_open
         waits = [JobWait("controller", "its controller, which is not connected: start cdcv2 replicas")] if away else []
-        return JobProgress(upper.to_plain() if is_there else None, waits=waits)
+        caught_up = is_there and self._follower.caught_up
+        return JobProgress(upper.to_plain() if is_there else None, waits=waits, caught_up=caught_up)
 
     def serve(self, place: InstancePlace, stopping: Callable[[], bool]) -> None:
         """Follow the logs and obey, at a place that listens, until it is to stop."""
