@@ -33,7 +33,7 @@ from cdcv2.rows.row_type import RowType
 from cdcv2.sql_names import parts_of, sql_name
 from cdcv2.store.connect_client import curl
 from cdcv2.store.kafka_client import Client
-from cdcv2.store.postgres_session import connect
+from cdcv2.store.postgres_session import connect, why_read_only
 
 #: Of each schema of a target: whether it is there, whether tables may be made in it or are there, and its tables.
 _SCHEMAS = """
@@ -153,8 +153,13 @@ def _target(part: str, conninfo: str, names: Iterable[str]) -> Iterator[Finding]
         ).fetchone()
         named = [parts_of(name) for name in names if "." in name]
         schemas = session.execute(_SCHEMAS, [list(each) for each in zip(*named)] or [[], []]).fetchall()
+        read_only = why_read_only(session)
     version, database, schema, user, may = row or (0, "", "", "", False)
     yield judged(part, version >= 150000, f"its target is PostgreSQL {version // 10000}", "15 or later is needed")
+    if read_only is not None:
+        # Whatever it may do: it cannot.
+        yield Finding(part, read_only[0], Health.WRONG, read_only[1])
+        return
     yield judged(part, bool(may), f"{user} may make tables in {database}",
                  f"GRANT CREATE ON SCHEMA {sql_name(schema or 'public')} TO {sql_name(user)};",
                  lacking=f"{user} may not make tables in {database}")  # fmt: skip
@@ -179,9 +184,13 @@ def _source(pipeline: Pipeline, source: SourceFields) -> Iterator[Finding]:
             for recipe in recipes_of(capture):
                 types |= recipe.tables
     origin = f"the conninfo of the source {source.name}"
+    marked = any(
+        part.marker and part.capture is not None and pipeline.captures[part.capture].source is source
+        for part in pipeline.instances.values()
+    )
     with closing(connect(conninfo, origin=origin, autocommit=True)) as session:
         yield from source_findings(
-            source, session, types, from_state=from_state, config=_known_config(pipeline, source),
+            source, session, types, from_state=from_state, config=_known_config(pipeline, source), marked=marked,
         )
 
 

@@ -18,7 +18,7 @@ from cdcv2.control.pipeline_file import SourceFields
 from cdcv2.errors import MalformedError, UsageError
 from cdcv2.rows.row_type import RowType
 from cdcv2.sql_names import parts_of, sql_name, sql_table
-from cdcv2.store.postgres_session import guarded_tables
+from cdcv2.store.postgres_session import guarded_tables, why_read_only
 
 _SETTINGS = """
     SELECT current_setting('wal_level'), current_setting('max_replication_slots')::int,
@@ -75,10 +75,11 @@ _SECONDS = 5.0
 
 def source_findings(
     source: SourceFields, connection: Any, tables: Mapping[str, RowType], *, from_state: bool,
-    config: Mapping[str, Any] | None = None,
+    config: Mapping[str, Any] | None = None, marked: bool = False,
 ) -> Iterator[Finding]:
     """What is found of a source's database, in the order in which it is mended. Raises as questions to it do.
 
+    ``marked``: markers are committed there.
     ``config``: that of the connector, if it is known: a row type lacks the columns that it leaves out.
     """
     part = f"source {source.name}"
@@ -89,6 +90,11 @@ def source_findings(
     off = max(before - row[7], row[7] - time.time(), 0.0)
     yield judged(part, off <= _SECONDS, f"its clock differs by {off:.1f} s", "let both machines use NTP",
                  otherwise=Health.WARNING)  # fmt: skip
+    owned = source.publication.owned
+    read_only = why_read_only(connection, standby_only=not owned) if owned or marked else None
+    if read_only is not None:
+        what = "the publication" if owned else "a marker"
+        yield Finding(part, f"{read_only[0]}, and cdcv2 writes {what} there", Health.WRONG, read_only[1])
     role, replicates = _rows_of(connection, _ROLE)[0]
     yield judged(part, bool(replicates), f"the role {role} may replicate",
                  f"ALTER ROLE {role} REPLICATION; or, if the connector has another role, look at that one",

@@ -15,6 +15,23 @@ if TYPE_CHECKING:
 
 #: What names a host: libpq's settings, and its variables, where the settings do not.
 _SETTINGS, _VARIABLES = ("host", "hostaddr"), ("PGHOST", "PGHOSTADDR")
+#: Limits that database and role may have for their sessions -> the version from which on there is one.
+_LIMITS = {
+    "statement_timeout": 0, "lock_timeout": 0, "idle_in_transaction_session_timeout": 0,
+    "idle_session_timeout": 140000, "transaction_timeout": 170000,
+}  # fmt: skip
+#: Whether a session may write, whether the server is a standby, and where its default for that is from; and its role
+#: and database, in quotes where they need them.
+_READ_ONLY = """
+    SELECT current_setting('transaction_read_only')::bool, pg_is_in_recovery(), source,
+           quote_ident(current_user), quote_ident(current_database())
+      FROM pg_catalog.pg_settings WHERE name = 'default_transaction_read_only'
+"""
+#: Where a setting is from, as ``pg_settings`` has it -> who has set it; others: the server's configuration.
+_SET_BY = {
+    "client": "the connection string (options), or PGOPTIONS", "user": "the role", "database": "the database",
+    "database user": "the role in this database",
+}  # fmt: skip
 #: What is in the answer of a server that is there.
 _ANSWERED = ("FATAL", "no password supplied")
 #: What libpq states of a service that it does not find; no server was asked then.
@@ -67,12 +84,45 @@ def connect(
     try:
         # In a database that names no encoding, names and values would come as bytes.
         encoding: dict[str, Any] = {} if "client_encoding" in given else {"client_encoding": "UTF8"}
-        session = psycopg.connect(conninfo, autocommit=autocommit, **encoding)
+        session = psycopg.connect(conninfo, autocommit=True, **encoding)
+        _unlimit(session, given)
+        session.autocommit = autocommit
     except psycopg.OperationalError as cause:
         raise _refusal(" ".join(str(cause).split()), given, origin) from None
     # Database and role may have another default, by which a statement behind a lock sees what was before it.
     session.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
     return session
+
+
+def _unlimit(session: Connection[Any], given: dict[str, Any]) -> None:
+    """Take off the limits that database and role have for sessions, as pg_dump does; one in ``options`` stays.
+
+    They are there for sessions that somebody forgot. One of ours reads a whole table, waits for a lock behind others
+    and rests while a source is idle: a limit would end it there again and again, and the server would seem to be
+    unwell. Who asks and has no time sets its own limit. Read-only stays as it is: that somebody wants.
+    """
+    options = f"{given.get('options') or os.environ.get('PGOPTIONS', '')}"
+    limits = [name for name, version in _LIMITS.items()
+              if session.info.server_version >= version and name not in options]  # fmt: skip
+    session.execute("; ".join(f"SET {name} = 0" for name in limits).encode())
+
+
+def why_read_only(connection: Any, *, standby_only: bool = False) -> tuple[str, str] | None:
+    """Why nothing can be written in a session, and what to do about that; None: something can.
+
+    ``standby_only``: where only a standby is in the way, as of a logical message.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(_READ_ONLY)
+        read_only, standby, source, role, database = cursor.fetchone()
+    if standby:
+        return "it is a standby, in which nothing can be written", "let its conninfo name the primary server"
+    if not read_only or standby_only:
+        return None
+    text = f"its sessions are read-only: default_transaction_read_only is on, by {_SET_BY.get(source, 'the server')}"
+    if source == "client":
+        return text, "take it out there"
+    return text, f"ALTER ROLE {role} IN DATABASE {database} SET default_transaction_read_only = off;"
 
 
 def demand_readable(conninfo: str) -> str:

@@ -26,9 +26,13 @@ from cdcv2.control.pipeline_servers import host_and_port
 from cdcv2.control.first_pipeline import target_names
 from cdcv2.control.findings import Finding, Health, guarded
 from cdcv2.control.source_findings import server_findings
-from cdcv2.errors import UnavailableError
+from cdcv2.core.antichain import Antichain
+from cdcv2.errors import OutputError, UnavailableError
 from cdcv2.logs.kafka_topics import Topic
+from cdcv2.materialize.protocol.messages import Field, Open, Table
+from cdcv2.materialize.targets.postgres.driver import PostgresDriver
 from cdcv2.servers.postgres import Postgres
+from cdcv2.store.postgres_session import connect
 from tests.cli.conftest import PRICES, Run, run  # noqa: F401 - a fixture
 from tests.fake_connect import fake_connect
 
@@ -39,6 +43,8 @@ CONFIG = debezium_config(
     "shop", ["public.orders"], host="db", port=1, database="d", user="u", publication="disabled",
     more={**JSON_CONVERTERS, **IDLE_SETTINGS},
 )  # fmt: skip
+
+OPEN = Open("copy", (Table("orders", (Field("id", "long"),), (Field("price", "int"),)),), start=Antichain([0]))
 
 
 def bad(findings: Iterable[Finding]) -> list[tuple[str, str]]:
@@ -505,3 +511,58 @@ def test_remedies_and_targets_have_names_that_are_no_words_of_sql(
         "ALTER PUBLICATION \"order\" SET (publish = 'insert, update, delete, truncate');",
     ] == again
     assert [] == after
+
+
+@pytest.mark.integration
+def test_a_target_in_which_nothing_can_be_written_is_wrong_and_limits_of_its_role_are_none_of_ours(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch  # noqa: F811
+) -> None:
+    """Who made sessions read-only is named, with the statement that mends it: it is not written over."""
+    monkeypatch.setattr("cdcv2.control.examination._PATIENCE", 0.5)
+    (tmp_path / "rows").mkdir()
+    (tmp_path / "rows" / "public.orders.avsc").write_text(json.dumps(PRICES.schema), "utf-8")
+    path = tmp_path / "shop.yaml"
+    limits = ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout", "idle_session_timeout")
+    with Postgres() as server, server.connect(autocommit=True) as session:
+        session.execute("CREATE ROLE \"C\" LOGIN PASSWORD 'x'; GRANT CREATE ON SCHEMA public TO \"C\"")
+        for limit in limits:
+            session.execute(f'ALTER ROLE "C" SET {limit} = 3600000'.encode())
+        conninfo = f"host={server.host} port={server.port} dbname={server.database} user=C password=x"
+        own = "options='-c statement_timeout=7s'"
+
+        def found(text: str = conninfo) -> list[dict[str, str]]:
+            path.write_text(PIPELINE.format(conninfo=text, url="http://127.0.0.1:1"), "utf-8")
+            findings = json.loads(run("doctor", path, "--json").out)["findings"]
+            return [one for one in findings if one["part"] == "view copy" and "read-only" in one["text"]]
+
+        def refused() -> str:
+            with pytest.raises(OutputError) as caught:
+                PostgresDriver(conninfo).open(OPEN)
+            return str(caught.value)
+
+        well, texts, errors = found(), list[str](), list[str]()
+        for statement in ('ROLE "C"', f"DATABASE {server.database}", f'ROLE "C" IN DATABASE {server.database}'):
+            session.execute(f"ALTER {statement} SET default_transaction_read_only = on".encode())
+            (one,) = found()
+            texts.append(one["text"])
+            errors.append(refused())
+            session.execute(one["remedy"].encode())
+            assert [] == found()
+            session.execute(f"ALTER {statement} RESET default_transaction_read_only".encode())
+            session.execute(f'ALTER ROLE "C" IN DATABASE {server.database} RESET ALL'.encode())
+        (by_options,) = found(f"{conninfo} options='-c default_transaction_read_only=on'")
+
+        sessions = [connect(one) for one in (conninfo, f"{conninfo} {own}")]
+        kept = [[one.execute(f"SHOW {limit}".encode()).fetchone() for limit in limits] for one in sessions]
+        assert [one.autocommit for one in sessions] == [False, False]
+        for one in sessions:
+            one.close()
+
+    said = "its sessions are read-only: default_transaction_read_only is on, by "
+    assert [] == well
+    assert [f"{said}the role", f"{said}the database", f"{said}the role in this database"] == texts
+    assert all("read-only transaction" in one and "cdcv2 doctor names the statement" in one for one in errors)
+    assert (f"{said}the connection string (options), or PGOPTIONS", "take it out there") == (
+        by_options["text"], by_options["remedy"])
+    # A rollback does not bring them back, and what the connection string states stays.
+    assert [[("0",)] * 4, [("7s",), *[("0",)] * 3]] == kept

@@ -17,6 +17,7 @@ from cdcv2.control.source_findings import reader_findings, source_findings
 from cdcv2.errors import UsageError
 from cdcv2.rows.row_type import RowType
 from cdcv2.servers.postgres import Postgres
+from cdcv2.store.postgres_session import why_read_only
 from tests.cli.conftest import Run, run  # noqa: F401 - a fixture
 from tests.fake_connect import fake_connect
 
@@ -332,3 +333,18 @@ def test_init_refuses_a_table_of_which_a_policy_may_hide_rows(session: Any, read
             source_tables(asking, ["public.*"], role)
 
     assert ["public.orders"] == [one.name for one in source_tables(session, ["public.*"])]
+
+
+def test_a_source_in_which_nothing_can_be_written_is_wrong_where_cdcv2_writes_there(
+    session: Any, reader: Any, postgres: Postgres
+) -> None:
+    """A publication of ours; a marker only where it is a standby, as read-only sessions may commit one."""
+    reader.execute("SET default_transaction_read_only = on")
+    refused = [text for text in wrong(found(reader, owned=True)) if "read-only" in text]
+
+    assert len(refused) == 1 and refused[0].endswith(", and cdcv2 writes the publication there")
+    assert not [text for text in wrong(found(reader)) if "read-only" in text]
+    reader.execute("SELECT pg_logical_emit_message(true, 'cdcv2', 'marker')")
+    assert why_read_only(reader, standby_only=True) is None
+    reader.execute("RESET default_transaction_read_only")
+    assert not [text for text in wrong(found(reader, owned=True)) if "read-only" in text]

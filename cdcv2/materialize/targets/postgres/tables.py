@@ -34,7 +34,7 @@ TYPES: dict[str, LiteralString] = {
 }
 #: Classes of SQLSTATE that are not about the transaction itself: no connection, a conflict, a lock, a shutdown; and
 #: the one for too many connections.
-_AWAY, _TOO_MANY = {"08", "40", "55", "57"}, "53300"
+_AWAY, _TOO_MANY, _READ_ONLY = {"08", "40", "55", "57"}, "53300", "25006"
 #: kinds whose values PostgreSQL gives back as another type of Python's
 _INWARD: dict[str, Callable[[Any], Any]] = {"integer": int}
 #: How the texts of moments, numbers and bytes are spelled, whatever the server or the user has set.
@@ -388,6 +388,12 @@ def _own_columns(cause: psycopg.Error, what: str, place: str) -> Exception:
     if isinstance(cause, psycopg.DataError):
         return MalformedError(
             f"PostgreSQL cannot hold a value of {place}: {line(cause)}. Mend the source's row, or leave the column out"
+        )
+    if state == _READ_ONLY:
+        return OutputError(
+            f"PostgreSQL refuses to {what} {place}: {line(cause)}. The address leads to a standby, or "
+            "default_transaction_read_only is on for the role or the database: cdcv2 doctor names the statement that "
+            "mends it. Start again then"
         )
     return OutputError(
         f"PostgreSQL refuses to {what} {place}: {line(cause)}. Nothing of the transaction counts; mend that (a right, "
