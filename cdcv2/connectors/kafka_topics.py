@@ -20,6 +20,7 @@ from cdcv2.errors import MissingLogError, UnavailableError, UnsafeTopicError
 from cdcv2.logs.kafka_topics import spans
 from cdcv2.protocol.log import Place
 from cdcv2.store.kafka_client import Client
+from cdcv2.store.stalled_partitions import StalledPartitions
 
 LOGGER = logging.getLogger(__name__)
 #: How often a reader that follows looks for new topics and partitions, in seconds.
@@ -43,6 +44,8 @@ class KafkaTopics:
         # Partitions that are read, from the first offset that was never read before, and those that must wait.
         self._assigned: dict[Place, int] = {}
         self._waiting: set[Place] = set()
+        # Whether nothing came since the last look, and what the last looks found.
+        self._idle, self._stalled = False, StalledPartitions[Place]()
         # Topics that must be there and are not, as far as was looked; and what there is in their place.
         self._absent: str | None = None
         self._known: frozenset[str] = frozenset()
@@ -136,7 +139,7 @@ class KafkaTopics:
             yield from self._follow(positions) if follow else self._until(ends, positions)
         finally:
             self._consumer.close()
-            self._consumer, self._assigned, self._waiting = None, {}, set()
+            self._consumer, self._assigned, self._waiting, self._stalled = None, {}, set(), StalledPartitions()
 
     def _until(self, ends: Mapping[Place, int], positions: Mapping[Place, int]) -> Iterator[Item]:
         """To the ends, as they were."""
@@ -175,7 +178,14 @@ class KafkaTopics:
         fresh = set(there) - {topic for topic, _ in self._assigned}
         if fresh:
             self._checked(sorted(fresh), positions)
-        self._assign(set(self._spans(there)), positions)
+        ends = {place: high for place, (_, high) in self._spans(there).items()}
+        self._assign(set(ends), positions)
+        if not self._idle:
+            self._stalled.forget()
+        elif self._stalled.look(self._following(), ends):
+            LOGGER.warning("nothing comes of topics that have more: they are read by another consumer")
+            self._begin_again()
+        self._idle = False
 
     def _batch(self) -> Iterator[Item]:
         """What arrives within a moment; None where nothing does, as that is a good time to release."""
@@ -191,6 +201,7 @@ class KafkaTopics:
                 yield PartitionPosition(place, message.offset())
             else:
                 judge(self._client, place, message.error(), _GONE)
+        self._idle |= not messages
         if not messages:
             # A partition that is ahead may hold what is missing, after all: a connector that sent rows again.
             self.let_wait(None)
@@ -205,12 +216,29 @@ class KafkaTopics:
 
     def unread(self) -> int:
         """By the ends that brokers reported with the last records."""
-        partition, starts = self._client.kafka.TopicPartition, sorted(self._assigned.items())
-        places = [partition(*place) for place, _ in starts] if self._consumer is not None else []
-        # Before the first record of a partition its position is negative, and so may the end be.
-        highs = [self._consumer.get_watermark_offsets(place, cached=True)[1] for place in places]
-        ats = [at.offset for at in self._consumer.position(places)] if places else []
-        return sum(max(0, high - max(at, start)) for high, at, (_, start) in zip(highs, ats, starts))
+        if self._consumer is None:
+            return 0
+        partition, following = self._client.kafka.TopicPartition, self._following()
+        # Before the first record of a partition the end may be negative.
+        ends = (self._consumer.get_watermark_offsets(partition(*place), cached=True)[1] for place in following)
+        return sum(max(0, end - offset) for end, offset in zip(ends, following.values()))
+
+    def _following(self) -> dict[Place, int]:
+        """For each partition that is read, the offset of the record that comes next."""
+        partition = self._client.kafka.TopicPartition
+        places = [partition(*place) for place in sorted(self._assigned)]
+        # Before the first record of a partition its position is negative.
+        return {
+            (at.topic, at.partition): max(at.offset, self._assigned[at.topic, at.partition])
+            for at in (self._consumer.position(places) if places else [])
+        }
+
+    def _begin_again(self) -> None:
+        """Read the same partitions on, by another consumer."""
+        following = self._following()
+        self._consumer.close()
+        self._consumer, self._assigned, self._waiting = self._client.consumer(), {}, set()
+        self._assign(set(following), following)
 
     def waits(self) -> str | None:
         """The transaction topic, as long as it is not there."""

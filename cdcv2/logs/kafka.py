@@ -9,6 +9,7 @@ The file is long because it is one client of Kafka: writing, reading and what ea
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -25,7 +26,7 @@ from cdcv2.logs import release_times
 from cdcv2.logs.avro import MessageCodec
 from cdcv2.logs.description import LogDescription, check_ordering
 from cdcv2.logs.kafka_topics import (
-    Topic, check_keeps, check_positions, create_topic, describe, partitions_of, spans,
+    Topic, check_keeps, check_positions, create_topic, describe, spans,
 )
 from cdcv2.logs.release_times import ReleaseTime
 from cdcv2.logs.stops import HEADER, Stop, in_headers
@@ -34,7 +35,9 @@ from cdcv2.protocol.messages import GarbledMessage, Message, Progress, Updates
 from cdcv2.rows.row_type import RowType
 from cdcv2.rows.times import Times
 from cdcv2.store.kafka_client import PATIENCE, Client
+from cdcv2.store.stalled_partitions import StalledPartitions
 
+LOGGER = logging.getLogger(__name__)
 __all__ = ["Client", "KafkaLog", "Topic"]
 
 # What Kafka adds to a message of its own, generously.
@@ -315,7 +318,7 @@ class KafkaLog:
         if not unread and not follow:
             return
         consumer, active = self._client.consumer(), time.monotonic()
-        looked = active
+        looked, stalled = active, StalledPartitions[int]()
         try:
             self._assign(consumer, ends if follow else unread, at)
             while follow or unread:
@@ -324,15 +327,20 @@ class KafkaLog:
                     active, part = time.monotonic(), record.partition()
                     self._client.answered()
                     if record.error() is not None:
-                        self._judge(record, ends, unread)
+                        self._judge(record, ends, unread, at)
                     elif follow or record.offset() < ends[part]:
                         yield self._entry(record)
+                        at[part] = record.offset() + 1
                     if record.error() is None and record.offset() + 1 >= ends.get(part, 0):
                         unread.discard(part)
                 if follow and not records:
                     yield None
                     if time.monotonic() > looked + _LOOK:
-                        self._look_for_more(consumer, ends)
+                        if self._look_for_more(consumer, ends, at, stalled):
+                            LOGGER.warning("nothing comes of a topic that has more: it is read by another consumer")
+                            consumer.close()
+                            consumer = self._client.consumer()
+                            self._assign(consumer, ends, at)
                         looked = time.monotonic()
                 elif not records and time.monotonic() > active + self._client.patience:
                     raise self._client.error(f"topic {self._topic!r}", None)
@@ -362,7 +370,7 @@ class KafkaLog:
         except DecodeError as cause:
             return Entry(position, GarbledMessage(value, cause.reason), headers)
 
-    def _judge(self, record: Any, ends: Positions, unread: set[int]) -> None:
+    def _judge(self, record: Any, ends: Positions, unread: set[int], at: Positions) -> None:
         """What a consumer returns instead of a record: the end of a partition, or trouble."""
         error, kafka_error, part = record.error(), self._client.kafka.KafkaError, record.partition()
         if error.code() == kafka_error._PARTITION_EOF:
@@ -371,6 +379,7 @@ class KafkaLog:
                     self._compacted(part, f"it ends at {record.offset()}, and ended at {ends[part]}")
                 )
             unread.discard(part)
+            at[part] = record.offset()
         elif error.code() in (kafka_error._AUTO_OFFSET_RESET, kafka_error.OFFSET_OUT_OF_RANGE):
             raise UnsafeTopicError(self._compacted(part, error.str()))
         elif not error.retriable() and error.code() not in (kafka_error._ALL_BROKERS_DOWN, kafka_error._TRANSPORT):
@@ -386,14 +395,19 @@ class KafkaLog:
         place = self._client.kafka.TopicPartition
         consumer.incremental_assign([place(self._topic, part, at.get(part, 0)) for part in sorted(parts)])
 
-    def _look_for_more(self, consumer: Any, ends: Positions) -> None:
+    def _look_for_more(
+        self, consumer: Any, ends: Positions, at: Positions, stalled: StalledPartitions[int]
+    ) -> bool:
+        """Read partitions that are new, too; whether nothing comes of one that has more."""
         try:
-            fresh = set(partitions_of(self._client, self._topic)) - set(ends)
+            there = {part: high for part, (_, high) in spans(self._client, self._topic).items()}
         except UnavailableError:
             # It may come back; until then there is nothing to look for.
-            return
+            return False
+        fresh = set(there) - set(ends)
         self._assign(consumer, fresh, {})
         ends.update(dict.fromkeys(fresh, 0))
+        return stalled.look({part: at.get(part, 0) for part in ends}, there)
 
 
 def split(message: Message, parts: int) -> list[Message]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -155,6 +156,32 @@ def test_a_table_without_a_topic_is_waited_for(cluster: Cluster, monkeypatch: py
             else:
                 break
     assert [f"{name}.transaction", f"{name}.public.order_items"] == found
+
+
+def test_a_partition_of_which_nothing_comes_is_read_by_another_consumer(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when a client ceases to fetch it: no error comes, and the broker has more. Nothing is lost, nothing twice."""
+    monkeypatch.setattr(kafka_topics, "_LOOK", 0.05)
+    name = prefix()
+    cluster.make(f"{name}.transaction")
+    cluster.send([end(name, 0, 5, 70)])
+    client, consumers = Client(cluster.bootstrap), list[Any]()
+    monkeypatch.setattr(client, "consumer", partial(_noted, consumers, client.consumer))
+    read = KafkaTopics(client, small(name)).read({}, follow=True)
+    found = [next(item for item in read if isinstance(item, Record)).offset]
+    next(item for item in read if item is None)
+    consumers[0].pause([client.kafka.TopicPartition(f"{name}.transaction", 0)])
+    cluster.send([end(name, 1, 6, 80), end(name, 2, 7, 90)])
+    found += [item.offset for item in itertools.islice((one for one in read if isinstance(one, Record)), 2)]
+    read.close()  # type: ignore[attr-defined]
+
+    assert ([0, 1, 2], 2) == (found, len(consumers))
+
+
+def _noted(found: list[Any], make: Any) -> Any:
+    found.append(make())
+    return found[-1]
 
 
 def test_until_the_end_is_until_what_was_there(cluster: Cluster) -> None:

@@ -24,6 +24,7 @@ from cdcv2.errors import (
     UnsafeTopicError,
     UsageError,
 )
+from cdcv2.logs import kafka
 from cdcv2.logs.avro import MessageCodec
 from cdcv2.logs.description import LogDescription
 from cdcv2.logs.kafka import KafkaLog, Topic
@@ -307,6 +308,30 @@ def test_a_followed_log_goes_on(broker: KafkaBroker, topic: str) -> None:
     producer.produce(topic, partition=1, value=MessageCodec(ROW).encode(LAST))
     assert 0 == producer.flush(240)
     assert Position(topic, 1, 0) == next_of(followed).position
+
+
+def test_a_log_of_which_nothing_comes_is_read_by_another_consumer(
+    broker: KafkaBroker, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when a client ceases to fetch a partition: no error comes, and the broker has more."""
+    monkeypatch.setattr(kafka, "_LOOK", 0.05)
+    log, consumers = log_of(broker, topic, FIRST), list[Any]()
+    make = log._client.consumer
+
+    def noted(**more: Any) -> Any:
+        consumers.append(make(**more))
+        return consumers[-1]
+
+    monkeypatch.setattr(log._client, "consumer", noted)
+    followed = log.read(follow=True)
+    assert FIRST == next_of(followed).message
+    assert next(followed) is None
+    consumers[0].pause([log._client.kafka.TopicPartition(topic, 0)])
+    for message in (SECOND, LAST):
+        log.send(message)
+    log.flush()
+
+    assert [SECOND, LAST, 2] == [next_of(followed).message, next_of(followed).message, len(consumers)]
 
 
 def test_a_broker_that_is_down_is_unavailable_in_bounded_time() -> None:

@@ -1,0 +1,49 @@
+"""Partitions of which a consumer gives nothing more, although the broker has more: a reader that follows begins again.
+
+A client may cease to fetch a partition, as after its broker was away. No error comes, and a reader that waits for the
+next record would wait for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import Generic, TypeVar
+
+P = TypeVar("P", bound=Hashable)
+#: After so many looks, one every few seconds, a partition counts as stalled: a fetch that is slow has time to end.
+LOOKS = 6
+
+
+class StalledPartitions(Generic[P]):
+    """What was seen of partitions at each look.
+
+    >>> stalled = StalledPartitions[str]()
+    >>> [stalled.look({"a": 5, "b": 7}, {"a": 5, "b": 9}) for _ in range(LOOKS + 1)][-2:]
+    [False, True]
+    """
+
+    def __init__(self) -> None:
+        # Where a partition with more was found at the last look, and at how many looks in a row.
+        self._seen: dict[P, tuple[int, int]] = {}
+
+    def look(self, following: Mapping[P, int], ends: Mapping[P, int]) -> bool:
+        """Whether a partition is stalled: it had more at each of the last looks, and nothing came of it.
+
+        ``following``: the next offset of each partition that is read. ``ends``: behind the last record that can be
+        read, as brokers state it now. Call it only if a wait for records ended without one since the last look; else
+        :meth:`forget`. After True, it begins again.
+        """
+        seen = {}
+        for place, offset in following.items():
+            if offset < ends.get(place, 0):
+                before, looks = self._seen.get(place, (offset, 0))
+                seen[place] = offset, looks + 1 if before == offset else 1
+        self._seen = seen
+        stalled = any(looks > LOOKS for _, looks in seen.values())
+        if stalled:
+            self.forget()
+        return stalled
+
+    def forget(self) -> None:
+        """Begin again, as records come."""
+        self._seen = {}
