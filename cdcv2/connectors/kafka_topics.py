@@ -183,7 +183,7 @@ class KafkaTopics:
         if not self._idle:
             self._stalled.forget()
         elif self._stalled.look(self._following(), ends):
-            LOGGER.warning("nothing comes of topics that have more: they are read by another consumer")
+            LOGGER.warning("no record arrives, and topics have more: they are read by another consumer")
             self._begin_again()
         self._idle = False
 

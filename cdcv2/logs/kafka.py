@@ -337,7 +337,7 @@ class KafkaLog:
                     yield None
                     if time.monotonic() > looked + _LOOK:
                         if self._look_for_more(consumer, ends, at, stalled):
-                            LOGGER.warning("nothing comes of a topic that has more: it is read by another consumer")
+                            LOGGER.warning("no message arrives, and the topic has more: it is read by another consumer")
                             consumer.close()
                             consumer = self._client.consumer()
                             self._assign(consumer, ends, at)
@@ -398,7 +398,7 @@ class KafkaLog:
     def _look_for_more(
         self, consumer: Any, ends: Positions, at: Positions, stalled: StalledPartitions[int]
     ) -> bool:
-        """Read partitions that are new, too; whether nothing comes of one that has more."""
+        """Read partitions that are new, too; whether nothing arrives from one that has more."""
         try:
             there = {part: high for part, (_, high) in spans(self._client, self._topic).items()}
         except UnavailableError:

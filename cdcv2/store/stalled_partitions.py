@@ -27,7 +27,7 @@ class StalledPartitions(Generic[P]):
         self._seen: dict[P, tuple[int, int]] = {}
 
     def look(self, following: Mapping[P, int], ends: Mapping[P, int]) -> bool:
-        """Whether a partition is stalled: it had more at each of the last looks, and nothing came of it.
+        """Whether a partition is stalled: it had more at each of the last looks, and its offset stayed.
 
         ``following``: the next offset of each partition that is read. ``ends``: behind the last record that can be
         read, as brokers state it now. Call it only if a wait for records ended without one since the last look; else

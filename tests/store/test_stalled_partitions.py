@@ -1,4 +1,4 @@
-"""A partition is stalled if it had more at several looks and nothing came of it; nothing else is."""
+"""A partition is stalled if it had more at several looks and its offset stayed; nothing else is."""
 
 from __future__ import annotations
 
