@@ -184,7 +184,7 @@ class KafkaTopics:
             self._stalled.forget()
         elif self._stalled.look(self._following(), ends):
             LOGGER.warning("no record arrives, and topics have more: they are read by another consumer")
-            self._begin_again()
+            self._renew_consumer()
         self._idle = False
 
     def _batch(self) -> Iterator[Item]:
@@ -233,7 +233,7 @@ class KafkaTopics:
             for at in (self._consumer.position(places) if places else [])
         }
 
-    def _begin_again(self) -> None:
+    def _renew_consumer(self) -> None:
         """Read the same partitions on, by another consumer."""
         following = self._following()
         self._consumer.close()
