@@ -150,7 +150,7 @@ def links(seen: ChainSight) -> list[Link]:
     if seen.topics != NOT_ASKED:
         found.append(_topic(seen))
     if seen.capture is not None:
-        found.append(_job(seen, "capture", seen.capture, _job_fault(seen, seen.capture, _topic_moved_at(seen))))
+        found.append(_job(seen, "capture", seen.capture, _capture_fault(seen, seen.capture)))
     if seen.log is not None:
         found.append(_log(seen.log))
     if seen.view is not None:
@@ -205,6 +205,9 @@ def _slot(seen: ChainSight) -> Link:
     if slot is None:
         return Link("slot", name, "not there yet: the connector makes it")
     moved = database.at if slot.active else None
+    if slot.being_made:
+        remedy = "look again, with cdcv2 explain" if slot.oldest is None else slot.oldest.remedy
+        return Link("slot", name, "it is being made", None, slot.awaits, {"slot": name}, remedy)
     measure = f"confirmed {lsn_text(slot.confirmed)}, sent {lsn_text(slot.sent)}, WAL {slot.status}"
     found = _slot_fault(seen, slot)
     if found is None:
@@ -228,7 +231,15 @@ def _connector(seen: ChainSight) -> Link:
     value = seen.connector.value
     # A person has paused or removed it, whatever became of Kafka.
     meant = isinstance(value, ConnectorSight) and bool({value.state, *value.tasks} & {MISSING, "PAUSED", "STOPPED"})
+    if isinstance(value, ConnectorSight) and _makes_its_slot(seen) and "FAILED" not in (value.state, *value.tasks):
+        # It has no task before its slot is made, and starting it again would begin that again.
+        return link if meant else link._replace(fault=None, place={}, remedy=None)
     return link._replace(fault=None, place={}, remedy=None) if seen.without_kafka and not meant else link
+
+
+def _makes_its_slot(seen: ChainSight) -> bool:
+    database = seen.database.value
+    return isinstance(database, SourceSight) and database.slot is not None and database.slot.being_made
 
 
 def _own_connector(seen: ChainSight) -> Link:
@@ -336,6 +347,13 @@ def _job(seen: ChainSight, kind: str, job: StageSight, fault: _Fault | None) -> 
     if fault is None:
         return Link(kind, row.name, measure, job.moved_at)
     return Link(kind, row.name, measure, job.moved_at, fault.text, fault.place, fault.remedy)
+
+
+def _capture_fault(seen: ChainSight, capture: StageSight) -> _Fault | None:
+    """One whose slot is being made waits for that, or for what has that."""
+    if _makes_its_slot(seen) and capture.row.state not in ("held", "paused"):
+        return None
+    return _job_fault(seen, capture, _topic_moved_at(seen))
 
 
 def _reader_fault(seen: ChainSight, view: StageSight) -> _Fault | None:

@@ -266,6 +266,7 @@ class ExternalObject:
         place: more of where it is, for errors, as ``3 partitions``.
         slot: of a slot, what it is known by.
         unfinished: whether an act of ours was begun on it that is to be done again, as its process died.
+        being_made: whether it is being made just now, and has held nothing yet.
     """
 
     identity: str | None = None
@@ -278,6 +279,7 @@ class ExternalObject:
     place: str = ""
     slot: SlotMark | None = None
     unfinished: bool = False
+    being_made: bool = False
 
 
 @dataclass(frozen=True)

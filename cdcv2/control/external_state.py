@@ -254,6 +254,9 @@ def _making(entry: CatalogueEntry, look: Look, found: Condition, now: float) -> 
         return _owed(entry, Reason.REFUSED, texts.refusal(entry, thing), found, now)
     if found is Condition.INVALIDATED:
         return _lost(entry, texts.invalidation(entry, thing), found, now)
+    if thing.being_made and entry.owned and entry.maker is not None:
+        # It has held nothing yet: if its connector ends before it is made, nothing is lost.
+        return replace(_owed(entry, Reason.AWAITED, texts.being_made(entry), found, now), act=Act.AWAIT)
     if found is Condition.FITTING and thing.identity is None:
         # It is taken over by a mark, which is put on as when it is made.
         return Step(replace(entry, attempted=now, applied=entry.settings), Act.MAKE, found)

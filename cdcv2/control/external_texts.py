@@ -248,6 +248,14 @@ def connector_first(entry: CatalogueEntry, connectors: list[CatalogueEntry]) -> 
     return f"{entry.shown} is altered after {', '.join(one.shown for one in connectors)}: else changes would be lost"
 
 
+def being_made(entry: CatalogueEntry) -> str:
+    """A slot whose making waits for others."""
+    return (
+        f"{entry.shown} is being made by its connector: PostgreSQL makes it when the transactions that were open have "
+        "ended (cdcv2 explain names the oldest)"
+    )
+
+
 def late_request(entry: CatalogueEntry) -> str:
     """It is missing, and may still come."""
     if entry.identity is not None:

@@ -195,6 +195,7 @@ def status_of(pipeline: Pipeline, before: PipelineStatus | None = None) -> Pipel
     lost = lost_state(pipeline)
     copies = _Copies(pipeline, jobs, before, lost)
     sight = look(pipeline, copies.of_interest)
+    jobs = [_with_its_slot(pipeline, row, sight) for row in jobs]
     kept_by = owner(pipeline.state) if is_owned(pipeline.state) else None
     tables = list(copies.rows(sight, now))
     return PipelineStatus(pipeline.name, None if kept_by is None else kept_by.text(), tables, jobs, sight, lost)
@@ -259,6 +260,16 @@ def _behind(row: JobRow, held: JobRow | None) -> JobRow:
         for wait in row.waits
     ]
     return row._replace(waits=waits)
+
+
+def _with_its_slot(pipeline: Pipeline, row: JobRow, sight: PipelineSight) -> JobRow:
+    """The row of a capture whose slot is being made: it sees no record, and cannot know why."""
+    source = pipeline.captures[row.name].source if row.name in pipeline.captures else None
+    database = None if source is None else sight.sources[source.name].database.value
+    awaits = None if database is None or database.slot is None else database.slot.awaits
+    if awaits is None or row.state == JobState.FINISHED.value:
+        return row
+    return row._replace(waits=[{"what": "slot", "text": f"its slot: {awaits}"}, *row.waits])
 
 
 def _row(
@@ -418,6 +429,8 @@ def _source(name: str, view: SourceView) -> dict[str, Any]:
     plain: dict[str, Any] = {"source": name, "database": None, "connector": None}
     if database is not None:
         slot = None if database.slot is None else database.slot._asdict()
+        if slot is not None and slot["oldest"] is not None:
+            slot["oldest"] = slot["oldest"]._asdict()
         plain["database"] = {**database._asdict(), "slot": slot}
     if connector is not None:
         plain["connector"] = {**connector._asdict(), "tasks": list(connector.tasks), "runs": connector.runs}

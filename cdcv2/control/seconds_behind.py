@@ -49,6 +49,47 @@ class Basis(StrEnum):
     NOT_KNOWN = "not known"
 
 
+class AwaitedTransaction(NamedTuple):
+    """A transaction that has not ended: of which process of PostgreSQL, or the name of one that is prepared.
+
+    ``user``, ``application``, ``database``: whose, as far as the server names it. ``since``: when it began, or was
+    prepared, by the server's clock, in UTC; empty: the role may not see that.
+    """
+
+    process: int | None = None
+    prepared: str | None = None
+    user: str = ""
+    application: str = ""
+    database: str = ""
+    since: str = ""
+
+    @property
+    def text(self) -> str:
+        """It, in words.
+
+        >>> AwaitedTransaction(7, user="lab", application="psql", database="shop", since="2026-01-01 00:01:00").text
+        'process 7 of lab (psql) in the database shop, since 2026-01-01 00:01:00 UTC'
+        """
+        what = f"process {self.process}" if self.prepared is None else f"the prepared transaction {self.prepared}"
+        whose = f" of {self.user}" if self.user else ""
+        whose += f" ({self.application})" if self.application else ""
+        where = f" in the database {self.database}" if self.database else ""
+        return f"{what}{whose}{where}{f', since {self.since} UTC' if self.since else ''}"
+
+    @property
+    def remedy(self) -> str:
+        """How it ends.
+
+        >>> AwaitedTransaction(prepared="it's", database="shop").remedy
+        "in the database shop: COMMIT PREPARED 'it''s' or ROLLBACK PREPARED 'it''s'"
+        """
+        if self.prepared is None:
+            return f"let it end; or end it, and what it has not committed: SELECT pg_terminate_backend({self.process})"
+        name = "'" + self.prepared.replace("'", "''") + "'"
+        where = f"in the database {self.database}: " if self.database else ""
+        return f"{where}COMMIT PREPARED {name} or ROLLBACK PREPARED {name}"
+
+
 class SlotSight(NamedTuple):
     """A replication slot, as its server reports it.
 
@@ -56,6 +97,8 @@ class SlotSight(NamedTuple):
     - ``sent``: up to where the server has sent its WAL to the connector; None: nothing is sent, or we may not see it.
     - ``status``: of its WAL, ``lost`` where that is removed; ``retained``: bytes of WAL that it keeps; ``left``: bytes
       of WAL until it is in danger, None without a limit.
+    - ``being_made``: a session makes it, and PostgreSQL waits for the transactions that were open before; ``oldest``:
+      the oldest that is open, None: none is seen.
     """
 
     name: str
@@ -65,6 +108,16 @@ class SlotSight(NamedTuple):
     status: str | None = None
     retained: int | None = None
     left: int | None = None
+    being_made: bool = False
+    oldest: AwaitedTransaction | None = None
+
+    @property
+    def awaits(self) -> str | None:
+        """What its making waits for, in words; None: it is made."""
+        if not self.being_made:
+            return None
+        oldest = f". The oldest that is open: {self.oldest.text}" if self.oldest is not None else ""
+        return f"PostgreSQL makes the slot {self.name} when the transactions that were open have ended{oldest}"
 
 
 class SourceSight(NamedTuple):

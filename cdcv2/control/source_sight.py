@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from contextlib import closing
-from typing import Any
+from typing import Any, LiteralString
 
-from cdcv2.control.seconds_behind import EndSight, SlotSight, SourceSight
+from cdcv2.control.seconds_behind import EndSight, AwaitedTransaction, SlotSight, SourceSight
 from cdcv2.errors import UnavailableError
 from cdcv2.store.postgres_session import connect
 
@@ -18,11 +18,28 @@ _POSITION = """
     SELECT extract(epoch FROM clock_timestamp())::float8, (pg_current_wal_flush_lsn() - '0/0')::bigint,
            current_setting('track_commit_timestamp') = 'on'
 """
-_SLOT = """
+#: Whether a session makes the slot ``s`` just now. One that is invalidated, or of a standby, is another case.
+BEING_MADE: LiteralString = (
+    "(s.slot_type = 'logical' AND s.active AND s.confirmed_flush_lsn IS NULL AND s.restart_lsn IS NOT NULL "
+    "AND s.wal_status IS DISTINCT FROM 'lost' AND NOT pg_is_in_recovery())"
+)
+_SLOT = f"""
     SELECT s.active, (s.confirmed_flush_lsn - '0/0')::bigint, (r.sent_lsn - '0/0')::bigint, s.wal_status,
-           (pg_current_wal_lsn() - s.restart_lsn)::bigint, s.safe_wal_size
+           (pg_current_wal_lsn() - s.restart_lsn)::bigint, s.safe_wal_size, {BEING_MADE}
       FROM pg_catalog.pg_replication_slots s LEFT JOIN pg_catalog.pg_stat_replication r ON r.pid = s.active_pid
      WHERE s.slot_name = %s
+"""
+#: The oldest transaction with a number, of any database: a slot is made when those that were open have ended. One
+#: that has only read has none, and is not waited for.
+_OLDEST = """
+    SELECT pid, gid, "user", application, database, to_char(since AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS') FROM (
+        SELECT pid, NULL AS gid, usename::text AS "user", application_name AS application, datname::text AS database,
+               xact_start AS since, age(backend_xid) AS age
+          FROM pg_catalog.pg_stat_activity WHERE backend_xid IS NOT NULL AND pid <> pg_backend_pid()
+        UNION ALL
+        SELECT NULL, gid, owner::text, '', database::text, prepared, age(transaction)
+          FROM pg_catalog.pg_prepared_xacts
+    ) open ORDER BY age DESC LIMIT 1
 """
 _LAST = "SELECT xid::text::bigint FROM pg_catalog.pg_last_committed_xact()"
 #: At most so many transactions are looked at.
@@ -84,8 +101,15 @@ def _slot(session: Any, name: str) -> SlotSight | None:
     rows = _rows(session, _SLOT, name)
     if not rows:
         return None
-    active, confirmed, sent, status, retained, left = rows[0]
-    return SlotSight(name, bool(active), confirmed, sent, status, retained, left)
+    active, confirmed, sent, status, retained, left, being_made = rows[0]
+    oldest = _rows(session, _OLDEST) if being_made else []
+    return SlotSight(
+        name, bool(active), confirmed, sent, status, retained, left, being_made, _open(*oldest[0]) if oldest else None
+    )
+
+
+def _open(process: int | None, prepared: str | None, *whose: Any) -> AwaitedTransaction:
+    return AwaitedTransaction(process, prepared, *(one or "" for one in whose))
 
 
 def _rows(session: Any, sql: str, *values: object) -> list[Any]:

@@ -16,12 +16,16 @@ from cdcv2.control.lost_state import MissingState
 from cdcv2.control.pipeline_file import read_pipeline
 from cdcv2.control.pipeline_status import JobRow
 from cdcv2.control.questions import NOT_ASKED, Reply
-from cdcv2.control.seconds_behind import MISSING, ConnectorSight, EndSight, SlotSight, SourceSight
+from cdcv2.control.seconds_behind import (
+    MISSING, ConnectorSight, EndSight, AwaitedTransaction, SlotSight, SourceSight,
+)
 from cdcv2.control.sights import TopicEnds
 from tests.fake_connect import fake_connect
 
 NOW = 1000.0
 SLOT = SlotSight("shop", True, 500, 900, "reserved")
+OLDEST = AwaitedTransaction(7, user="lab", application="psql", database="other", since="2026-01-01 00:01:00")
+MAKING = SlotSight("shop", True, None, None, "reserved", being_made=True, oldest=OLDEST)
 RUNS = ConnectorSight("shop", "RUNNING", ("RUNNING",))
 LAST = EndSight(757, 500, 990.0, 8, 990.5)
 ENDS = TopicEnds("shop.transaction", 9, LAST, {501: None})
@@ -72,6 +76,18 @@ FAULTS: dict[str, tuple[ChainSight, str, str, str]] = {
     "the slot is lost": (
         WELL._replace(database=source(SLOT._replace(active=False, status="lost"))), "slot", "has removed WAL",
         "resnapshots"),
+    "the slot is being made, and a transaction is open": (
+        WELL._replace(database=source(MAKING), connector=connector(tasks=()), capture=capture(
+            state="waiting", alive=False, frontier=None)), "slot",
+        "ended. The oldest that is open: process 7 of lab (psql) in the database other, since 2026-01-01 00:01:00 UTC",
+        "SELECT pg_terminate_backend(7)"),
+    "the slot is being made, and a prepared transaction is open": (
+        WELL._replace(database=source(MAKING._replace(oldest=AwaitedTransaction(prepared="one", database="other"))),
+                      connector=connector(tasks=())), "slot", "the prepared transaction one in the database other",
+        "in the database other: COMMIT PREPARED 'one' or ROLLBACK PREPARED 'one'"),
+    "the slot is being made, and no transaction is seen": (
+        WELL._replace(database=source(MAKING._replace(oldest=None)), connector=connector(tasks=())), "slot",
+        "when the transactions that were open have ended", "look again, with cdcv2 explain"),
     "the connector runs, and has no session": (
         WELL._replace(database=source(SLOT._replace(active=False))), "slot", "does not read", "log"),
     "the connector is paused": (
@@ -202,6 +218,18 @@ def test_a_planted_fault_is_named_at_its_link(name: str) -> None:
 
     assert fault is not None, name
     assert (fault.kind, text in str(fault.fault), remedy in str(fault.remedy)) == (kind, True, True), fault
+
+
+def test_while_the_slot_is_made_nothing_else_is_at_fault() -> None:
+    """The connector has no task until then, and to start it again would begin that again. One that failed has."""
+    seen = FAULTS["the slot is being made, and a transaction is open"][0]
+
+    assert ["slot"] == [link.kind for link in links(seen) if link.fault is not None]
+    for state in ("FAILED", "PAUSED"):
+        found = links(seen._replace(connector=connector(tasks=(state,))))
+        assert ["slot", "connector"] == [link.kind for link in found if link.fault is not None]
+    held = links(seen._replace(capture=capture(state="held", alive=False)))
+    assert ["slot", "capture"] == [link.kind for link in held if link.fault is not None]
 
 
 @pytest.mark.parametrize(("name", "seen"), [

@@ -112,6 +112,26 @@ def test_every_kind_in_every_state_meets_everything(kind: Kind, found: str, stat
     assert expected_of(kind, found, state) == outcome(decide(entry, look_of(found, entry), NOW))
 
 
+def test_only_a_slot_of_ours_that_was_never_there_is_awaited_while_it_is_made() -> None:
+    """If it is missing before it is made, nothing is lost. One that was there before is another one now, as ever."""
+    kind = Kind.SLOT
+    wanted = replace(entry_of(kind, EntryState.WANTED), maker="c")
+    before, now = SlotMark(500, 1, 100, sent=7), SlotMark(900, 1, 800, sent=0)
+    thing = ExternalObject("id-1", settings=dict(wanted.settings), slot=now, being_made=True)
+    look = Answer("s1", thing)
+    step = decide(wanted, look, NOW)
+
+    assert "await wanted awaited" == outcome(step) and step.entry.identity is None and step.entry.slot is None
+    assert "await wanted awaited" == outcome(decide(step.entry, Answer("s1", None), NOW + 9))
+    assert "nothing made -" == outcome(decide(step.entry, Answer("s1", replace(thing, being_made=False)), NOW + 9))
+    for state in (EntryState.MADE, EntryState.IN_USE):
+        there = replace(entry_of(kind, state), maker="c", slot=before)
+        assert "nothing lost lost" == outcome(decide(there, look, NOW))
+    assert "nothing lost lost" == outcome(decide(wanted, Answer("s1", replace(thing, invalid="wal_removed")), NOW))
+    assert "nothing wanted refused" == outcome(decide(replace(wanted, attempted=None), look, NOW))
+    assert "nothing made -" == outcome(decide(replace(wanted, owned=False, attempted=None), look, NOW))
+
+
 #: found -> the same for what somebody else owns. There is never an act.
 THEIRS: dict[str, tuple[str, str, str, str]] = {
     "absent": ("wanted missing", "wanted missing", "lost lost", "gone -"),

@@ -42,7 +42,8 @@ def status(**changed: Any) -> dict[str, Any]:
     table = {"table": "public.orders", "kind": "target", "job": "copy", "target": "orders", "frontier": [17],
              "committed_at": NOW - 2, "seconds_behind": 1.5, "basis": "exact", "text": "",
              "all_there_at": None}  # fmt: skip
-    slot = {"name": "shop", "active": True, "confirmed": 7, "sent": 7, "status": "reserved", "retained": 25, "left": 75}
+    slot = {"name": "shop", "active": True, "confirmed": 7, "sent": 7, "status": "reserved", "retained": 25, "left": 75,
+            "being_made": False, "oldest": None}
     connector = {"name": "shop-connector", "state": "RUNNING", "tasks": ["RUNNING"], "reason": None, "runs": True}
     job["last_exit"] = 0
     database = {"slot": None if changed.get("no_slot") else slot, "slot_name": "shop"}

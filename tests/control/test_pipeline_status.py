@@ -27,7 +27,9 @@ from cdcv2.control.pipeline_file import Pipeline, read_pipeline
 from cdcv2.control.pipeline_jobs import folder_of
 from cdcv2.control.pipeline_status import PipelineStatus, TableRow, status_of
 from cdcv2.control.questions import Reply, ask_all
-from cdcv2.control.seconds_behind import OTHER_SERVER, ConnectorSight, EndSight, SlotSight, SourceSight
+from cdcv2.control.seconds_behind import (
+    OTHER_SERVER, ConnectorSight, EndSight, AwaitedTransaction, SlotSight, SourceSight,
+)
 from cdcv2.control.sights import PipelineSight, SourceView, TopicEnds
 from cdcv2.control.supervision import JobState, JobStatus
 from cdcv2.control.supervisor import Supervisor
@@ -280,6 +282,23 @@ def test_what_an_earlier_look_knew_makes_at_most_closer(shop: Pipeline, monkeypa
 
     assert behind(status_of(shop))[0] == ("log", 10.0, "at most")
     assert behind(status_of(shop, before))[0] == ("log", 7.0, "at most")
+
+
+def test_a_capture_whose_slot_is_being_made_states_what_that_waits_for(
+    shop: Pipeline, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It sees no record, and cannot know why. A reader of its logs is not concerned."""
+    slot = SlotSight("shop", True, being_made=True, oldest=AwaitedTransaction(7, user="lab", database="other"))
+    answering(monkeypatch, WELL._replace(database=Reply(SourceSight(103.0, 700, slot))), Reply(None), topic)
+    status = status_of(shop)
+    main(["status", str(shop.path)])
+    text = capsys.readouterr().out
+
+    waits = "its slot: PostgreSQL makes the slot shop when the transactions that were open have ended. The oldest that "
+    waits += "is open: process 7 of lab in the database other"
+    assert f"waits for {waits}" in text
+    assert [["shop", waits]] == [[row.name, one] for row in status.jobs for one in row.awaited]
+    assert 7 == json.loads(json.dumps(status.to_plain()))["sources"][0]["database"]["slot"]["oldest"]["process"]
 
 
 def test_servers_that_are_away_are_named_and_end_nothing(

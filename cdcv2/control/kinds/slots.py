@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from cdcv2.control.entries import CatalogueEntry, ExternalObject
 from cdcv2.control.kinds.postgres import PATIENCE, PostgresKind
+from cdcv2.control.source_sight import BEING_MADE
 from cdcv2.control.slot_marks import Continuity, SlotMark, continuity
 from cdcv2.errors import Cdcv2Error, RefusedError
 from cdcv2.store.postgres_session import connect
@@ -33,10 +34,10 @@ _WAL = """
 _ANCESTOR = re.compile(r"^\s*(\d+)\s+([0-9A-F]+)/([0-9A-F]+)", re.MULTILINE | re.IGNORECASE)
 #: As JSON: which columns there are depends on the version of the server. One that is invalidated keeps nothing, but
 #: has what was confirmed; that of a slot that is made is behind all WAL of before.
-_SLOT = """
+_SLOT = f"""
     SELECT to_jsonb(s), a.application_name, a.usename::text, a.pid || ' ' || extract(epoch FROM a.backend_start),
            coalesce(s.restart_lsn - '0/0', s.confirmed_flush_lsn - '0/0' - 1)::bigint,
-           (s.confirmed_flush_lsn - '0/0')::bigint
+           (s.confirmed_flush_lsn - '0/0')::bigint, {BEING_MADE}
       FROM pg_replication_slots s LEFT JOIN pg_stat_activity a ON a.pid = s.active_pid WHERE s.slot_name = %s
 """
 #: What is counted for a slot, and since when: its own counters, and those that a crash of the server sets back.
@@ -66,7 +67,7 @@ class SlotKind(PostgresKind):
         row = session.execute(_SLOT, [entry.name]).fetchone()
         if row is None:
             return None
-        slot, application, user, begun, kept, confirmed = row
+        slot, application, user, begun, kept, confirmed, being_made = row
         active = bool(slot["active"])
         reader = f"process {slot['active_pid']} of {user or 'unknown'} ({application or 'no application name'})"
         other = entry.slot is not None and entry.slot.timeline != timeline
@@ -80,6 +81,7 @@ class SlotKind(PostgresKind):
                 wal, timeline, kept, (begun or "") if active else "", *_counted(session, entry.name), flushed,
                 confirmed, self._ancestors(entry, timeline) if other else None,
             ),
+            being_made=being_made,
         )  # fmt: skip
 
     def _ancestors(self, entry: CatalogueEntry, timeline: int) -> dict[int, int]:
