@@ -98,7 +98,7 @@ class KafkaRanges:
 def judge(client: Client, place: Place, error: Any, remedy: str) -> None:
     """Raise what a consumer's error about a partition means, unless it passes: UnsafeTopicError for missing records."""
     kinds = client.kafka.KafkaError
-    if error.code() in (kinds._AUTO_OFFSET_RESET, kinds.OFFSET_OUT_OF_RANGE):
+    if client.removed(error):
         raise UnsafeTopicError(
             f"records of the topic {place[0]!r}, partition {place[1]}, are missing that were to be read "
             f"({error.str()}): {remedy}"

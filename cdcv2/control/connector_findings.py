@@ -178,6 +178,10 @@ def topic_findings(part: str, topic: Topic, *, single: bool) -> Iterator[Finding
         yield judged(part, policy == "delete", found, f"{alter} cleanup.policy=delete")
         yield judged(part, kept == "-1", f"{topic.name}: retention.ms={kept}", f"{alter} retention.ms=-1",
                      otherwise=Health.WARNING)  # fmt: skip
+        if topic.settings.get("unclean.leader.election.enable") == "true":
+            yield Finding(part, f"{topic.name}: unclean.leader.election.enable=true: it may lose its newest records, and "
+                          "have others at their offsets", Health.WARNING,
+                          f"{alter} unclean.leader.election.enable=false")  # fmt: skip
     first = [low for low, _ in topic.spans.values() if low]
     yield judged(part, not first, f"{topic.name}: {'has lost its first records' if first else 'has all its records'}",
                  "a new capture needs a new connector with new topics", otherwise=Health.WARNING)  # fmt: skip

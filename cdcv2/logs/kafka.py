@@ -380,7 +380,7 @@ class KafkaLog:
                 )
             unread.discard(part)
             at[part] = record.offset()
-        elif error.code() in (kafka_error._AUTO_OFFSET_RESET, kafka_error.OFFSET_OUT_OF_RANGE):
+        elif self._client.removed(error):
             raise UnsafeTopicError(self._compacted(part, error.str()))
         elif not error.retriable() and error.code() not in (kafka_error._ALL_BROKERS_DOWN, kafka_error._TRANSPORT):
             self._client.fail(f"topic {self._topic!r}", error)

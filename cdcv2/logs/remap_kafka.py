@@ -146,7 +146,6 @@ class KafkaRemap:
 
     def _until(self, end: int) -> list[tuple[int, bytes]] | None:
         error_of = self._client.kafka.KafkaError
-        gone = (error_of._AUTO_OFFSET_RESET, error_of.OFFSET_OUT_OF_RANGE)
         passing = (error_of._PARTITION_EOF, error_of._ALL_BROKERS_DOWN, error_of._TRANSPORT)
         records: list[tuple[int, bytes]] = []
         active = time.monotonic()
@@ -156,7 +155,7 @@ class KafkaRemap:
                 if error is None:
                     if record.offset() < end:
                         records.append((record.offset(), record.value() or b""))
-                elif error.code() in gone:
+                elif self._client.removed(error):
                     return None
                 elif error.code() not in passing and not error.retriable():
                     self._client.fail(f"topic {self._topic!r}", error)

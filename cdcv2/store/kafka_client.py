@@ -25,6 +25,8 @@ T = TypeVar("T")
 PATIENCE = 30.0
 
 _MISSING = ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION", "TOPIC_EXCEPTION")
+#: The last one: the topic was cut off behind what was read, as by an unclean election of a leader.
+_REMOVED = ("_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE", "_LOG_TRUNCATION")
 _FORBIDDEN = (
     "TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED", "SASL_AUTHENTICATION_FAILED", "_AUTHENTICATION",
 )  # fmt: skip
@@ -183,6 +185,10 @@ class Client:
     def forbidden(self, error: Any) -> bool:
         """Whether an error of librdkafka's means that we have no right to something."""
         return error.code() in self._codes(*_FORBIDDEN)
+
+    def removed(self, error: Any) -> bool:
+        """Whether an error of librdkafka's means that records are not there that were to be read, or that were read."""
+        return error.code() in self._codes(*_REMOVED)
 
     def missing(self, error: Any) -> bool:
         """Whether an error of librdkafka's means that there is no such topic."""

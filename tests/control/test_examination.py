@@ -190,8 +190,11 @@ def test_what_is_wrong_with_a_topic_is_found() -> None:
     """Compaction loses records at once, retention some day; a missing first record cannot be had again."""
     good = topic({0: (0, 9)}, cleanup_policy="delete", retention_ms="-1")
     compacted = topic({0: (0, 9), 1: (3, 4)}, cleanup_policy="compact", retention_ms="1000")
+    unclean = replace(good, settings={**good.settings, "unclean.leader.election.enable": "true"})
 
     assert [] == bad(topic_findings("k", good, single=True))
+    ((health, text),) = bad(topic_findings("k", unclean, single=True))
+    assert ("warning", True) == (health, "unclean.leader.election.enable=true" in text)
     assert [("wrong", "t: cleanup.policy=compact"), ("warning", "t: retention.ms=1000"),
             ("warning", "t: has lost its first records"), ("wrong", "t: 2 partitions")] == bad(
         topic_findings("k", compacted, single=True))  # fmt: skip

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from cdcv2.connectors.kafka_ranges import judge
 from cdcv2.core.order import Product
-from cdcv2.errors import MalformedError, MissingExtraError, RefusedError, UsageError
+from cdcv2.errors import MalformedError, MissingExtraError, RefusedError, UnsafeTopicError, UsageError
 from cdcv2.logs.kafka import split
 from cdcv2.logs.kafka_topics import Topic, check_keeps
 from cdcv2.protocol.iter import Iter
@@ -76,6 +77,20 @@ def test_brokers_are_given_or_in_the_file(tmp_path: Path) -> None:
     assert ("file:1", "given:1") == (Client(None, path).bootstrap, Client("given:1", path).bootstrap)
     with pytest.raises(UsageError, match="bootstrap"):
         Client(None)
+
+
+@pytest.mark.parametrize(("name", "removed"), [
+    ("_AUTO_OFFSET_RESET", True), ("OFFSET_OUT_OF_RANGE", True), ("_LOG_TRUNCATION", True), ("_TRANSPORT", False),
+])
+def test_a_topic_that_was_cut_off_lacks_records(name: str, removed: bool) -> None:
+    """Behind what was read, too: others may have their offsets by now, and no start would notice it."""
+    client = Client("127.0.0.1:1")
+    error = client.kafka.KafkaError(getattr(client.kafka.KafkaError, name))
+
+    assert removed is client.removed(error)
+    if removed:
+        with pytest.raises(UnsafeTopicError, match="are missing that were to be read .*start over"):
+            judge(client, ("t", 0), error, "start over")
 
 
 def test_no_setting_is_shown(tmp_path: Path) -> None:
