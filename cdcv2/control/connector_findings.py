@@ -179,7 +179,7 @@ def topic_findings(part: str, topic: Topic, *, single: bool) -> Iterator[Finding
         yield judged(part, kept == "-1", f"{topic.name}: retention.ms={kept}", f"{alter} retention.ms=-1",
                      otherwise=Health.WARNING)  # fmt: skip
         if topic.settings.get("unclean.leader.election.enable") == "true":
-            yield Finding(part, f"{topic.name}: unclean.leader.election.enable=true: it may lose its newest records, and "
+            yield Finding(part, f"{topic.name}: unclean.leader.election.enable=true: it may lose newest records, and "
                           "have others at their offsets", Health.WARNING,
                           f"{alter} unclean.leader.election.enable=false")  # fmt: skip
     first = [low for low, _ in topic.spans.values() if low]
