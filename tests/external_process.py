@@ -10,11 +10,12 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NoReturn
 
 from cdcv2.cli import up
 from cdcv2.cli.main import main
 from cdcv2.control.supervisor import JobReport
+from cdcv2.errors import UsageError
 
 
 class NoJobs:
@@ -30,6 +31,10 @@ class NoJobs:
     def look(self) -> list[JobReport]:
         """The same."""
         return []
+
+    def job(self, name: str) -> NoReturn:
+        """None is there."""
+        raise UsageError(f"there is no job {name!r}")
 
 
 if __name__ == "__main__":
