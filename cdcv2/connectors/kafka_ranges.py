@@ -38,11 +38,8 @@ class KafkaRanges:
         """
         found = spans_of(self._client, self._topics)
         for topic, (_, spans) in found.items():
-            if topic in self._single and len(spans) > 1:
-                raise UnsafeTopicError(
-                    f"the topic {topic!r} has {len(spans)} partitions, so its records have no order: make it again "
-                    "with one"
-                )
+            if topic in self._single:
+                demand_one_partition(topic, len(spans))
             if topic not in self._checked:
                 self._checked[topic] = check_not_compacted(self._client, topic)
         return TopicExtents(
@@ -105,6 +102,15 @@ def judge(client: Client, place: Place, error: Any, remedy: str) -> None:
         )
     if not error.retriable() and error.code() not in (kinds._ALL_BROKERS_DOWN, kinds._TRANSPORT):
         client.fail(f"topic {place[0]!r}", error)
+
+
+def demand_one_partition(topic: str, partitions: int) -> None:
+    """Raise UnsafeTopicError for a topic whose records need an order, and that has several partitions."""
+    if partitions > 1:
+        raise UnsafeTopicError(
+            f"the topic {topic!r} has {partitions} partitions, so its records have no order, and Kafka takes no "
+            "partitions away: start over, with a topic of one (docs/operations/start-over.md)"
+        )
 
 
 def check_not_compacted(client: Client, topic: str) -> dict[str, str]:

@@ -15,7 +15,7 @@ from cdcv2.capture.connector import DatabaseConnector
 from cdcv2.capture.facts import Record
 from cdcv2.capture.topics import Item, PartitionPosition, Ranges
 from cdcv2.capture.topics_check import listed
-from cdcv2.connectors.kafka_ranges import KafkaRanges, check_not_compacted, judge
+from cdcv2.connectors.kafka_ranges import KafkaRanges, check_not_compacted, demand_one_partition, judge
 from cdcv2.errors import MissingLogError, UnavailableError, UnsafeTopicError
 from cdcv2.logs.kafka_topics import spans
 from cdcv2.protocol.log import Place
@@ -83,12 +83,8 @@ class KafkaTopics:
     def _checked(self, there: list[str], positions: Mapping[Place, int]) -> dict[Place, int]:
         found = self._spans(there)
         for single in (self._recipe.transaction_topic, self._recipe.notification_topic):
-            number = sum(topic == single for topic, _ in found)
-            if number > 1:
-                raise UnsafeTopicError(
-                    f"the topic {single!r} has {number} partitions, so its records have no order: make it again "
-                    "with one"
-                )
+            if single is not None:
+                demand_one_partition(single, sum(topic == single for topic, _ in found))
         for topic in there:
             check_not_compacted(self._client, topic)
         for place, span in sorted(found.items()):

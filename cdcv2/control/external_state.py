@@ -483,10 +483,7 @@ def _compared(entry: CatalogueEntry, thing: ExternalObject, found: Condition, no
         found_so = texts.comparison(entry, thing, wrong)
         text = f"{entry.shown} does not fit: {found_so}. It is of others: its owner must mend it"
     elif by_hand:
-        text = (
-            f"{entry.shown} was changed by others: {texts.comparison(entry, thing, by_hand)}. Nothing is done to it: "
-            "change it back, or change the file"
-        )
+        text = texts.change_by_others(entry, thing, by_hand)
     elif not entry.rules.altered:
         text = (
             f"{entry.shown} cannot be changed in place: {texts.comparison(entry, thing, wrong)}. Change the file back, "

@@ -215,6 +215,24 @@ def comparison(entry: CatalogueEntry, thing: ExternalObject, names: list[str]) -
     return f"{found}, as {why}" if why else found
 
 
+def change_by_others(entry: CatalogueEntry, thing: ExternalObject, names: list[str]) -> str:
+    """Settings of it are others than those that we gave it."""
+    text = f"{entry.shown} was changed by others: {comparison(entry, thing, names)}. Nothing is done to it: "
+    if entry.kind is not Kind.TOPIC or names != ["partitions"]:
+        return f"{text}change it back, or change the file"
+    meant, there = entry.settings["partitions"], thing.settings["partitions"]
+    if there < meant:
+        # As after the file got more: no act of ours gives a topic more of them.
+        add = f"kafka-topics.sh --alter --topic {entry.name} --partitions {meant}"
+        return f"{text}{add} gives it as many; or change the file"
+    return (
+        f"{text}Kafka takes no partitions away. In a topic with the changes of a table, more are harmless: write "
+        f"topic.creation.default.partitions={there} into the connector's file. In one whose order counts, as the "
+        "transaction topic, they are not: start over. What to do with others: "
+        "docs/operations/kafka.md#a-topic-got-more-partitions"
+    )
+
+
 def leaving_out(entry: CatalogueEntry, found: Sequence[Omission]) -> str:
     """A connector of others whose settings send less than there is, or other values."""
     settings = "; ".join(f"{one.setting} ({one.why}: {one.remedy})" for one in found)

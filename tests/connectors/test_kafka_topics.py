@@ -232,7 +232,7 @@ def test_the_transaction_topic_must_exist_and_have_one_partition(cluster: Cluste
     with pytest.raises(MissingLogError, match=f"no topic '{name}.transaction'.*provide.transaction.metadata=true"):
         list(KafkaTopics(Client(cluster.bootstrap), small(name)).read({}))
     cluster.make(f"{name}.transaction", 2)
-    with pytest.raises(UnsafeTopicError, match="has 2 partitions"):
+    with pytest.raises(UnsafeTopicError, match="has 2 partitions, .*: start over, with a topic of one"):
         list(KafkaTopics(Client(cluster.bootstrap), small(name)).read({}))
 
 

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from cdcv2.connectors.debezium.config import debezium_config
-from cdcv2.control.entries import CatalogueEntry, EntryState, Kind
+from cdcv2.control.entries import Answer, CatalogueEntry, EntryState, ExternalObject, Kind, Reason
+from cdcv2.control.external_state import altered, decide
 from cdcv2.control.intents import DesiredState, planned
 from cdcv2.control.pipeline_external import external_needs
 from cdcv2.control.pipeline_file import read_pipeline
@@ -214,6 +215,33 @@ def test_partitions_are_those_of_the_connector_and_a_reference_is_not_judged(
     found = needs(write(**{"topic.creation.default.partitions": text})).stated
     topic = next(one for one in found if one.kind is Kind.TOPIC and one.name == "shop.public.orders")
     assert partitions == topic.settings.get("partitions")
+
+
+def test_more_partitions_of_a_topic_of_a_table_are_stated_in_the_file_of_the_connector(write: Write) -> None:
+    """Kafka takes none away. The topics of its other tables are given as many by a person."""
+    def wished(**settings: str) -> DesiredState:
+        found = needs(write(**settings)).stated
+        return next(one for one in found if one.name == "shop.public.orders")
+
+    def seen(entry: CatalogueEntry, partitions: int) -> CatalogueEntry:
+        thing = ExternalObject("id", empty=False, settings={**wished().settings, "partitions": partitions})
+        entry = decide(entry, Answer("k", thing), 9.0).entry
+        # An act gives a topic all settings but these.
+        return decide(altered(entry), Answer("k", thing), 9.0).entry
+
+    (new,) = planned([], [wished()], 1.0, lambda: "7f")
+    one = seen(replace(new, state=EntryState.IN_USE, attempted=1.0, server="k", identity="id",
+                       applied=new.settings), 1)  # fmt: skip
+    more = seen(one, 3)
+    (stated,) = planned([more], [wished(**{"topic.creation.default.partitions": "3"})], 2.0, lambda: "8f")
+
+    assert one.debt is None and more.debt is not None and Reason.DRIFT is more.debt.reason
+    assert "partitions is 3, not 1" in more.debt.text and "change it back" not in more.debt.text
+    assert "write topic.creation.default.partitions=3 into the connector's file" in more.debt.text
+    assert ("7f", EntryState.IN_USE, None) == (stated.nonce, stated.state, seen(stated, 3).debt)
+    (other,) = planned([one], [wished(**{"topic.creation.default.partitions": "3"})], 2.0, lambda: "8f")
+    debt = seen(other, 1).debt
+    assert debt is not None and "--alter --topic shop.public.orders --partitions 3 gives it as many" in debt.text
 
 
 def test_several_views_of_a_database_share_nothing_and_kafka_targets_are_topics(write: Write) -> None:
