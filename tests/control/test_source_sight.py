@@ -153,3 +153,19 @@ def test_a_slot_that_waits_for_a_prepared_transaction_names_that(server: Postgre
     assert (None, "it's", "cdcv2", "bank") == (
         slot.oldest.process, slot.oldest.prepared, slot.oldest.user, slot.oldest.database)
     assert "ROLLBACK PREPARED 'it''s'" in slot.oldest.remedy
+
+
+def test_a_slot_that_is_read_is_made(server: Postgres) -> None:
+    """It is held by a session, too, as one that is being made."""
+    with server.connect(autocommit=True) as session:
+        session.execute("CREATE PUBLICATION late")
+        session.execute("SELECT pg_create_logical_replication_slot('late', 'pgoutput')")
+    reader = server.connect(autocommit=True, replication="database")
+    reader.pgconn.exec_(b"START_REPLICATION SLOT late LOGICAL 0/0 (proto_version '1', publication_names 'late')")
+    slot = seen(server)
+    reader.close()
+    with server.connect(autocommit=True) as session:
+        assert poll_until(lambda: not (seen(server) or SlotSight("", True)).active, 20)
+        session.execute("SELECT pg_drop_replication_slot('late')")
+
+    assert slot is not None and (True, False, None) == (slot.active, slot.being_made, slot.awaits)
