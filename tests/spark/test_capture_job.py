@@ -179,7 +179,7 @@ def test_told_to_end_it_ends_between_two_batches(spark: SparkSession, tmp_path: 
     (["--tables", "public.nothing"], "the row type of public.nothing is missing"),
     (["--rows", "nowhere"], "there is no row type in nowhere"),
     (["--rows", "{bad}", "--tables", "public.bad"], "is no JSON"),
-    (["--tables", ", ,"], "--tables ', ,' names no table"),
+    (["--tables", ", ,"], "--tables ', ,' names nothing"),
     (["--into", "kafka:one"], "kafka:NAME.{table}"),
     (["--into", "kafka:one.{table}"], "need --bootstrap"),
     (["--into", "s3://bucket/logs"], "s3: is not supported"),
