@@ -26,6 +26,8 @@ STATEMENT = "snapshot.select.statement.overrides.public.orders"
     (OURS, {"schema.include.list": "sales"}, ["schema.include.list"]),
     (OURS, {"schema.exclude.list": "PUBLIC"}, ["schema.exclude.list"]),
     (OURS, {"column.exclude.list": r"public\.orders\.total,public\.orders\.price"}, ["column.exclude.list"]),
+    (OURS, {"column.exclude.list": r"public\.orders\.total,.*\.price"}, ["column.exclude.list"]),
+    (OURS, {"column.exclude.list": r"public\.orders\.total,PUBLIC\.items\.name"}, ["column.exclude.list"]),
     (OURS, {"column.include.list": r"public\.orders\.id"}, ["column.include.list"]),
     (OURS, {"snapshot.include.collection.list": "public.orders"}, ["snapshot.include.collection.list"]),
     (OURS, {"skipped.operations": "d"}, ["skipped.operations"]),

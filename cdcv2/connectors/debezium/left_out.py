@@ -157,6 +157,8 @@ def omissions(
     """The settings of a connector by which it leaves out rows or changes of the tables, each with its columns, or sends
     values that mean something else. ``by_key``: whether old rows are looked up by the key of a record.
 
+    It is long as each setting has its reason and its remedy here.
+
     >>> right = {"plugin.name": "pgoutput", CONVERTING: "fail"}
     >>> more = {"decimal.handling.mode": "string", "skipped.operations": "none", "errors.tolerance": "all"}
     >>> [one.setting for one in omissions({**right, **more}, {})]
