@@ -2,8 +2,8 @@
 
 It asks PostgreSQL, Kafka, Kafka Connect, the row types, the targets and the
 disk, and changes nothing. Each line is ok, warning, wrong or not checked, and
-where something is to be done the next line is what mends it: a statement of
-SQL, a setting, a command.
+where something is to be done the next line is what mends it: an SQL command, a
+setting, a command.
 
 Run it before the connector is started, before cdcv2 run, and when something
 stands still. No password is printed.

@@ -43,7 +43,7 @@ EXAMPLES = (
 #: What exit codes mean here, beside those that mean the same everywhere.
 EXITS = {
     Exit.DONE: "nothing stands still",
-    Exit.MISSING: "something stands still",
+    Exit.MISSING: "something stands still, or is lost",
 }
 
 

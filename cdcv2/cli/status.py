@@ -56,7 +56,8 @@ EXAMPLES = (
 #: What exit codes mean here, beside those that mean the same everywhere.
 EXITS = {
     Exit.DONE: "every job runs or is finished, or is a timer that waits until it is due and has found nothing",
-    Exit.MISSING: "any other job, as one that is held or paused; or no cdcv2 up keeps the jobs running",
+    Exit.MISSING: "any other job, as one that is held or paused; or no cdcv2 up keeps the jobs running; or something "
+                  "that a job uses is lost, or was changed by others",
 }
 
 #: The characters from which on a reason that several tables have is long.

@@ -89,7 +89,8 @@ def configure(parser: OptionParser) -> None:
     parser.add_argument("--accept-lost", action="append", default=[], metavar="NAME",
                         help="go on with a publication or connector or unowned slot that was lost: the publication is "
                              "as it was, or the slot has a new snapshot; then run cdcv2 compare --source, which shows "
-                             "whether something is missing; several: repeat the option")
+                             "whether something is missing; NAME: the entry, as cdcv2 external prints it, or the name "
+                             "of the thing, which others of these may have, too; several: repeat the option")
     parser.add_argument("--once", action="store_true", help="start what should run, and end: for a timer")
     declare(parser, "--timeout", default=None, more="; with --once")
     parser.add_argument("--stop-jobs", action="store_true", help="end the jobs when this command ends")

@@ -179,13 +179,14 @@ def _accept(entry: CatalogueEntry) -> str:
     by_us = entry.kind is Kind.CONNECTOR and entry.owned
     if by_us:
         return (
-            f"End cdcv2 up, and start it with --accept-lost {entry.name}: it gives the connector its settings again. "
-            "When that is done, run cdcv2 compare --source: unless all is equal, start over "
-            "(docs/operations/start-over.md#something-is-lost)"
+            f"Run cdcv2 compare --source: unless all is equal, start over. Then end cdcv2 up, and start it with "
+            f"--accept-lost {entry.nonce}: it gives the connector its settings again. When that is done, compare "
+            "again (docs/operations/start-over.md#go-on-with-a-publication)"
         )
     return (
-        f"Put it back as it was, end cdcv2 up, start it with --accept-lost {entry.name}, and run cdcv2 compare "
-        "--source: unless all is equal, start over (docs/operations/start-over.md#something-is-lost)"
+        "Put it back as it was, and run cdcv2 compare --source: unless all is equal, start over. Then end cdcv2 up, "
+        f"start it with --accept-lost {entry.nonce}, and compare again "
+        "(docs/operations/start-over.md#go-on-with-a-publication)"
     )
 
 
@@ -196,7 +197,7 @@ def lost_before(entry: CatalogueEntry) -> str:
 
 def _what_is_lost(entry: CatalogueEntry) -> str:
     theirs = entry.kind in (Kind.PUBLICATION, Kind.CONNECTOR, Kind.SLOT) and not entry.owned
-    after = f". Then cdcv2 up --accept-lost {entry.name} goes on with the one of its owner" if theirs else ""
+    after = f". Then cdcv2 up --accept-lost {entry.nonce} goes on with the one of its owner" if theirs else ""
     return (
         f"Lost with it: {entry.rules.holds}. It is not made again by itself: "
         f"decide whether to start over (docs/operations/start-over.md){after}"

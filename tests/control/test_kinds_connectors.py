@@ -154,7 +154,8 @@ def test_one_that_is_accepted_is_given_its_settings_and_its_mark_again(
     before = dict(connect.configs["shop"])
     connect.configs["shop"] = {**before, "errors.tolerance": "all"}
     lost = case.go_on()
-    assert lost.debt is not None and "--accept-lost shop: it gives the connector its settings again" in lost.debt.text
+    given = f"--accept-lost {lost.nonce}: it gives the connector its settings again"
+    assert lost.debt is not None and given in lost.debt.text
     connect.configs["shop"] = {name: one for name, one in {**before, **less}.items() if marked or name != MARK}
     connect.asked.clear()
     # Its tasks still end, or Connect is away: it is tried again.

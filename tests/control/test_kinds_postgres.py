@@ -376,7 +376,7 @@ def test_what_others_run_is_compared_with_what_it_was_before_the_file_left_it_ou
         session.execute("DROP PUBLICATION shop")
 
     assert [EntryState.GONE, EntryState.IN_USE, *[EntryState.LOST] * lost, EntryState.GONE] == states
-    assert EntryState.LOST is back.state and back.debt is not None and "--accept-lost shop" in back.debt.text
+    assert EntryState.LOST is back.state and back.debt is not None and f"--accept-lost {back.nonce}" in back.debt.text
     assert EntryState.MADE is other.state
 
 
@@ -427,7 +427,7 @@ def test_a_slot_of_others_that_was_made_again_goes_on_where_a_person_accepts_it(
         case.go_on()
         session.execute("SELECT pg_drop_replication_slot('shop')")
         lost = case.go_on()
-        assert lost.debt is not None and "--accept-lost shop" in lost.debt.text
+        assert lost.debt is not None and f"--accept-lost {lost.nonce}" in lost.debt.text
         with pytest.raises(RefusedError, match="cannot be accepted: it is missing"):
             case.control().accept(["shop"])
         session.execute(make)
