@@ -68,7 +68,7 @@ def branching_off(entry: CatalogueEntry, thing: ExternalObject) -> str:
         f"the server of {entry.shown} is on another timeline{numbers}, as after a standby was promoted, or its files "
         "were recovered up to an earlier moment. What was captured last is not on this timeline, or may not be: logs "
         "and copies may have commits that it has no more, and what it has committed since may be passed by. "
-        f"{_what_is_lost(entry)}"
+        f"{_what_is_lost(entry)}. It may be a false alarm: docs/operations/external-state.md#a-false-alarm"
     )
 
 

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from cdcv2.control.entries import Answer, EntryState, ExternalObject, Kind, Look, NoAnswer, Reason
-from cdcv2.control.external_state import decide
+from cdcv2.control.entries import Answer, CatalogueEntry, EntryState, ExternalObject, Kind, Look, NoAnswer, Reason
+from cdcv2.control.external_state import decide, may_be_accepted, recovered
+from cdcv2.control.intents import DesiredState, planned
 from cdcv2.control.kinds.slots import SlotKind
 from cdcv2.control.slot_marks import SlotMark, branched_off
 from cdcv2.servers.postgres import Postgres
@@ -42,6 +43,22 @@ def test_what_is_not_on_another_timeline_is_lost(changes: dict[str, Any], lost: 
     if lost:
         later = replace(LEFT, wal=950, flushed=950)
         assert EntryState.LOST is decide(step.entry, Answer("s1", ExternalObject("id-1", slot=later)), NOW).entry.state
+
+
+def test_an_owned_slot_is_accepted_after_the_file_has_let_it_go_and_is_owned_again() -> None:
+    """As after a false alarm: of ours, no slot that is lost can be accepted."""
+    settings = {"plugin": "pgoutput"}
+    look = Answer("s1", ExternalObject("id-1", slot=replace(LEFT, wal=900, timeline=2), settings=settings))
+    entry = replace(entry_of(Kind.SLOT, EntryState.LOST, owned=True), settings=settings, attempted=NOW, slot=LEFT)
+    wish = DesiredState(entry.kind, entry.name, entry.address, settings, False, entry.users[0])
+    (let_go,) = planned([entry], [wish], NOW, str)
+    accepted = recovered(let_go, look, NOW)
+    assert isinstance(accepted, CatalogueEntry)
+    (owned,) = planned([accepted], [replace(wish, owned=True)], NOW, str)
+
+    assert (False, True) == (may_be_accepted(entry), may_be_accepted(let_go))
+    assert (True, EntryState.IN_USE, entry.nonce) == (owned.owned, owned.state, owned.nonce)
+    assert (EntryState.IN_USE, None) == (decide(owned, look, NOW).entry.state, decide(owned, look, NOW).entry.debt)
 
 
 class Branches:
