@@ -270,6 +270,11 @@ class SharedCapture:
         """How many records are held."""
         return sum(output.held for output in self._outputs)
 
+    @property
+    def has_carried_all(self) -> bool:
+        """Whether all that is bound was read and written, as far as it can be."""
+        return not self._pending and not self._binder.won
+
     def close(self) -> None:
         """Release logs and remap. States nothing."""
         self._hold.release()

@@ -77,8 +77,11 @@ def bound_waits(capture: SharedCapture, unbound: Mapping[Place, tuple[int, int]]
 def bound_state(capture: SharedCapture, binder: Binder, look: TopicExtents) -> JobProgress:
     """How far a capture on a remap is, when the topics are as far as ``look`` has it."""
     frontier = capture.complete.to_plain()
-    waits = bound_waits(capture, binder.unbound(look.ends))
-    return JobProgress(frontier, bound_commit(frontier), waits, capture.held, {"records": capture.records})
+    unbound = binder.unbound(look.ends)
+    return JobProgress(
+        frontier, bound_commit(frontier), bound_waits(capture, unbound), capture.held, {"records": capture.records},
+        not unbound and capture.has_carried_all,
+    )
 
 
 def result_state(came: RunResult) -> JobProgress:

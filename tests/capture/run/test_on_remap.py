@@ -579,3 +579,18 @@ def test_stretches_take_as_many_bindings_as_fit(stage: Stage) -> None:
     large = next_stretch(pending[2:], {A: 3}, {A[0]}, 1, lambda text: True)
     assert large is not None and 6 == large.records
     assert next_stretch(pending, {}, {A[0]}, 4, lambda text: False) is None
+
+
+def test_all_is_carried_when_nothing_that_is_bound_is_left(stage: Stage) -> None:
+    """A binding that is not read yet is left, and so is the rest of those that are too many for one turn."""
+    stage.topics.add(A, "one", "two", "three")
+    binder = stage.binder(at_most=1)
+    capture = stage.capture(binder, at_most=1)
+    while binder.bind(stage.topics.look()):
+        assert not capture.has_carried_all
+    carried = []
+    while capture.carry():
+        carried.append(capture.has_carried_all)
+
+    assert len(carried) > 2
+    assert carried == [*[False] * (len(carried) - 1), True]

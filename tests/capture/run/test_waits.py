@@ -84,10 +84,10 @@ def test_records_that_are_not_read() -> None:
     assert (JobWait("records", "7 records to be read", {"records": 7}),) == unread_waits(7)
 
 
-def captured(*texts: tuple[str, list[str]]) -> Any:
+def captured(*texts: tuple[str, list[str]], carried: bool = True) -> Any:
     """A capture on a remap that waits for these, is complete up to 1,500 and holds three records."""
     return SimpleNamespace(
-        waits_by_topics=lambda: list(texts), complete=Antichain([1500]), held=3, records=11,
+        waits_by_topics=lambda: list(texts), complete=Antichain([1500]), held=3, records=11, has_carried_all=carried,
     )  # fmt: skip
 
 
@@ -127,6 +127,16 @@ def test_a_capture_on_a_remap_that_has_bound_all() -> None:
     assert (JobWait("transactions", "an END", {"topics": ["a"]}),) == bound_state(
         captured(("an END", ["a"])), binder, TopicExtents({})
     ).waits
+
+
+@pytest.mark.parametrize("carried", [True, False])
+@pytest.mark.parametrize("unbound", [{}, {("a", 0): (1, 2)}])
+def test_a_capture_on_a_remap_has_caught_up_when_all_is_bound_and_written(unbound: Any, carried: bool) -> None:
+    """Not while a record is not bound, and not while one that is bound was not read."""
+    binder: Any = SimpleNamespace(unbound=lambda ends: unbound)
+    far = bound_state(captured(carried=carried), binder, TopicExtents({}))
+
+    assert far.caught_up is (not unbound and carried)
 
 
 def test_how_far_it_is_in_the_end() -> None:
