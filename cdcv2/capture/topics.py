@@ -86,8 +86,9 @@ class Topics(Protocol):
     def known_topics(self) -> Collection[str]:
         """The same as far as is known without asking."""
 
-    def unread(self) -> int:
-        """How many records are there that were not given yet, as far as is known without asking."""
+    def unread(self) -> int | None:
+        """How many records are there that were not given yet, as far as is known without asking; None: it is not known.
+        """
 
     def waits(self) -> str | None:
         """What it waits for while it is read, in words, if that is not a record."""

@@ -210,7 +210,7 @@ def _state(capture: Capture, topics: Topics, recipe: DatabaseConnector, *, at_re
     return JobProgress(
         stated_frontier(capture.frontier).to_plain(), capture.committed_at, waits, capture.held_rows,
         {"records": counted.records, "rows": counted.rows, "transactions": counted.transactions},
-        at_rest and not unread and hindered is None,
+        at_rest and unread == 0 and hindered is None,
     )
 
 
@@ -235,9 +235,10 @@ class _WatchedTopics:
         for item in self._topics.read(positions, follow=follow):
             if isinstance(item, Record):
                 self._move(1)
+                self.at_rest = False
             self._turn()
             yield item
-            self.at_rest = item is None or (self.at_rest and not isinstance(item, Record))
+            self.at_rest = self.at_rest or item is None
 
 
 def _logs(recipe: DatabaseConnector, into: Path, memory: MemoryFile) -> dict[str, DirectoryLog]:

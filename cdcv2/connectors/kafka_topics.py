@@ -41,9 +41,11 @@ class KafkaTopics:
     def __init__(self, client: Client, recipe: DatabaseConnector) -> None:
         self._client, self._recipe = client, recipe
         self._consumer: Any = None
-        # Partitions that are read, from the first offset that was never read before, and those that must wait.
+        # Partitions that are read, with the offset that comes next in each; those that must wait; and where partitions
+        # ended when that was asked last.
         self._assigned: dict[Place, int] = {}
         self._waiting: set[Place] = set()
+        self._ends: Mapping[Place, int] = {}
         # Whether nothing came since the last look, and what the last looks found.
         self._idle, self._stalled = False, StalledPartitions[Place]()
         # Topics that must be there and are not, as far as was looked; and what there is in their place.
@@ -129,7 +131,7 @@ class KafkaTopics:
         ends = self.check(positions, follow=follow)
         for topic in self.missing():
             LOGGER.info("the topic %s does not exist yet%s", topic, ": waiting for it" if follow else "")
-        self._consumer = self._client.consumer()
+        self._consumer, self._ends = self._client.consumer(), ends
         try:
             self._assign(set(ends), positions)
             yield from self._follow(positions) if follow else self._until(ends, positions)
@@ -175,10 +177,11 @@ class KafkaTopics:
         if fresh:
             self._checked(sorted(fresh), positions)
         ends = {place: high for place, (_, high) in self._spans(there).items()}
+        self._ends = ends
         self._assign(set(ends), positions)
         if not self._idle:
             self._stalled.forget()
-        elif self._stalled.look(self._following(), ends):
+        elif self._stalled.look(self._assigned, ends):
             LOGGER.warning("no record arrives, and topics have more: they are read by another consumer")
             self._renew_consumer()
         self._idle = False
@@ -190,6 +193,8 @@ class KafkaTopics:
             self._client.answered()
             place = message.topic(), message.partition()
             if message.error() is None:
+                # The consumer counts all of a batch as read, as soon as it gives it.
+                self._assigned[place] = message.offset() + 1
                 yield Record(*place, message.offset(), message.key(), message.value())
             elif message.error().code() == self._client.kafka.KafkaError._PARTITION_EOF:
                 # Behind the last record there may be offsets of none, as the marks of transactions have them.
@@ -210,28 +215,20 @@ class KafkaTopics:
             self._consumer.incremental_assign([partition(*place, positions.get(place, 0)) for place in fresh])
             self._assigned |= {place: positions.get(place, 0) for place in fresh}
 
-    def unread(self) -> int:
-        """By the ends that brokers reported with the last records."""
+    def unread(self) -> int | None:
+        """By the ends that brokers reported with the last records, and when they were asked; None: nothing is read."""
         if self._consumer is None:
-            return 0
-        partition, following = self._client.kafka.TopicPartition, self._following()
-        # Before the first record of a partition the end may be negative.
-        ends = (self._consumer.get_watermark_offsets(partition(*place), cached=True)[1] for place in following)
-        return sum(max(0, end - offset) for end, offset in zip(ends, following.values()))
-
-    def _following(self) -> dict[Place, int]:
-        """For each partition that is read, the offset of the record that comes next."""
-        partition = self._client.kafka.TopicPartition
-        places = [partition(*place) for place in sorted(self._assigned)]
-        # Before the first record of a partition its position is negative.
-        return {
-            (at.topic, at.partition): max(at.offset, self._assigned[at.topic, at.partition])
-            for at in (self._consumer.position(places) if places else [])
-        }
+            return None
+        partition, unread = self._client.kafka.TopicPartition, 0
+        for place, following in self._assigned.items():
+            # Negative until a broker has answered this consumer, which may be long after the first wait for records.
+            reported = self._consumer.get_watermark_offsets(partition(*place), cached=True)[1]
+            unread += max(0, reported - following, self._ends.get(place, 0) - following)
+        return unread
 
     def _renew_consumer(self) -> None:
         """Read the same partitions on, by another consumer."""
-        following = self._following()
+        following = self._assigned
         self._consumer.close()
         self._consumer, self._assigned, self._waiting = self._client.consumer(), {}, set()
         self._assign(set(following), following)

@@ -109,6 +109,8 @@ class KafkaLog:
         # What the messages that were read state of the log, and the headers of the last one.
         self._stated, self._seen = LogDescription(), Headers()
         self._stops: dict[Stop, None] = {}
+        #: Partitions of which a reader that follows has not seen the end yet: what is there may come after a None.
+        self.unread: set[int] = set()
         # The release whose statement is sent next, and those that messages state which were read.
         self._release: ReleaseTime | None = None
         self._releases = set[ReleaseTime]()
@@ -317,6 +319,8 @@ class KafkaLog:
         unread = {part for part, end in ends.items() if at.get(part, 0) < end}
         if not unread and not follow:
             return
+        if follow:
+            self.unread = unread
         consumer, active = self._client.consumer(), time.monotonic()
         looked, stalled = active, StalledPartitions[int]()
         try:
@@ -407,6 +411,8 @@ class KafkaLog:
         fresh = set(there) - set(ends)
         self._assign(consumer, fresh, {})
         ends.update(dict.fromkeys(fresh, 0))
+        # Here, too, what is there may come after a None.
+        self.unread |= {part for part in ends if at.get(part, 0) < there.get(part, 0)}
         return stalled.look({part: at.get(part, 0) for part in ends}, there)
 
 

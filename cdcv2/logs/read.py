@@ -34,7 +34,7 @@ from cdcv2.logs.named_logs import (
     CoveredLogs, NamedLog, OpenTopic, check_timeline, demand_whole, logs_at_each, some_covered,
 )
 from cdcv2.logs.quarantine import Evidence, Quarantine
-from cdcv2.logs.read_on import read_on
+from cdcv2.logs.read_on import is_empty, read_on
 from cdcv2.protocol.log import Entry, LogAddress
 from cdcv2.protocol.messages import GarbledMessage
 from cdcv2.protocol.missing import MissingUpdates
@@ -152,7 +152,7 @@ class LogReader:
         sources = [self._source(number) for number in range(len(self.logs))]
         for number, entry in in_turn(sources, self._chosen, self._ended.add):
             named = self.logs[number]
-            (self._empty.add if entry is None else self._empty.discard)(number)
+            (self._empty.add if entry is None and is_empty(named.log) else self._empty.discard)(number)
             self._observer.read(named, entry)
             if timeline.closed and (self._follow or not self._whole):
                 return

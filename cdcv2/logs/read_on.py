@@ -6,9 +6,23 @@ it is asked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
+from typing import Protocol, runtime_checkable
 
 from cdcv2.protocol.log import Entry, Source
+
+
+@runtime_checkable
+class FetchedLog(Protocol):
+    """A log that is fetched from elsewhere: its None may come before something that was there all the time."""
+
+    #: The parts of which a reader that follows has not seen the end yet.
+    unread: Collection[int]
+
+
+def is_empty(log: Source) -> bool:
+    """Whether the None that a log has just given, as it is followed, means that there is nothing more now."""
+    return not isinstance(log, FetchedLog) or not log.unread
 
 
 def read_on(log: Source, reached: Callable[[], object]) -> Iterator[Entry | None]:

@@ -179,9 +179,10 @@ class Source(Protocol):
     def read(self, after: Positions | None = None, *, follow: bool = False) -> Iterator[Entry | None]:
         """The messages from ``after`` on (default: from the start), to the end as it was at the call.
 
-        With ``follow`` it does not end: None means that nothing is there now; ask again. Bytes that are no
-        message come as :class:`GarbledMessage`; the consumer judges them. Raises MissingLogError, UnavailableError,
-        UnsafeTopicError (messages have been removed that were asked for).
+        With ``follow`` it does not end: None means that nothing is there now, or nothing has come yet (then a log
+        names the parts of which the end was not seen, as ``unread``); ask again. Bytes that are no message come as
+        :class:`GarbledMessage`; the consumer judges them. Raises MissingLogError, UnavailableError, UnsafeTopicError
+        (messages have been removed that were asked for).
         """
 
     def ends(self) -> Positions:

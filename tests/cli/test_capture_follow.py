@@ -88,7 +88,7 @@ class Cluster:
         """Those of the ENDs."""
         return {("src.transaction", 0): len(ENDS)} if self.made else {}
 
-    def unread(self) -> int:
+    def unread(self) -> int | None:
         """Of the ENDs."""
         return len(ENDS) - self.sent if self.made else 0
 
@@ -228,6 +228,44 @@ def test_its_events_name_what_it_waits_for(
     # Not before what was read is released, nor while a topic is not there.
     assert {((73,), True)} == {(tuple(one["frontier"]), one["caught_up"]) for one in stated if one["caught_up"]}
     assert not any(one["caught_up"] for one in stated if one["waits"])
+
+
+class SlowCluster(Cluster):
+    """Topics whose reader waits once before anything came; then all of it comes at once, and nothing after it."""
+
+    def read(self, positions: Mapping[Place, int], *, follow: bool = False) -> Iterator[Item]:
+        """Nothing yet, the ENDs, then nothing for ever."""
+        yield None
+        for self.sent, one in enumerate(ENDS, 1):
+            yield one
+        while True:
+            self.turn(5)
+            yield None
+
+    def topics(self) -> list[str]:
+        """It is all there."""
+        return ["src.public.t", "src.transaction"]
+
+    def unread(self) -> int | None:
+        """Not known before something came; of a batch nothing is left."""
+        return 0 if self.sent else None
+
+    def waits(self) -> None:
+        """Nothing."""
+
+
+def test_it_has_not_caught_up_before_it_was_given_anything(
+    run: Run, words: list[object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, on_the_clock: None
+) -> None:
+    """Nor while it is given the first record that came after a rest."""
+    slow = SlowCluster()
+    monkeypatch.setattr(kafka_topics, "KafkaTopics", slow)
+    monkeypatch.setattr(capture, "Lines", partial(Lines, clock=lambda: slow.now))
+    said = run(*words, "--events", tmp_path / "events")
+    stated = progress(tmp_path / "events")
+
+    assert 0 == said.code, said.err
+    assert {(0, False), (73, True)} == {(one["frontier"][0], one["caught_up"]) for one in stated}
 
 
 def test_its_events_on_a_remap(run: Run, words: list[object], tmp_path: Path, on_the_clock: None) -> None:
