@@ -39,6 +39,8 @@ _START_OVER = "docs/operations/start-over.md"
 #: How to go on, or start over, by what is lost.
 _SOMETHING_LOST = f"{_START_OVER}#something-is-lost"
 _NEW_LOGS = "docs/operations/stops.md#permanent-stops"
+#: How far a link is whose thing is lost. A slot in doubt is another case: whose it is is not known.
+_IN_PART = "changes may be missing"
 
 
 class Link(NamedTuple):
@@ -198,7 +200,7 @@ def _slot(seen: ChainSight) -> Link:
     if gap is not None:
         # Whatever it sends now, something before is missing.
         name += f", which reads by the publication {gap.name}" if gap.kind is Kind.PUBLICATION else ""
-        return Link("slot", name, "in doubt", None, gap.text, {gap.kind.value: gap.name}, _SOMETHING_LOST)
+        return Link("slot", name, _IN_PART, None, gap.text, {gap.kind.value: gap.name}, _SOMETHING_LOST)
     if slot is None and _has_captured(seen):
         fault = f"there is no replication slot {name}: what was committed since it was dropped is lost"
         return Link("slot", name, "not there", None, fault, {"slot": name}, f"resnapshot: {_RESNAPSHOTS}")
@@ -250,7 +252,7 @@ def _own_connector(seen: ChainSight) -> Link:
         return Link("connector", name, "no answer", None, seen.connector.error, {}, remedy)
     lost = next((one for one in seen.lost if one.kind is Kind.CONNECTOR), None)
     if lost is not None:
-        return Link("connector", name, "in doubt", None, lost.text, {"connector": lost.name}, _SOMETHING_LOST)
+        return Link("connector", name, _IN_PART, None, lost.text, {"connector": lost.name}, _SOMETHING_LOST)
     if not isinstance(connector, ConnectorSight):
         database = seen.database.value
         slot = database.slot if isinstance(database, SourceSight) else None

@@ -268,6 +268,16 @@ def test_the_way_is_in_its_order_and_each_link_has_its_measure() -> None:
     assert [link.moved_at for link in found] == [NOW, NOW, None, 990.5, 900.0, 995.0, 900.0, 900.0]
 
 
+@pytest.mark.parametrize(("kind", "link"), [
+    (Kind.SLOT, "slot"), (Kind.PUBLICATION, "slot"), (Kind.CONNECTOR, "connector"),
+])  # fmt: skip
+def test_what_is_lost_is_not_called_a_slot_in_doubt(kind: Kind, link: str) -> None:
+    """That may be of others, and its remedy is to drop it."""
+    seen = links(WELL._replace(lost=(MissingState(kind, "shop", "it was lost"),)))
+
+    assert ["changes may be missing"] == [one.measure for one in seen if one.kind == link]
+
+
 def test_the_place_of_a_fault_is_data() -> None:
     """A program shows where: topic, partition, offset, transaction."""
     fault = first_fault(links(FAULTS["a transaction is not whole"][0]))
