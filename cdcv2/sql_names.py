@@ -1,4 +1,4 @@
-"""The names of tables in SQL: taken apart, and in quotes.
+"""The names of tables in SQL: taken apart, in quotes, and in a list of an option.
 
 A table is named ``schema.table``, or without its schema. The schema ends at the first dot: the rest is the table's own
 name, which may have dots.
@@ -7,6 +7,7 @@ name, which may have dots.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 #: Letters that are a name without quotes, if they are no word of SQL.
 _PLAIN = re.compile(r"[a-z_][a-z0-9_]*")
@@ -56,3 +57,22 @@ def sql_table(table: str) -> str:
     public.orders "Shop"."we.ird"
     """
     return ".".join(map(sql_name, parts_of(table)))
+
+
+def name_list(names: Iterable[str]) -> str:
+    """Names as options take a list of them: with commas, and ``\\,`` for one in a name.
+
+    >>> print(name_list(["public.orders", "public.Odd, one"]))
+    public.orders,public.Odd\\, one
+    """
+    return ",".join(name.replace(",", "\\,") for name in names)
+
+
+def names_in(text: str) -> list[str]:
+    """The names in such a list, without blanks around them, and without empty ones.
+
+    >>> names_in(name_list(["public.orders", "public.Odd, one"]) + ", ,")
+    ['public.orders', 'public.Odd, one']
+    """
+    names = (name.strip().replace("\\,", ",") for name in re.split(r"(?<!\\),", text))
+    return [name for name in names if name]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import Any
 
 from cdcv2.capture.connector import FROM_STATE, DatabaseConnector
@@ -194,15 +194,22 @@ def _source(pipeline: Pipeline, source: SourceFields) -> Iterator[Finding]:
         )
 
 
-def _known_config(pipeline: Pipeline, source: SourceFields) -> Mapping[str, Any]:
-    """The settings of a source's connector, as far as they are known; what is wrong with it is found of itself."""
+def _known_config(pipeline: Pipeline, source: SourceFields) -> Mapping[str, Any] | None:
+    """The settings of a source's connector; None: they are not known. What is wrong with it is found of itself.
+
+    Those of one that cdcv2 up makes are known of the file, also where it is not there yet, or Connect is away.
+    """
     connector = source.connector
-    try:
-        worker = None if connector is None else connector.client(patience=_PATIENCE)
-        there = {} if connector is None or worker is None else worker.config(connector.name) or {}
-        return {**there, **(_made_config(pipeline, connector) if connector is not None and connector.owned else {})}
-    except Cdcv2Error:
-        return {}
+    if connector is None:
+        return None
+    made: Mapping[str, Any] | None = None
+    there: Mapping[str, Any] | None = None
+    with suppress(Cdcv2Error):
+        made = _made_config(pipeline, connector) if connector.owned else None
+    with suppress(Cdcv2Error):
+        worker = connector.client(patience=_PATIENCE)
+        there = None if worker is None else worker.config(connector.name)
+    return None if made is None and there is None else {**(there or {}), **(made or {})}
 
 
 def _connector(

@@ -399,6 +399,41 @@ def test_a_connector_of_ours_that_is_not_there_yet_is_no_step(
     assert [("wrong", True)] * 6 == [(one[0][0], "shop.yaml, line 7: " in one[0][1]) for one in refused], refused
 
 
+@pytest.mark.parametrize("answers", [False, True])
+@pytest.mark.parametrize("owned", [False, True])
+@pytest.mark.integration
+def test_the_files_of_init_without_a_column_are_right_before_the_connector_is_there(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owned: bool, answers: bool  # noqa: F811
+) -> None:
+    """Of ours, the file states what it leaves out. Of others nothing is known before Connect has it."""
+    monkeypatch.setattr("cdcv2.control.examination._PATIENCE", 0.5)
+    with fake_connect() as worker, Postgres() as server, server.connect(autocommit=True) as session:
+        session.execute("CREATE TABLE users (id int PRIMARY KEY, photo bytea, name text)")
+        for name, value in {**server.environment, "CDCV2_POSTGRES": "", "PGHOST": server.host, "PGPORT": server.port,
+                            "PGDATABASE": server.database, "PGUSER": server.username}.items():  # fmt: skip
+            monkeypatch.setenv(name, str(value))
+        monkeypatch.setenv("COPY_PASSWORD", "x")
+        made = run("init", "--source", "env", "--exclude-columns", "public.users.photo", "--output", tmp_path / "shop",
+                   "--pipeline", "shop", "--connect", worker.url if answers else "http://127.0.0.1:1",
+                   *(["--owned"] if owned else []))  # fmt: skip
+
+        def rows() -> list[tuple[str, str]]:
+            found = of_source(run("doctor", tmp_path / "shop" / "pipeline.yaml", "--json").out)
+            return [(one["health"], one["text"]) for one in found if "row type" in one["text"]]
+
+        first = rows()
+        worker.configs["shop"] = json.loads((tmp_path / "shop" / "connector.json").read_text("utf-8"))
+        then = rows()
+
+    well, unknown = ("ok", "public.users: its row type is that of rows/"), ("not checked", (
+        "public.users: its row type has no photo, which is right if the connector leaves that out; its settings are "
+        "not known"
+    ))
+    assert 0 == made.code, made
+    assert ([well] if owned else [well, unknown]) == first
+    assert ([well] if owned or answers else [well, unknown]) == then
+
+
 def of_source(shown: str) -> list[dict[str, str]]:
     return [one for one in json.loads(shown)["findings"] if one["part"] == "source shop"]
 

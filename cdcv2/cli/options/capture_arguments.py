@@ -12,6 +12,7 @@ from cdcv2.errors import UsageError
 from cdcv2.logs.log_names import check_table, table_of
 from cdcv2.logs.timeline_of_logs import demand_room
 from cdcv2.rows.row_type import RowType
+from cdcv2.sql_names import names_in
 from cdcv2.store.file_system import is_there, matching
 from cdcv2.store.numbered import local_path, path_to_read
 from cdcv2.suggestions import meant
@@ -150,12 +151,14 @@ def check_topic(option: str, topic: str | None) -> None:
 
 
 def listed(option: str, text: str | None) -> list[str]:
-    """The names in a list with commas; none where nothing is given. Raises UsageError for commas alone, and for ''.
+    """The names in a list as :func:`~cdcv2.sql_names.name_list` makes it; none where nothing is given.
+
+    Raises UsageError for commas alone, and for ''.
 
     >>> listed("--tables", "public.a, public.b"), listed("--tables", None)
     (['public.a', 'public.b'], [])
     """
-    names = [name.strip() for name in (text or "").split(",") if name.strip()]
+    names = names_in(text or "")
     if text is not None and not names:
         raise UsageError(f"{option} {text!r} names nothing: write names with commas, or leave the option out")
     return names
