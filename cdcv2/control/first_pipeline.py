@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +22,7 @@ from cdcv2.errors import UsageError
 from cdcv2.logs.log_names import check_table
 from cdcv2.materialize.targets.postgres.tables import LONGEST_NAME
 from cdcv2.rows.row_type import RowType
-from cdcv2.sql_names import parts_of, sql_name, sql_table
+from cdcv2.sql_names import name_list, parts_of, sql_name, sql_table
 from cdcv2.store.postgres_session import guarded_tables
 from cdcv2.views.columns import column_of
 from cdcv2.views.combine import no_key_reason
@@ -58,9 +59,14 @@ class SourceTable:
     by_key: bool = True
 
     def view_key(self) -> tuple[str, ...]:
-        """The key of its target table: its own, and none where a column of it cannot be part of a view's key."""
+        """The key of its target table: its own, and none where a column of it cannot be part of a view's key.
+
+        Nor can one that the log's rows do not have, as a generated column.
+        """
         row_type = RowType(self.row_type)
-        odd = any(no_key_reason(column_of(row_type, name).field) for name in self.key)
+        odd = any(
+            name not in row_type.columns or no_key_reason(column_of(row_type, name).field) for name in self.key
+        )
         return () if odd else self.key
 
 
@@ -237,11 +243,12 @@ def source_tables(
     parents = children(connection, names, partitions=True)
     if parents:
         shown = "; ".join(f"{table} has {', '.join(heirs)}" for table, heirs in parents.items())
-        others = ",".join(name for name in names if name not in parents)
+        others = name_list(name for name in names if name not in parents)
         raise UsageError(
             f"a table from which others inherit cannot be captured: {shown}. A SELECT of it has their rows, too, and "
             "so has the connector's snapshot; their changes are not among its own. Capture the children, and not itself"
-            + (f": --tables '{others}'" if others else "; or end the inheritance: ALTER TABLE ... NO INHERIT ...")
+            + (f": --tables {shlex.quote(others)}" if others else
+               "; or end the inheritance: ALTER TABLE ... NO INHERIT ...")
         )
     for role in (None, reader):
         guarded = guarded_tables(connection, names, role)
@@ -253,26 +260,32 @@ def source_tables(
                 "owns the tables; or leave these tables out (--tables)"
             )
     there = {name: columns_of(connection, name) for name in names}
+    every = {f"{name}.{column}" for name, columns in there.items() for column in columns}
     for one in excluded:
-        if not any(one == f"{name}.{column}" for name, columns in there.items() for column in columns):
+        if one not in every:
             raise UsageError(
-                f"--exclude-columns {one}: it is no column of the tables. Write SCHEMA.TABLE.COLUMN, of "
+                f"--exclude-columns {one}: it is no column of the tables. Write SCHEMA.TABLE.COLUMN, with \\, for a "
+                "comma in it, of "
                 f"{', '.join(names[:10])}"
                 f"{', ...' if len(names) > 10 else ''}"
             )
     generated = {name: generated_columns(connection, name) for name in names}
+    filtered = {name: set(unsent_columns(config, name, columns)) if config else () for name, columns in there.items()}
     unsent = {
         name: [
             column for column in columns if column not in generated[name]
-            and (f"{name}.{column}" in excluded or column in unsent_columns(config or {}, name, columns))
+            and (f"{name}.{column}" in excluded or column in filtered[name])
         ]
         for name, columns in there.items()
     }
     full, indexed = full_identity(connection, names), indexed_identities(connection, names)
-    doubtful = {*indexed, *unidentified_tables(connection, names), *deferrable_keys(connection, names)}
+    keys = {name: primary_key(connection, name) for name in names}
+    # The changes have no generated column: no key of one finds a row.
+    unkeyed = {name for name in names if set(keys[name]) & set(generated[name])}
+    doubtful = {*indexed, *unidentified_tables(connection, names), *deferrable_keys(connection, names), *unkeyed}
     return [
         SourceTable(
-            name, row_type_from_postgres(connection, name, unsent[name]), primary_key(connection, name), name in full,
+            name, row_type_from_postgres(connection, name, unsent[name]), keys[name], name in full,
             (*generated[name], *unsent[name]), name not in doubtful,
         )
         for name in names

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cdcv2.cli.options.capture_arguments import listed
+from cdcv2.connectors.debezium.left_out import unsent_columns
 from cdcv2.connectors.debezium.postgres_catalogue import row_type_from_postgres
+from cdcv2.control import first_pipeline
 from cdcv2.control.findings import Finding, Health
 from cdcv2.control.first_pipeline import DatabaseAddress, FirstPipeline, source_tables
 from cdcv2.control.pipeline_file import OwnedObject, SourceFields
@@ -152,6 +156,70 @@ def test_a_row_type_lacks_the_columns_that_the_connector_leaves_out(session: Any
     assert "mend tables" in remedy
 
 
+def test_where_the_connector_is_not_known_a_row_type_without_columns_is_not_checked(session: Any) -> None:
+    """As before the connector is there. No remedy gives the row type the columns that it lacks on purpose."""
+    session.execute("CREATE TABLE places (id int PRIMARY KEY, \"a, b\" int, \"it's\" point, name text)")
+    session.execute("ALTER TABLE places REPLICA IDENTITY FULL; ALTER PUBLICATION shop ADD TABLE places")
+    line: Any = None
+    named = OwnedObject("shop", False, line)
+    source = SourceFields("shop", "shop", None, None, named, named, line, None)
+    less = RowType(row_type_from_postgres(session, "public.places", ["a, b", "it's"]))
+
+    def looked_at() -> list[Finding]:
+        found = source_findings(source, session, {"public.places": less}, from_state=False, config=None)
+        return [one for one in found if "row type" in one.text]
+
+    there, unknown = looked_at()
+    assert (Health.OK, Health.NOT_CHECKED) == (there.health, unknown.health)
+    assert "public.places: its row type has no a, b, it's, which is right if" in unknown.text
+    session.execute("ALTER TABLE places ALTER name TYPE int USING 1")
+    changed, unknown = looked_at()
+    words = shlex.split(changed.remedy.partition(": ")[2])
+    assert (Health.WRONG, Health.NOT_CHECKED) == (changed.health, unknown.health)
+    assert ["cdcv2", "rows", "--source", "env", "--table", "public.places", "--exclude-columns"] == words[:-1]
+    assert ["a, b", "it's"] == listed("--exclude-columns", words[-1])
+
+
+def test_a_primary_key_on_a_generated_column_is_no_key(session: Any) -> None:
+    """The changes do not have it, and the log's rows do not: the table is captured with REPLICA IDENTITY FULL."""
+    session.execute("CREATE TABLE made (a int, b int GENERATED ALWAYS AS (a * 2) STORED PRIMARY KEY)")
+    session.execute("ALTER PUBLICATION shop ADD TABLE made")
+    tables = source_tables(session, ["public.made"])
+    shop = FirstPipeline("shop", DatabaseAddress("db", 5432, "d", "u", False), tables, "k:1", "http://c:1")
+    rows = {"public.made": RowType(tables[0].row_type)}
+
+    def fits(state: bool) -> bool:
+        line: Any = None
+        named = OwnedObject("shop", False, line)
+        source = SourceFields("shop", "shop", None, None, named, named, line, None)
+        found = source_findings(source, session, rows, from_state=state, config=shop._config())
+        return [] == wrong(list(found))
+
+    assert ((), False) == (tables[0].view_key(), shop.from_state())
+    assert "ALTER TABLE public.made REPLICA IDENTITY FULL;" in shop.statements()
+    assert [False, False] == [fits(state) for state in (False, True)]
+    session.execute("ALTER TABLE made REPLICA IDENTITY FULL")
+    assert [True, False] == [fits(state) for state in (False, True)]
+
+
+def test_init_asks_the_filters_of_a_connector_once_for_each_table(
+    session: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And not once for each column, which takes minutes where tables are wide; without a connector not at all."""
+    session.execute("CREATE TABLE wide (id int PRIMARY KEY, a int, b int, c int)")
+    asked: list[str] = []
+
+    def counted(config: Any, table: str, columns: Any) -> list[str]:
+        asked.append(table)
+        return unsent_columns(config, table, columns)
+
+    monkeypatch.setattr(first_pipeline, "unsent_columns", counted)
+    tables = source_tables(session, ["public.*"], excluded=["public.wide.a"])
+    assert ([], [(), ("a",)]) == (asked, [one.unsent for one in tables])
+    tables = source_tables(session, ["public.*"], config={"column.exclude.list": "public.wide.[bc]"})
+    assert (["public.orders", "public.wide"], [(), ("b", "c")]) == (asked, [one.unsent for one in tables])
+
+
 def test_partitions_are_no_children(session: Any) -> None:
     """Each of them is captured by itself."""
     session.execute("CREATE TABLE whole (id bigint NOT NULL) PARTITION BY RANGE (id)")
@@ -184,7 +252,7 @@ def test_a_partitioned_table_is_sent_as_a_whole_or_not_captured(session: Any) ->
 def test_init_refuses_a_table_from_which_others_inherit(session: Any) -> None:
     """And names the tables that can be captured."""
     session.execute("CREATE TABLE child () INHERITS (orders); CREATE TABLE plain (id int)")
-    with pytest.raises(UsageError, match=r"public.orders has public.child.*--tables 'public.child,public.plain'"):
+    with pytest.raises(UsageError, match=r"public.orders has public.child.*--tables public.child,public.plain"):
         source_tables(session, ["public.*"])
     with pytest.raises(UsageError, match="ALTER TABLE ... NO INHERIT"):
         source_tables(session, ["public.orders"])
