@@ -24,6 +24,8 @@ from cdcv2.timeline.ordering import AS_COMPLETE, COMMIT_ORDER
 
 #: The name of the note.
 CAPTURE_FILE = "_capture.json"
+#: The version of the format; any other is refused. Additions of before state none.
+VERSION = 1
 _ADDED = "_capture.{}.json"
 #: What stands in a note, and must be a list of texts, or a text if it is stated at all.
 _LISTS, _TEXTS = ("tables", "empty"), ("id", "timeline", "ordering", "snapshot_completeness")
@@ -32,11 +34,11 @@ _LISTS, _TEXTS = ("tables", "empty"), ("id", "timeline", "ordering", "snapshot_c
 def manifest_of(folder: Path) -> dict[str, Any]:
     """The manifest in a directory, with its additions; empty if there is none.
 
-    Raises RefusedError if it is damaged, as it names the logs that must be there; UnavailableError if it cannot be
-    read.
+    Raises RefusedError if it is damaged, as it names the logs that must be there, or of a later version;
+    UnavailableError if it cannot be read.
     """
-    plain = _read(folder / CAPTURE_FILE)
-    added = [_read(path, named=True) for path in matching(folder, _ADDED.format("*"))] if plain else []
+    plain = read_manifest(folder / CAPTURE_FILE)
+    added = [read_manifest(path, named=True) for path in matching(folder, _ADDED.format("*"))] if plain else []
     if added:
         tables = {table for one in (plain, *added) for table in one.get("tables", ())}
         plain = {**plain, "tables": sorted(tables)}
@@ -86,7 +88,7 @@ def described_by_manifest(folder: Path, log: str, own: LogDescription) -> LogDes
 
 def add_to_manifest(folder: Path, plain: Mapping[str, Any]) -> None:
     """Add to the note that is there, durably: ``tables``, and an ``ordering``. Raises OSError."""
-    text = json.dumps(plain, sort_keys=True, indent=2) + "\n"
+    text = json.dumps({"version": VERSION, **plain}, sort_keys=True, indent=2) + "\n"
     path = folder / _added_name(text.encode())
     temporary = write_temporary(folder, text.encode())
     # If it is there, its content is the same.
@@ -99,25 +101,44 @@ def _added_name(raw: bytes) -> str:
     return _ADDED.format(hashlib.sha256(raw).hexdigest()[:32])
 
 
-def _read(path: Path, *, named: bool = False) -> dict[str, Any]:
-    """What a file states; one that is ``log_names`` is called by the digest of it."""
+def read_manifest(path: Path, *, named: bool = False) -> dict[str, Any]:
+    """What the file of a manifest states, or one of its additions, which are ``named`` by the digest of it.
+
+    Empty if there is none. Raises RefusedError if it is damaged, or of a later version; UnavailableError if it cannot
+    be read.
+    """
     try:
         raw = path.read_bytes()
         plain = parse_json(raw)
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
-        raise UnavailableError(f"{path} cannot be read: {error.strerror or error}") from error
+        raise UnavailableError(
+            f"{path} cannot be read: {error.strerror or error}; it states which logs there must be: make it readable, "
+            "and start again"
+        ) from error
     except ValueError as error:
         raise _damaged(path, str(error)) from error
     if not isinstance(plain, dict):
         raise _damaged(path, json.dumps(plain)[:40])
     if named and path.name != _added_name(raw):
         raise _damaged(path, "it does not have the digest that its name has")
+    _check_version(path, plain.get("version", VERSION))
     for name, value in plain.items():
         if not _fits(name, value):
             raise _damaged(path, f"{name} is {json.dumps(value)[:40]}")
     return plain
+
+
+def _check_version(path: Path, version: Any) -> None:
+    """Before anything else is judged: another version may have other values in it."""
+    if type(version) is not int:
+        raise _damaged(path, f"version is {json.dumps(version)[:40]}")
+    if version != VERSION:
+        raise RefusedError(
+            f"{path} has version {version} of the format, and this program knows version {VERSION}: use the program "
+            "that wrote it, or a newer one"
+        )
 
 
 def _fits(name: str, value: Any) -> bool:

@@ -293,15 +293,20 @@ def test_nothing_is_complete_over_a_log_that_lacks_a_file(run: Run, captured: Pa
         assert "complete through" not in said.out
 
 
-@pytest.mark.parametrize("raw", ["[]", "7", "null", "{", "[" * 200_000])
+@pytest.mark.parametrize(
+    "raw", ["[]", "7", "null", "{", "[" * 200_000, '{"version": 1, "tables": "public.t"}', '{"version": 1, "id": 7}']
+)
 def test_a_directory_with_something_else_in_the_captures_place_is_refused(
     run: Run, captured: Path, tmp_path: Path, raw: str
 ) -> None:
-    """Exit 4, and its name."""
+    """Exit 4, its name, and what to do, in the words of those who read the logs: another --into would leave them."""
     (tmp_path / CAPTURE_FILE).write_text(raw, "utf-8")
     said = run(*words(captured, tmp_path))
+    read = run("verify", tmp_path)
 
     assert (4, True) == (said.code, f"{tmp_path / CAPTURE_FILE} is not what a capture writes" in said.err)
+    assert said.err.partition(": ")[2] == read.err.partition(": ")[2] and "restore it; or remove it, if" in said.err
+    assert "--into" not in said.err
 
 
 def test_what_is_no_dump_is_said(run: Run, captured: Path, tmp_path: Path) -> None:

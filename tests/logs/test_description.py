@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import fields, replace
 from pathlib import Path
@@ -116,3 +117,29 @@ def test_a_note_that_is_not_what_a_capture_writes_is_damage(tmp_path: Path, text
     (tmp_path / "_capture.json").write_text(text, "utf-8")
     with pytest.raises(RefusedError, match="_capture.json is not what a capture writes"):
         manifest_of(tmp_path)
+
+
+def test_a_note_of_a_later_version_is_refused_wherever_it_is_read(tmp_path: Path) -> None:
+    """Its form may mean something else; what a note of before states is read as ever."""
+    put_manifest(tmp_path, {"version": 1, "tables": ["a"]})
+    add_to_manifest(tmp_path, {"tables": ["b"]})
+    assert ["a", "b"] == manifest_of(tmp_path)["tables"]
+    for version, said in (("99", "has version 99 of the format, and this program knows version 1"),
+                          ("true", "version is true"), ('"1"', 'version is "1"')):
+        (tmp_path / "_capture.json").write_text(f'{{"version": {version}, "tables": 7}}', "utf-8")
+        with pytest.raises(RefusedError, match=said):
+            manifest_of(tmp_path)
+    (tmp_path / "_capture.json").write_text('{"tables": ["a"]}', "utf-8")
+    assert ["a", "b"] == manifest_of(tmp_path)["tables"]
+    add_to_manifest(tmp_path, {"version": 2, "tables": ["c"]})
+    with pytest.raises(RefusedError, match="has version 2 of the format"):
+        manifest_of(tmp_path)
+
+
+def test_an_addition_of_before_states_no_version(tmp_path: Path) -> None:
+    """It is named by its digest, and read."""
+    put_manifest(tmp_path, {"version": 1, "tables": ["a"]})
+    raw = b'{\n  "tables": [\n    "b"\n  ]\n}\n'
+    (tmp_path / f"_capture.{hashlib.sha256(raw).hexdigest()[:32]}.json").write_bytes(raw)
+
+    assert ["a", "b"] == manifest_of(tmp_path)["tables"]

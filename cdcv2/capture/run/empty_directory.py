@@ -20,7 +20,7 @@ from cdcv2.capture.run.memory_file import MEMORY_FILE
 from cdcv2.core.json_text import parse_json
 from cdcv2.errors import Cdcv2Error, OutputError
 from cdcv2.logs import log_json
-from cdcv2.logs.capture_manifest import CAPTURE_FILE
+from cdcv2.logs.capture_manifest import CAPTURE_FILE, read_manifest
 from cdcv2.rows.row_type import RowType
 from cdcv2.store.file_system import is_there, matching
 
@@ -70,8 +70,8 @@ def _is_same(folder: Path, begun: Mapping[str, Any], rows: Mapping[str, RowType]
     So where one cannot be read, or ours leaves out the notifications.
     """
     try:
-        note = parse_json((folder / CAPTURE_FILE).read_bytes()) if is_there(folder / CAPTURE_FILE) else begun
-        if isinstance(note, dict) and any(note.get(name) != value for name, value in begun.items()):
+        note = read_manifest(folder / CAPTURE_FILE) if is_there(folder / CAPTURE_FILE) else begun
+        if any(note.get(name) != value for name, value in begun.items()):
             return _leaves_out(note, begun)
         return all(
             log_json.read(log).row_type == rows.get(str(log.relative_to(folder))) for log in _described(folder)

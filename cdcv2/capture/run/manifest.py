@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,15 +10,14 @@ from cdcv2.capture.connector import FIRST_KIND, DatabaseConnector
 from cdcv2.capture.run.empty_directory import clear_empty, has_facts
 from cdcv2.capture.run.folder_lock import FolderInUse
 from cdcv2.capture.run.stream_state import StreamTopic
-from cdcv2.core.json_text import parse_json
-from cdcv2.errors import ForeignStateError, OutputError, UnavailableError
-from cdcv2.logs.capture_manifest import CAPTURE_FILE, put_manifest
+from cdcv2.errors import ForeignStateError, OutputError
+from cdcv2.logs.capture_manifest import CAPTURE_FILE, VERSION, put_manifest, read_manifest
 from cdcv2.rows.row_type import RowType
 from cdcv2.store.file_system import is_there
 
 
-#: What manifests did not state before.
-_LATER = ("time_column", "diff_column")
+#: What a manifest need not state; its version is judged where it is read.
+_LATER = ("version", "time_column", "diff_column")
 
 
 def write_manifest(used: FolderInUse, recipe: DatabaseConnector) -> str | None:
@@ -36,7 +34,7 @@ def first_manifest(recipe: DatabaseConnector) -> dict[str, Any]:
     # Without notifications, nothing states how many rows the snapshot has.
     assumed = recipe.snapshot == "initial" and not recipe.notification_topic
     return {
-        "version": 1,
+        "version": VERSION,
         "prefix": recipe.prefix,
         "tables": sorted(recipe.tables),
         "snapshot": recipe.snapshot,
@@ -56,15 +54,15 @@ def stream_manifest(tables: Mapping[str, StreamTopic]) -> dict[str, Any]:
     """What the manifest states of a capture of stream topics; the columns of time and diff are the same for all."""
     time, diff = next(iter(tables.values())).records.names
     return {
-        "version": 1, "stream": {table: one.topic for table, one in sorted(tables.items())}, "tables": sorted(tables),
-        "snapshot_completeness": "known", "time_column": time, "diff_column": diff,
+        "version": VERSION, "stream": {table: one.topic for table, one in sorted(tables.items())},
+        "tables": sorted(tables), "snapshot_completeness": "known", "time_column": time, "diff_column": diff,
     }
 
 
 def demand_same_capture(into: Path, begun: Mapping[str, Any]) -> None:
     """Raise ForeignStateError where a directory holds facts of another capture. Nothing is written.
 
-    Raises also as :func:`read_manifest`.
+    Raises also as :func:`~cdcv2.logs.capture_manifest.read_manifest`.
     """
     path = into / CAPTURE_FILE
     if is_there(path) and has_facts(into):
@@ -75,7 +73,8 @@ def put_or_compare(used: FolderInUse, begun: Mapping[str, Any], rows: Mapping[st
     """Put the manifest of a capture that begins, ``begun``, with logs of these rows; or compare it with what is there.
 
     Returns the name by which its memory knows the logs; None where none was given them. Raises ForeignStateError for
-    the directory of another capture, OutputError where it cannot be written, and as :func:`read_manifest`.
+    the directory of another capture, OutputError where it cannot be written, and as
+    :func:`~cdcv2.logs.capture_manifest.read_manifest`.
     """
     into = used.path
     path = into / CAPTURE_FILE
@@ -104,24 +103,6 @@ def _demand_same(into: Path, before: Mapping[str, Any], begun: Mapping[str, Any]
         )
 
 
-def read_manifest(path: Path) -> dict[str, Any]:
-    """The note that is there. Raises UnavailableError if it cannot be read, ForeignStateError if it is none."""
-    try:
-        plain = parse_json(path.read_bytes())
-    except OSError as error:
-        raise UnavailableError(
-            f"{path} cannot be read: {error.strerror or error}; it states which capture the logs in {path.parent} are "
-            "of: make it readable, and start again"
-        ) from error
-    except ValueError as error:
-        raise ForeignStateError(f"{path} is not what a capture writes ({error}): give another --into") from error
-    if not isinstance(plain, dict):
-        raise ForeignStateError(
-            f"{path} is not what a capture writes ({json.dumps(plain)[:40]}): give another --into"
-        )
-    return plain
-
-
 def _shown(plain: Mapping[str, Any], names: list[str]) -> str:
     return ", ".join(_in_words(name, plain.get(name)) for name in names)
 
@@ -130,8 +111,6 @@ def _in_words(name: str, value: Any) -> str:
     """A value of the manifest, by the options that it came from."""
     if name == "snapshot_completeness":
         return "with --notifications" if value == "known" else "without --notifications"
-    if name == "version":
-        return f"in the form {json.dumps(value)}"
     if value is None:
         return f"without --{name}"
     if isinstance(value, dict):

@@ -10,9 +10,10 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from cdcv2.capture.run.manifest import read_manifest
 from cdcv2.errors import ForeignStateError, OutputError
-from cdcv2.logs.capture_manifest import CAPTURE_FILE, add_to_manifest, manifest_of, put_manifest
+from cdcv2.logs.capture_manifest import (
+    CAPTURE_FILE, VERSION, add_to_manifest, manifest_of, put_manifest, read_manifest,
+)
 from cdcv2.store.file_system import is_there
 from cdcv2.timeline.ordering import AS_COMPLETE
 
@@ -23,10 +24,10 @@ def write_timeline(into: Path, timeline: str, tables: Collection[str], *, orderi
     ``ordering`` is that of transactions, for readers who need a consistent cut; an order without cuts is kept for ever.
 
     Raises ForeignStateError for the directory of another timeline or capture, OutputError if it cannot be written,
-    UnavailableError if the manifest cannot be read.
+    and as :func:`~cdcv2.logs.capture_manifest.read_manifest`.
     """
     begun: dict[str, Any] = {
-        "version": 1, "timeline": timeline, "tables": sorted(tables), "snapshot_completeness": "known",
+        "version": VERSION, "timeline": timeline, "tables": sorted(tables), "snapshot_completeness": "known",
         "ordering": ordering,
     }
     try:

@@ -16,7 +16,7 @@ from cdcv2.capture.run.folder_lock import FolderInUse
 from cdcv2.capture.run.stream_state import StreamTopic
 from cdcv2.connectors.debezium.recipe import Recipe
 from cdcv2.connectors.stream import StreamRecords
-from cdcv2.errors import ForeignStateError
+from cdcv2.errors import ForeignStateError, RefusedError
 from cdcv2.logs import capture_manifest
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.rows.row_type import RowType
@@ -218,10 +218,10 @@ def test_the_manifest_of_an_older_release(tmp_path: Path) -> None:
 
 
 def test_the_manifest_of_a_later_release(tmp_path: Path) -> None:
-    """Its form is not ours."""
+    """Its form is not ours: another --into would leave the logs behind."""
     begin(tmp_path, recipe("public.t"))
     rewritten(tmp_path, version=2)
-    with pytest.raises(ForeignStateError, match="capture, in the form 2, and not in the form 1: give"):
+    with pytest.raises(RefusedError, match="has version 2 of the format, and this program knows version 1: use the pr"):
         begin(tmp_path, recipe("public.t"))
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cdcv2.capture.run.timeline_manifest import check_timeline, write_timeline
-from cdcv2.errors import ForeignStateError, OutputError
+from cdcv2.errors import ForeignStateError, OutputError, RefusedError
 from cdcv2.logs import capture_manifest
 from cdcv2.logs.capture_manifest import CAPTURE_FILE, manifest_of
 from cdcv2.timeline.ordering import AS_COMPLETE, COMMIT_ORDER
@@ -51,7 +51,7 @@ def test_what_is_not_ours_is_refused(tmp_path: Path) -> None:
         write_timeline(tmp_path, "t2", ["a"], ordering=COMMIT_ORDER)
     for raw, said in (("{}", "of another capture"), ("[]", "not what a capture writes"), ("{", "is not what")):
         (tmp_path / CAPTURE_FILE).write_text(raw, "utf-8")
-        with pytest.raises(ForeignStateError, match=said):
+        with pytest.raises(RefusedError, match=said):
             write_timeline(tmp_path, "t1", ["a"], ordering=COMMIT_ORDER)
     with pytest.raises(OutputError, match="cannot be written"):
         write_timeline(tmp_path / CAPTURE_FILE / "logs", "t1", ["a"], ordering=COMMIT_ORDER)
