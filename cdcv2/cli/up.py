@@ -57,8 +57,10 @@ from cdcv2.control.pipeline_check import demand_captured, mistakes
 from cdcv2.control.pipeline_external import PipelineExternal, external_needs, new_nonce
 from cdcv2.control.pipeline_file import Pipeline, read_pipeline
 from cdcv2.control.pipeline_jobs import FirstLogs, folder_of, jobs_of, with_needs
+from cdcv2.control.pipeline_status import captured_through
 from cdcv2.control.reconcile import Reconciliation, is_unsettled
 from cdcv2.control.refusals import refused_changes
+from cdcv2.control.sights import sent_through
 from cdcv2.control.supervision import JobAct, JobState
 from cdcv2.control.supervisor import JobPlan, JobReport, Supervisor
 from cdcv2.errors import Cdcv2Error, RefusedError, UsageError
@@ -87,8 +89,9 @@ def configure(parser: OptionParser) -> None:
     parser.add_argument("--start-held", action="append", default=[], metavar="NAME",
                         help="let a held job start again; several: repeat the option")
     parser.add_argument("--accept-lost", action="append", default=[], metavar="NAME",
-                        help="go on with a publication or connector or unowned slot that was lost: the publication is "
-                             "as it was, or the slot has a new snapshot; then run cdcv2 compare --source, which shows "
+                        help="go on with a publication, connector or slot that was lost: the publication is as it was, "
+                             "or the slot has a new snapshot, or its server has all; an owned slot only if it is lost "
+                             "for another timeline of its server; then run cdcv2 compare --source, which shows "
                              "whether something is missing; NAME: the entry, as cdcv2 external prints it, or the name "
                              "of the thing, which others of these may have, too; several: repeat the option")
     parser.add_argument("--once", action="store_true", help="start what should run, and end: for a timer")
@@ -161,8 +164,8 @@ def at_work(
     them.
     """
     with catalogue.session() as session:
-        captured = partial(captured_through, pipeline, supervisor)
-        control = Reconciliation(session, external.servers.kinds(), time.time, captured)
+        captured, sent = partial(captured_since, pipeline, supervisor), partial(sent_through, pipeline)
+        control = Reconciliation(session, external.servers.kinds(), time.time, captured, sent)
         desired = list(external.needs.desired(session.entries()))
         for _, text in refused_changes(pipeline, session.entries(), desired):
             raise RefusedError(text)
@@ -178,20 +181,19 @@ def at_work(
             yield work, needing
 
 
-def captured_through(pipeline: Pipeline, supervisor: Supervisor, job: str, since: float) -> int | None:
-    """The position of its source through which a capture by commit times has stated all; None: it is none, or nothing
-    of it has moved since a moment, in epoch seconds.
+def captured_since(pipeline: Pipeline, supervisor: Supervisor, job: str, since: float) -> int | None:
+    """The LSN through which a capture by commit times has stated all; None: it is none, or nothing of it has moved
+    since a moment, in epoch seconds.
     """
     capture = pipeline.captures.get(job)
-    if capture is None or capture.arguments.remap is not None:
+    if capture is None:
         return None
     try:
         folder = supervisor.job(job)
         moved, frontiers = folder.moved_at(), folder.frontiers()
     except Cdcv2Error:
         return None
-    last = frontiers[-1] if frontiers and moved is not None and moved > since else []
-    return last[0] - 1 if len(last) == 1 and isinstance(last[0], int) else None
+    return captured_through(capture, frontiers[-1]) if frontiers and moved is not None and moved > since else None
 
 
 def outdated(plans: Iterable[JobPlan], reports: Iterable[JobReport]) -> frozenset[str]:

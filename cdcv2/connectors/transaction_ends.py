@@ -49,6 +49,29 @@ def last_end(read: EndReader, low: int, high: int) -> TransactionEnd | None:
     return None
 
 
+def highest_end(read: EndReader, low: int, high: int, confirmed: int) -> TransactionEnd | None:
+    """The END with the highest LSN, of those that were written since a position was confirmed.
+
+    It need not be the last one: a connector that starts again writes some of them again, from what it has confirmed on.
+    So no END before many that are all before that position was written since. Cost: what was.
+
+    >>> ends = [TransactionEnd(tx, lsn, None, None, tx) for tx, lsn in enumerate([10, 20, 30, 20])]
+    >>> highest_end(lambda start, end: ends[start:end], 0, 4, 15).lsn
+    30
+    """
+    length, at = _AT_ONCE, high
+    highest: TransactionEnd | None = None
+    while at > low:
+        start = max(low, at - length)
+        found = read(start, at)
+        if found:
+            highest = max([*found, *([] if highest is None else [highest])], key=lambda end: end.lsn)
+            if all(end.lsn < confirmed for end in found):
+                break
+        at, length = start, 2 * length
+    return highest
+
+
 def first_end_beyond(read: EndReader, low: int, high: int, frontier: int) -> TransactionEnd | None:
     """The first END in the order of commits whose LSN is not before the frontier; None: there is none.
 
@@ -113,6 +136,10 @@ class TransactionEnds:
     def last(self) -> TransactionEnd | None:
         """Its last END."""
         return last_end(self._ends, self._low, self._high)
+
+    def highest(self, confirmed: int) -> TransactionEnd | None:
+        """Its highest END, of those since a position was confirmed."""
+        return highest_end(self._ends, self._low, self._high, confirmed)
 
     def beyond(self, frontier: int) -> TransactionEnd | None:
         """The first END in the order of commits that is not before the frontier."""

@@ -267,6 +267,7 @@ class ExternalObject:
         slot: of a slot, what it is known by.
         unfinished: whether an act of ours was begun on it that is to be done again, as its process died.
         being_made: whether it is being made just now, and has held nothing yet.
+        unjudged: why it cannot be known whether it is the one that was seen; None: what is here shows that.
     """
 
     identity: str | None = None
@@ -280,6 +281,7 @@ class ExternalObject:
     slot: SlotMark | None = None
     unfinished: bool = False
     being_made: bool = False
+    unjudged: NoAnswer | None = None
 
 
 @dataclass(frozen=True)
@@ -303,3 +305,10 @@ class NoAnswer:
 
 
 Look = Answer | NoAnswer
+
+
+def missing_answer(look: Look) -> NoAnswer | None:
+    """Why it is not known whether what is there is what was seen before; None: that is known."""
+    if isinstance(look, NoAnswer):
+        return look
+    return None if look.thing is None else look.thing.unjudged

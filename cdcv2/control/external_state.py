@@ -27,9 +27,11 @@ from typing import Any
 
 from cdcv2.connectors.debezium.left_out import TABLES, Omission, less_sent, omissions
 from cdcv2.control import external_texts as texts
-from cdcv2.control.entries import Answer, CatalogueEntry, Debt, EntryState, ExternalObject, Kind, Look, NoAnswer, Reason
+from cdcv2.control.entries import (
+    Answer, CatalogueEntry, Debt, EntryState, ExternalObject, Kind, Look, NoAnswer, Reason, missing_answer,
+)  # fmt: skip
 from cdcv2.control.let_go import awaited, settled
-from cdcv2.control.slot_marks import Continuity, branched_off, continuity, went_back
+from cdcv2.control.slot_marks import Continuity, SlotMark, branched_off, continuity, forked, went_back
 
 #: How long, in seconds, an act that got no answer may still come to pass in its server.
 DOUBT = 60.0
@@ -218,6 +220,7 @@ def _since_last_fed(
 
 def _hindrance(entry: CatalogueEntry, look: Look, found: Condition) -> tuple[Reason, str] | None:
     """Why nothing is known of it, or nothing can be done, and in words."""
+    unknown = missing_answer(look)
     if not isinstance(look, Answer):
         return look.reason, look.text
     if found is Condition.MOVED:
@@ -227,6 +230,8 @@ def _hindrance(entry: CatalogueEntry, look: Look, found: Condition) -> tuple[Rea
         )
     if found is Condition.BUSY and look.thing is not None:
         return Reason.BUSY, f"{entry.shown} cannot be removed while {look.thing.holder} uses it: end that"
+    if unknown is not None and found not in (Condition.FOREIGN, Condition.INVALIDATED):
+        return unknown.reason, unknown.text
     return None
 
 
@@ -293,7 +298,7 @@ def _keeping(entry: CatalogueEntry, look: Look, found: Condition, now: float, cl
     if thing is not None and went_back(entry.slot, thing.slot) and (holds or entry.owned):
         return _lost(entry, texts.going_back(entry), found, now)
     if thing is not None and branched_off(entry.slot, thing.slot) and (holds or entry.owned):
-        return _lost(entry, texts.branching_off(entry, thing), found, now)
+        return _lost(entry, texts.branching_off(entry, thing), found, now, thing.slot)
     if thing is None:
         return Step(entry, Act.NOTHING, found)
     if found is Condition.UNMARKED and entry.applied is None:
@@ -420,9 +425,11 @@ def _with_columns_of_before(stored: Mapping[str, Any], before: Mapping[str, Any]
 def may_be_accepted(entry: CatalogueEntry) -> bool:
     """Whether a person may have cdcv2 go on with it, although it is lost: all that matters of it can be put back.
 
-    What others run is what they state it to be. Of ours, a slot and a topic that are lost have lost what they held.
+    What others run is what they state it to be. Of ours, a slot and a topic that are lost have lost what they held;
+    but a slot on another timeline may have all that it held.
     """
-    kinds = (Kind.PUBLICATION, Kind.CONNECTOR) if entry.owned else (Kind.PUBLICATION, Kind.CONNECTOR, Kind.SLOT)
+    whole = not entry.owned or (entry.slot is not None and entry.slot.fork is not None)
+    kinds = (Kind.PUBLICATION, Kind.CONNECTOR, Kind.SLOT) if whole else (Kind.PUBLICATION, Kind.CONNECTOR)
     return entry.state is EntryState.LOST and entry.kind in kinds
 
 
@@ -433,6 +440,9 @@ def recovered(entry: CatalogueEntry, look: Look, now: float) -> CatalogueEntry |
     """
     if isinstance(look, NoAnswer):
         return look.text
+    unknown = missing_answer(look)
+    if unknown is not None:
+        return unknown.text
     if entry.server not in (None, look.server):
         return f"{entry.address} is another server now: name where it is now"
     thing = look.thing
@@ -449,12 +459,26 @@ def recovered(entry: CatalogueEntry, look: Look, now: float) -> CatalogueEntry |
     if wrong:
         return f"{texts.comparison(entry, thing, wrong)}. Put it back as it was; then accept it, and compare"
     applied = _seen(replace(entry, applied=None), thing)
+    if entry.owned and not _descends(entry.slot, thing.slot):
+        return (
+            "its server is not on a timeline that goes on from those on which it was seen: start over "
+            "(docs/operations/start-over.md)"
+        )
     identity = entry.identity if entry.owned else thing.identity
-    slot = entry.slot if entry.owned else thing.slot
     return replace(
         _became(settled(entry, awaited(entry)), EntryState.IN_USE, now), applied=applied, identity=identity,
-        slot=slot, debt=None,
+        slot=thing.slot, debt=None,
     )  # fmt: skip
+
+
+def _descends(before: SlotMark | None, now: SlotMark | None) -> bool:
+    """Whether a slot of ours that was lost on another timeline is on one that goes on from both. Any other: it is."""
+    if before is None or before.fork is None:
+        return True
+    if now is None or now.ancestors is None or continuity(before.fork.last, now) is Continuity.REMADE:
+        return False
+    known = {now.timeline, *now.ancestors}
+    return now.timeline != before.timeline and {before.timeline, before.fork.last.timeline} <= known
 
 
 def _seen(entry: CatalogueEntry, thing: ExternalObject) -> dict[str, Any] | None:
@@ -638,8 +662,15 @@ def _owed(entry: CatalogueEntry, reason: Reason, text: str, found: Condition, no
     return Step(replace(entry, debt=debt), Act.NOTHING, found)
 
 
-def _lost(entry: CatalogueEntry, text: str, found: Condition, now: float) -> Step:
-    return Step(replace(_became(entry, EntryState.LOST, now), debt=Debt(Reason.LOST, text, now, 1)), Act.NOTHING, found)
+def _lost(
+    entry: CatalogueEntry, text: str, found: Condition, now: float, elsewhere: SlotMark | None = None
+) -> Step:
+    """A step that ends in a loss. ``elsewhere``: what a slot is on another timeline, if it is lost for that."""
+    mark = entry.slot
+    if mark is not None:
+        mark = replace(mark, fork=None) if elsewhere is None else forked(mark, elsewhere)
+    lost = replace(_became(entry, EntryState.LOST, now), debt=Debt(Reason.LOST, text, now, 1), slot=mark)
+    return Step(lost, Act.NOTHING, found)
 
 
 def _ended(entry: CatalogueEntry, found: Condition, now: float) -> Step:

@@ -63,12 +63,23 @@ def going_back(entry: CatalogueEntry) -> str:
 def branching_off(entry: CatalogueEntry, thing: ExternalObject) -> str:
     """Its server goes on from an earlier moment, on another timeline."""
     before, now = entry.slot, thing.slot
-    numbers = "" if before is None or now is None else f", {now.timeline} and no longer {before.timeline}"
+    numbers = ""
+    if before is not None and now is not None:
+        last = before.timeline if before.fork is None else before.fork.last.timeline
+        numbers = f", {now.timeline} and no longer {last if last != now.timeline else before.timeline}"
     return (
         f"the server of {entry.shown} is on another timeline{numbers}, as after a standby was promoted, or its files "
         "were recovered up to an earlier moment. What was captured last is not on this timeline, or may not be: logs "
         "and copies may have commits that it has no more, and what it has committed since may be passed by. "
         f"{_what_is_lost(entry)}. It may be a false alarm: docs/operations/external-state.md#a-false-alarm"
+    )
+
+
+def topic_unread(entry: CatalogueEntry, why: str) -> str:
+    """What its topics have must be known, and is not."""
+    return (
+        f"the server of {entry.shown} was promoted, or put back to an earlier moment. Whether it has all that was "
+        f"captured is not known before the transaction topic can be read: {why}"
     )
 
 

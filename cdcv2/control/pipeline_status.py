@@ -390,7 +390,8 @@ class _Copies:
 def captured_through(capture: CaptureFields, frontier: Sequence[Any] | None) -> int | None:
     """The LSN through which the logs of a capture are complete; None: their times are none, or that is not known."""
     of_commits = capture.arguments.remap is None and not capture.arguments.stream
-    return frontier[0] - 1 if of_commits and frontier and isinstance(frontier[0], int) else None
+    known = of_commits and frontier is not None and len(frontier) == 1 and isinstance(frontier[0], int)
+    return frontier[0] - 1 if frontier is not None and known else None
 
 
 def _committed(job: JobRow, frontier: list[Any] | None) -> float | None:

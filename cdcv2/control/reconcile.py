@@ -12,7 +12,10 @@ from typing import Protocol, TypeVar, runtime_checkable
 
 from cdcv2 import failpoints
 from cdcv2.control.catalogue import Catalogue
-from cdcv2.control.entries import LONGEST_PAUSE, Answer, CatalogueEntry, EntryState, Kind, Look, NoAnswer, Reason
+from cdcv2.control import external_texts as texts
+from cdcv2.control.entries import (
+    LONGEST_PAUSE, Answer, CatalogueEntry, EntryState, Kind, Look, NoAnswer, Reason, missing_answer,
+)  # fmt: skip
 from cdcv2.control.external_state import (
     Act,
     Condition,
@@ -36,6 +39,8 @@ from cdcv2.control.external_state import (
 from cdcv2.control.folder_paths import planned_by_path
 from cdcv2.control.intents import DesiredState, after_removal, blocked_by, has_slot, slots_of, used
 from cdcv2.control.other_addresses import after_looks, awaited_elsewhere, continued, same_at_another, withheld
+from cdcv2.control.past_feeds import PastKnowledge
+from cdcv2.control.slot_marks import SlotMark, forked, is_elsewhere, sent_since, with_sent
 from cdcv2.errors import Cdcv2Error, FencedError, OutputError, RefusedError, UnavailableError, UsageError
 
 T = TypeVar("T")
@@ -80,15 +85,18 @@ class ExternalMaker(ExternalKind, Protocol):
 
 class Reconciliation:
     """One owner's work on a catalogue. ``clock``: epoch seconds. ``captured``: of a job, the position of its source
-    through which it has captured, if that has moved since a moment, in epoch seconds; None: it has not.
+    through which it has captured, if that has moved since a moment, in epoch seconds; None: it has not. ``sent``: of a
+    job, the highest position of its source that its topics have, of what was written since another was confirmed; None:
+    they have none. It raises Cdcv2Error where they cannot be read.
     """
 
     def __init__(
         self, catalogue: Catalogue, kinds: Mapping[Kind, ExternalKind], clock: Callable[[], float],
         captured: Callable[[str, float], int | None] = lambda *_: None,
+        sent: Callable[[str, int], int | None] = lambda *_: None,
     ) -> None:
         self.catalogue = catalogue
-        self._kinds, self._clock, self._captured = kinds, clock, captured
+        self._kinds, self._clock, self._captured, self._sent = kinds, clock, captured, sent
         # When an entry that owes something is tried again.
         self._later: dict[str, float] = {}
         # Address and kind -> that its server did not answer, and until when that is taken for an answer to all looks.
@@ -166,9 +174,10 @@ class Reconciliation:
             return False
         before = entry
         for _ in range(_ACTS):
-            # Before the look, which finds the WAL that was captured before it.
-            entry = self._with_what_is_captured(entry)
-            look = self._look(entry)
+            # Asked before the look, which finds the WAL that was captured before it.
+            captured = self._captured_of(entry)
+            entry, look = self._with_what_was_sent(entry, captured, self._look(entry))
+            entry, look = self._with_past_knowledge(entry, look)
             if self._goes_on_elsewhere(entry, look):
                 return True
             step = self._written(entry, look)
@@ -191,14 +200,59 @@ class Reconciliation:
         self._later[entry.nonce] = self._clock() + _pause(entry)
         return entry.state is not before.state or (entry.attempted is None) is not (before.attempted is None)
 
-    def _with_what_is_captured(self, entry: CatalogueEntry) -> CatalogueEntry:
-        """A slot, with what its jobs have captured as confirmed: its reader confirms that a little later."""
+    def _captured_of(self, entry: CatalogueEntry) -> int | None:
+        """The position through which the jobs of a slot have captured; None: none of it is known."""
         if entry.kind is not Kind.SLOT or entry.slot is None or entry.state is not EntryState.IN_USE:
-            return entry
+            return None
         found = (self._captured(user, entry.since) for user in entry.users)
-        positions = [one for one in found if one is not None]
-        confirmed = max([*positions, entry.slot.confirmed or 0])
-        return replace(entry, slot=replace(entry.slot, confirmed=confirmed)) if positions else entry
+        return max((one for one in found if one is not None), default=None)
+
+    def _with_what_was_sent(
+        self, entry: CatalogueEntry, captured: int | None, look: Look
+    ) -> tuple[CatalogueEntry, Look]:
+        """A slot, with what its jobs have captured: its reader confirms that a little later.
+
+        Where a server is seen on another timeline, what was sent before counts, and what comes from there on does not:
+        it is of that timeline. So the topics are asked at the first look there.
+        """
+        thing = look.thing if isinstance(look, Answer) and look.server == entry.server else None
+        mark, now = entry.slot, None if thing is None else thing.slot
+        if mark is None or now is None or thing is None or not isinstance(look, Answer) or not entry.is_there:
+            return entry, look
+        if is_elsewhere(mark, now):
+            sent = self._sent_through(entry, mark)
+            if isinstance(sent, NoAnswer):
+                return entry, replace(look, thing=replace(thing, unjudged=sent))
+            captured = max((one for one in (captured, sent) if one is not None), default=None)
+        elif mark.timeline != now.timeline:
+            captured = None
+        mark = with_sent(mark, captured)
+        if thing.unjudged is not None:
+            mark = forked(mark, now)
+        return replace(entry, slot=mark), look
+
+    def _with_past_knowledge(self, entry: CatalogueEntry, look: Look) -> tuple[CatalogueEntry, Look]:
+        """The same of a slot that was not seen since it last fed the topics that it feeds again."""
+        thing = look.thing if isinstance(look, Answer) else None
+        if thing is None or thing.slot is None or entry.slot is not None or not isinstance(look, Answer):
+            return entry, look
+        past = list[PastKnowledge]()
+        for one in entry.past:
+            if one.slot is not None and one.server == look.server and is_elsewhere(one.slot, thing.slot):
+                sent = self._sent_through(entry, one.slot)
+                if isinstance(sent, NoAnswer):
+                    return entry, replace(look, thing=replace(thing, unjudged=sent))
+                one = replace(one, slot=with_sent(one.slot, sent))
+            past.append(one)
+        return replace(entry, past=tuple(past)), look
+
+    def _sent_through(self, entry: CatalogueEntry, mark: SlotMark) -> int | None | NoAnswer:
+        """The highest position that the topics of its users have; or why they cannot be read."""
+        since = sent_since(mark)
+        sent = _answered(lambda: [self._sent(user, since) for user in entry.users])
+        if isinstance(sent, NoAnswer):
+            return replace(sent, text=texts.topic_unread(entry, sent.text))
+        return max((one for one in sent if one is not None), default=None)
 
     def _is_before(self, moment: float, longest: float) -> bool:
         """Whether the clock is before a moment at most ``longest`` seconds ahead. More is so after it was set back."""
@@ -285,7 +339,8 @@ class Reconciliation:
             unwanted = [one for one in slots if one.state is EntryState.UNWANTED and not has_doubt(one)]
             return stopping(step, unwanted, now) if unwanted else step
         looks = [(one, self._look(one)) for one in slots]
-        unknown = next((look for _, look in looks if isinstance(look, NoAnswer)), None)
+        answers = (missing_answer(look) for _, look in looks)
+        unknown = next((one for one in answers if one is not None), None)
         # It is missing, and was not requested once more.
         missing = replace(step.entry, attempted=entry.attempted)
         if unknown is not None:
@@ -336,7 +391,11 @@ def _answered(ask: Callable[[], T]) -> T | NoAnswer:
 def _pause(entry: CatalogueEntry) -> float:
     """Seconds until it is looked at again."""
     if entry.debt is not None:
-        return entry.debt.wait(_AWAITED if entry.debt.reason in (Reason.AWAITED, Reason.STOPPED) else LONGEST_PAUSE)
+        # After a failover, a slot is looked at before its reader has sent what was committed since.
+        soon = entry.debt.reason in (Reason.AWAITED, Reason.STOPPED) or (
+            entry.kind is Kind.SLOT and entry.debt.reason is Reason.UNREACHABLE
+        )
+        return entry.debt.wait(_AWAITED if soon else LONGEST_PAUSE)
     return _SETTLED if entry.is_there else 1.0
 
 

@@ -22,7 +22,7 @@ from cdcv2.control.seconds_behind import (
     MISSING, ConnectorSight, EndSight, SlotSight, SourceSight, TopicSight, has_ended,
 )
 from cdcv2.control.source_sight import confirmed_slot, first_commit_after, source_sight
-from cdcv2.errors import UnavailableError, UsageError
+from cdcv2.errors import MissingLogError, UnavailableError, UsageError
 from cdcv2.events import shown
 from cdcv2.store.connect_client import ConnectClient
 from cdcv2.store.kafka_client import Client
@@ -178,6 +178,26 @@ def _cause(trace: str) -> str:
     """
     heads = [line for line in trace.splitlines() if line and not line[0].isspace()]
     return heads[-1].removeprefix("Caused by: ") if heads else ""
+
+
+def sent_through(pipeline: Pipeline, job: str, confirmed: int) -> int | None:
+    """The highest LSN in the transaction topics of a capture, of the ENDs that were written since one was confirmed.
+
+    None: there is no END, or it is no capture that reads topics of a database. Raises UnavailableError, UsageError.
+    """
+    capture, found = pipeline.captures.get(job), list[int]()
+    for recipe in [] if capture is None or "from" in capture.options else recipes_of(capture):
+        if capture is not None and capture.source is not None and recipe.prefix != capture.source.prefix:
+            continue
+        bootstrap, config = pipeline.kafka
+        try:
+            with closing(TransactionEnds(Client(bootstrap, config, patience=PATIENCE), recipe)) as ends:
+                highest = ends.highest(confirmed)
+        except MissingLogError:
+            # The first transaction makes it.
+            continue
+        found += [] if highest is None else [highest.lsn]
+    return max(found, default=None)
 
 
 def _topic_recipe(capture: CaptureFields) -> list[DatabaseConnector]:

@@ -10,7 +10,7 @@ it all along.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -43,7 +43,10 @@ class SlotMark:
         counted_since: since when it counts; where this differs, the numbers are not compared.
         flushed: up to where the WAL was safe; None: not known, as of a standby.
         confirmed: up to where its reader had confirmed it: all of that was safe; None: not known.
-        ancestors: timeline -> where the server left it, of all timelines before this one; None: not asked. Not kept.
+        ancestors: timeline -> where the server left it, of all timelines before this one; None: not asked, or not
+            known. Not kept.
+        captured: up to where topics or logs had it, which its reader confirms later; None: not known.
+        fork: what it was on another timeline, if it was seen there, and is not known to go on there.
     """
 
     wal: int
@@ -55,24 +58,54 @@ class SlotMark:
     flushed: int | None = None
     confirmed: int | None = None
     ancestors: Mapping[int, int] | None = field(default=None, compare=False)
+    captured: int | None = None
+    fork: Fork | None = None
+
+    @property
+    def through(self) -> int | None:
+        """Up to where it is known that others have what was committed; None: nothing is known."""
+        return max((one for one in (self.confirmed, self.captured) if one is not None), default=None)
 
     def to_plain(self) -> dict[str, Any]:
         """As JSON, in the catalogue's format."""
         return {
             "wal": self.wal, "timeline": self.timeline, "kept": self.kept, "reader": self.reader, "sent": self.sent,
             "counted_since": self.counted_since, "flushed": self.flushed, "confirmed": self.confirmed,
+            "captured": self.captured, "fork": None if self.fork is None else self.fork.to_plain(),
         }
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> SlotMark:
         """What :meth:`to_plain` gave. Raises TypeError, KeyError for anything else."""
-        none = type(None)
+        none, fork = type(None), checked(plain.get("fork"), dict, type(None))
         return cls(
             checked(plain["wal"], int), checked(plain["timeline"], int), checked(plain["kept"], int, none),
             checked(plain["reader"], str), checked(plain["sent"], int, none), checked(plain["counted_since"], str),
             # An older release wrote none of them.
             checked(plain.get("flushed"), int, none), checked(plain.get("confirmed"), int, none),
+            captured=checked(plain.get("captured"), int, none),
+            fork=None if fork is None else Fork.from_plain(fork),
         )
+
+
+@dataclass(frozen=True)
+class Fork:
+    """What a slot was on another timeline than that of its mark: at the first look there, and at the last.
+
+    What its topics had at the first one counts: what came into them since is of that timeline.
+    """
+
+    first: SlotMark
+    last: SlotMark
+
+    def to_plain(self) -> dict[str, Any]:
+        """As JSON, in the catalogue's format."""
+        return {"first": self.first.to_plain(), "last": self.last.to_plain()}
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> Fork:
+        """What :meth:`to_plain` gave. Raises TypeError, KeyError for anything else."""
+        return cls(*(SlotMark.from_plain(checked(plain[name], dict)) for name in ("first", "last")))
 
 
 def continuity(before: SlotMark | None, now: SlotMark | None) -> Continuity:
@@ -90,7 +123,8 @@ def continuity(before: SlotMark | None, now: SlotMark | None) -> Continuity:
         return Continuity.OPEN
     if before.timeline != now.timeline:
         # Also where it keeps more: a standby learns from time to time what the primary's keeps.
-        followed = now.ancestors is not None and now.kept is not None and not branched_off(before, now)
+        known = now.ancestors is not None and _as_first_seen(before, now).kept is not None
+        followed = known and not branched_off(before, now)
         return Continuity.SAME if followed else Continuity.OPEN
     if now.wal < before.wal:
         return Continuity.OPEN
@@ -120,11 +154,11 @@ def went_back(before: SlotMark | None, now: SlotMark | None) -> bool:
     """
     if before is None or now is None or before.timeline != now.timeline:
         return False
-    return before.confirmed is not None and now.flushed is not None and now.flushed < before.confirmed
+    return before.through is not None and now.flushed is not None and now.flushed < before.through
 
 
 def branched_off(before: SlotMark | None, now: SlotMark | None) -> bool:
-    """Whether the server is on another timeline, on which what was captured is missing, or may be.
+    """Whether the server is on another timeline, on which what was sent is missing, or may be.
 
     So it is after a standby that lacked the newest commits was promoted, and after files were recovered up to an
     earlier moment. What was confirmed behind the place where the timelines part is on the old one alone; and a slot
@@ -138,9 +172,64 @@ def branched_off(before: SlotMark | None, now: SlotMark | None) -> bool:
     >>> branched_off(first, SlotMark(wal=900, timeline=2, kept=495, ancestors={1: 490}))
     True
     """
-    if before is None or now is None or before.timeline == now.timeline or now.ancestors is None:
+    if before is None or now is None:
+        return False
+    if before.timeline == now.timeline:
+        # It was on another one meanwhile.
+        return before.fork is not None
+    if now.ancestors is None:
         return False
     left = now.ancestors.get(before.timeline)
-    if left is None or before.confirmed is not None and left < before.confirmed:
+    if left is None or before.through is not None and left < before.through:
         return True
-    return now.kept is not None and left < now.kept
+    kept = _as_first_seen(before, now).kept
+    return kept is not None and left < kept
+
+
+def is_elsewhere(before: SlotMark | None, now: SlotMark | None) -> bool:
+    """Whether a second look is the first that finds its server on this timeline, or with less WAL than was safe.
+
+    Then it has to be known what the topics have: a reader confirms later than it writes.
+
+    >>> first = SlotMark(wal=500, timeline=1, kept=100, flushed=480)
+    >>> is_elsewhere(first, SlotMark(wal=500, timeline=1, kept=100, flushed=480))
+    False
+    >>> is_elsewhere(first, SlotMark(wal=900, timeline=2, kept=100))
+    True
+    """
+    if before is None or now is None:
+        return False
+    if before.timeline != now.timeline:
+        return before.fork is None or before.fork.last.timeline != now.timeline
+    return before.flushed is not None and now.flushed is not None and now.flushed < before.flushed
+
+
+def with_sent(before: SlotMark, position: int | None) -> SlotMark:
+    """The mark, when topics or logs have what lies before a position; None: they have nothing."""
+    return before if position is None else replace(before, captured=max(position, before.captured or 0))
+
+
+def sent_since(before: SlotMark) -> int:
+    """The position behind which a reader may have written what the mark does not know; 0: it may have from the begin.
+    """
+    first = before if before.fork is None else before.fork.first
+    return next((one for one in (first.confirmed, first.kept) if one is not None), 0)
+
+
+def forked(before: SlotMark, now: SlotMark) -> SlotMark:
+    """The mark, when its server was seen on another timeline, and it is not known yet what that has."""
+    now = replace(now, fork=None)
+    if before.timeline == now.timeline:
+        return before
+    if before.fork is None or before.fork.last.timeline != now.timeline:
+        return replace(before, fork=Fork(now, now))
+    same = continuity(before.fork.last, now) is Continuity.SAME
+    return replace(before, fork=replace(before.fork, last=now)) if same else before
+
+
+def _as_first_seen(before: SlotMark, now: SlotMark) -> SlotMark:
+    """A slot that was seen on this timeline before, with what it kept then: its reader has carried it on since."""
+    fork = before.fork
+    if fork is None or fork.last.timeline != now.timeline or continuity(fork.last, now) is not Continuity.SAME:
+        return now
+    return replace(now, kept=fork.first.kept)

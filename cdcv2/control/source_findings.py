@@ -19,7 +19,7 @@ from cdcv2.control.pipeline_file import SourceFields
 from cdcv2.errors import MalformedError, UsageError
 from cdcv2.rows.row_type import RowType
 from cdcv2.sql_names import name_list, parts_of, sql_name, sql_table
-from cdcv2.store.postgres_session import guarded_tables, why_read_only
+from cdcv2.store.postgres_session import guarded_tables, may_replicate, why_read_only
 
 _SETTINGS = """
     SELECT current_setting('wal_level'), current_setting('max_replication_slots')::int,
@@ -27,7 +27,6 @@ _SETTINGS = """
            (SELECT count(*) FROM pg_catalog.pg_stat_replication), current_setting('server_version_num')::int,
            current_setting('max_slot_wal_keep_size', true), extract(epoch FROM clock_timestamp())::float8
 """
-_ROLE = "SELECT quote_ident(rolname), rolreplication OR rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user"
 _QUOTED = "SELECT quote_ident(rolname) FROM pg_catalog.pg_roles WHERE rolname = %s"
 _SELECT = "SELECT has_table_privilege(current_user, quote_ident(%s) || '.' || quote_ident(%s), 'SELECT')"
 _SLOT = """
@@ -96,10 +95,15 @@ def source_findings(
     if read_only is not None:
         what = "the publication" if owned else "a marker"
         yield Finding(part, f"{read_only[0]}, and cdcv2 writes {what} there", Health.WRONG, read_only[1])
-    role, replicates = _rows_of(connection, _ROLE)[0]
-    yield judged(part, bool(replicates), f"the role {role} may replicate",
-                 f"ALTER ROLE {role} REPLICATION; or, if the connector has another role, look at that one",
-                 lacking=f"the role {role} may not replicate", otherwise=Health.WARNING)  # fmt: skip
+    role, replicates = may_replicate(connection)
+    # cdcv2 up asks by its own role.
+    asks = source.slot.owned or source.slot.name is not None or _has_file(source)
+    yield judged(part, replicates, f"the role {role} may replicate",
+                 f"ALTER ROLE {role} REPLICATION; "
+                 + ("cdcv2 up needs it after a failover, to ask what the new server has" if asks else
+                    "or, if the connector has another role, look at that one"),
+                 lacking=f"the role {role} may not replicate",
+                 otherwise=Health.WRONG if asks else Health.WARNING)  # fmt: skip
     name = source.publication.name or slot_name(source.prefix)
     # Of ours, cdcv2 up sends partitions by themselves.
     whole = any(found for (found,) in _rows_of(connection, _VIA_ROOT, name))
@@ -113,6 +117,11 @@ def source_findings(
                       "add them, if they should be captured: docs/operations/tables.md#add-a-table")  # fmt: skip
     yield from _publication(part, source, connection, tables)
     yield from _slot_found(part, source, connection)
+
+
+def _has_file(source: SourceFields) -> bool:
+    """Whether the file has the connector's own, which names the slot."""
+    return source.connector is not None and source.connector.config is not None
 
 
 def server_findings(part: str, row: Any, *, has_slot: bool) -> Iterator[Finding]:

@@ -27,6 +27,15 @@ _READ_ONLY = """
            quote_ident(current_user), quote_ident(current_database())
       FROM pg_catalog.pg_settings WHERE name = 'default_transaction_read_only'
 """
+#: The role that has opened a session, in quotes where it needs them, and whether it may replicate: on Amazon RDS by
+#: being in another role.
+_REPLICATES = """
+    SELECT quote_ident(r.rolname), r.rolreplication OR r.rolsuper OR EXISTS (
+               SELECT FROM pg_catalog.pg_roles g
+                WHERE g.rolname = 'rds_replication' AND pg_has_role(r.oid, g.oid, 'USAGE')
+           )
+      FROM pg_catalog.pg_roles r WHERE r.rolname = session_user
+"""
 #: Where a setting is from, as ``pg_settings`` has it -> who has set it; others: the server's configuration.
 _SET_BY = {
     "client": "the connection string (options), or PGOPTIONS", "user": "the role", "database": "the database",
@@ -85,7 +94,9 @@ def connect(
         # In a database that names no encoding, names and values would come as bytes.
         encoding: dict[str, Any] = {} if "client_encoding" in given else {"client_encoding": "UTF8"}
         session = psycopg.connect(conninfo, autocommit=True, **encoding)
-        _unlimit(session, given)
+        if "replication" not in given:
+            # One for replication takes commands of its own.
+            _unlimit(session, given)
         session.autocommit = autocommit
     except psycopg.OperationalError as cause:
         raise _refusal(" ".join(str(cause).split()), given, origin) from None
@@ -123,6 +134,14 @@ def why_read_only(connection: Any, *, standby_only: bool = False) -> tuple[str, 
     if source == "client":
         return text, "take it out there"
     return text, f"ALTER ROLE {role} IN DATABASE {database} SET default_transaction_read_only = off;"
+
+
+def may_replicate(connection: Any) -> tuple[str, bool]:
+    """The role that has opened the session, as statements name it, and whether it may replicate."""
+    with connection.cursor() as cursor:
+        cursor.execute(_REPLICATES)
+        role, replicates = cursor.fetchone()
+    return role, bool(replicates)
 
 
 def demand_readable(conninfo: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given, strategies as st
 
-from cdcv2.connectors.transaction_ends import TransactionEnd, first_end_beyond, last_end
+from cdcv2.connectors.transaction_ends import TransactionEnd, first_end_beyond, highest_end, last_end
 
 
 class TopicDouble:
@@ -57,6 +57,16 @@ def test_a_long_topic_needs_few_reads() -> None:
     assert first_end_beyond(near.read, 0, near.high, 100_000) == near.ends[-1]
     assert first_end_beyond(far.read, 0, far.high, 17) == far.ends[16]
     assert (near.reads <= 3, far.reads < 90) == (True, True), (near.reads, far.reads)
+
+
+def test_the_highest_end_is_found_behind_those_that_were_written_again() -> None:
+    """However many were; and nothing is read that was written long before what is confirmed."""
+    lsns: list[int | None] = [*range(1, 10_001), *range(9_000, 9_950)]
+    topic = TopicDouble(lsns)
+    found = highest_end(topic.read, 0, topic.high, 9_000)
+
+    assert found is not None and (10_000, True) == (found.lsn, topic.reads < 6)
+    assert highest_end(TopicDouble([None]).read, 0, 1, 0) is None
 
 
 def test_a_topic_without_an_end_has_none() -> None:

@@ -472,6 +472,10 @@ def test_a_server_is_looked_at_and_mended_by_the_remedies(
         allowed = of_source(run("doctor", path, "--json").out)
         session.execute("CREATE PUBLICATION own")
         added = of_source(run("doctor", path, "--json").out)
+        session.execute("ALTER ROLE \"C\" NOREPLICATION")
+        ours = ours.replace("    connector:", "    slot: {{name: shop}}\n    connector:")
+        path.write_text(ours.format(conninfo=f"{conninfo} user=C password=x", url="http://127.0.0.1:1"), "utf-8")
+        needed = of_source(run("doctor", path, "--json").out)
 
     def wrong(findings: list[dict[str, str]]) -> list[str]:
         return [one["text"] for one in findings if one["health"] == "wrong"]
@@ -488,6 +492,8 @@ def test_a_server_is_looked_at_and_mended_by_the_remedies(
         "C may not publish the tables of cdcv2",
     ] == lacking(asked)
     assert [] == wrong(allowed) == lacking(allowed)
+    # Of a slot that the file has: cdcv2 up asks by this right.
+    assert 'the role "C" may not replicate' in wrong(needed) and 'the role "C" may not replicate' not in wrong(asked)
     assert "the publication own is not there yet: cdcv2 up makes it" in [one["text"] for one in allowed]
     assert [] == wrong(added) and "the publication own has no public.orders yet: cdcv2 up adds it" in [
         one["text"] for one in added]

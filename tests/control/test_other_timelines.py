@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cdcv2.control.entries import Answer, CatalogueEntry, EntryState, ExternalObject, Kind, Look, NoAnswer, Reason
+from cdcv2.control.entries import (
+    Answer, CatalogueEntry, EntryState, ExternalObject, Kind, Look, Reason, missing_answer,
+)  # fmt: skip
 from cdcv2.control.external_state import decide, may_be_accepted, recovered
 from cdcv2.control.intents import DesiredState, planned
+from cdcv2.control.kinds import slots
 from cdcv2.control.kinds.slots import SlotKind
-from cdcv2.control.slot_marks import SlotMark, branched_off
+from cdcv2.control.slot_marks import SlotMark, branched_off, forked
+from cdcv2.errors import UnavailableError
 from cdcv2.servers.postgres import Postgres
 from tests.control.test_external_state import NOW, entry_of
 
@@ -101,8 +105,11 @@ class Branches:
         self._copy(self.data, self.kept)
         self.server.start()
 
-    def promote(self, *, kept: bool) -> None:
-        """The server as a standby that has what it has, or the files that were kept; it becomes the primary."""
+    def promote(self, *, kept: bool, meanwhile: Callable[[], object] = lambda: None) -> None:
+        """The server as a standby that has what it has, or the files that were kept; it becomes the primary.
+
+        ``meanwhile``: what happens before.
+        """
         self.server.stop()
         if kept:
             shutil.rmtree(self.data)
@@ -112,6 +119,7 @@ class Branches:
         owner = os.stat(self.data)
         os.chown(signal, owner.st_uid, owner.st_gid)
         self.server.start()
+        meanwhile()
         self.execute("SELECT pg_promote()")
 
     @staticmethod
@@ -161,12 +169,61 @@ def test_a_standby_that_had_all_goes_on_and_one_that_lacked_commits_is_lost(bran
     mark = branches.entry.slot
     plain = SlotKind({"a/bank": branches.conninfo(user="reader", password="x")}).look(branches.entry)
     assert EntryState.LOST is branches.see()
-    assert branches.entry.slot == mark and 3 == _timeline(branches.look())
+    assert mark is not None and branches.entry.slot is not None
+    assert branches.entry.slot == forked(mark, _mark(branches.look())) and 3 == _mark(branches.look()).timeline
 
-    assert isinstance(plain, NoAnswer) and Reason.DENIED is plain.reason
-    assert "is on another timeline, 3" in plain.text and "ALTER ROLE" in plain.text
+    denied = missing_answer(plain)
+    assert denied is not None and Reason.DENIED is denied.reason and 3 == _mark(plain).timeline
+    assert "is on another timeline, 3" in denied.text and "ALTER ROLE reader REPLICATION;" in denied.text
 
 
-def _timeline(look: Look) -> int:
+@pytest.mark.integration
+def test_what_hinders_the_question_is_named_as_it_is(
+    branches: Branches, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that takes no more sessions is asked again, and no right is asked for."""
+    entry = replace(branches.entry, slot=replace(LEFT, timeline=99))
+    if 1 == _mark(branches.look()).timeline:
+        branches.promote(kept=False)
+    real = slots.connect
+
+    def full(conninfo: str, **more: Any) -> Any:
+        raise UnavailableError("too many connections")
+
+    monkeypatch.setattr(slots, "connect", full)
+    owed = missing_answer(branches.kind.look(entry))
+    assert owed is not None and Reason.UNREACHABLE is owed.reason
+    assert "too many connections" in owed.text and "ALTER ROLE" not in owed.text
+
+    monkeypatch.setattr(slots, "connect", lambda *all_, **more: _Refusing(real(*all_, **more)))
+    refused = missing_answer(branches.kind.look(entry))
+    assert refused is not None and Reason.DENIED is refused.reason
+    assert "requested timeline" in refused.text.lower() or "could not open" in refused.text.lower()
+    assert "ALTER ROLE" not in refused.text
+
+
+class _Refusing:
+    """A session that is asked for the history of a timeline that is not there."""
+
+    def __init__(self, session: Any) -> None:
+        self._session, self.close = session, session.close
+
+    def execute(self, _: bytes) -> Any:
+        return self._session.execute(b"TIMELINE_HISTORY 77")
+
+
+@pytest.mark.integration
+def test_a_standby_that_receives_nothing_renews_no_mark(branches: Branches) -> None:
+    """Its control file has an older timeline than its WAL, for a while."""
+    before, seen = branches.entry.slot, list[Look]()
+    branches.promote(kept=False, meanwhile=lambda: seen.append(branches.look()))
+
+    (look,) = seen
+    assert isinstance(look, Answer) and look.thing is not None and look.thing.slot is None and before is not None
+    entry = replace(branches.entry, state=EntryState.IN_USE)
+    assert (before, EntryState.IN_USE) == (decide(entry, look, NOW).entry.slot, decide(entry, look, NOW).entry.state)
+
+
+def _mark(look: Look) -> SlotMark:
     assert isinstance(look, Answer) and look.thing is not None and look.thing.slot is not None
-    return look.thing.slot.timeline
+    return look.thing.slot

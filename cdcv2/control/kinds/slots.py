@@ -8,25 +8,28 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from cdcv2.control.entries import CatalogueEntry, ExternalObject
-from cdcv2.control.kinds.postgres import PATIENCE, PostgresKind
+from cdcv2.control.entries import CatalogueEntry, ExternalObject, NoAnswer, Reason
+from cdcv2.control.kinds.postgres import PATIENCE, PostgresKind, hindrance
+from cdcv2.control.let_go import awaited
 from cdcv2.control.source_sight import BEING_MADE
 from cdcv2.control.slot_marks import Continuity, SlotMark, continuity
-from cdcv2.errors import Cdcv2Error, RefusedError
-from cdcv2.store.postgres_session import connect
+from cdcv2.errors import Cdcv2Error
+from cdcv2.store.postgres_session import connect, may_replicate
 
 if TYPE_CHECKING:
     from psycopg import Connection
 
 #: How a connector of Debezium calls its session that reads a slot.
 READERS = ("Debezium Streaming",)
-#: Where WAL ends, also on a standby, and on which timeline.
+#: Where WAL ends, also on a standby, and on which timeline. That of the control file is older for a while: a standby
+#: that receives no WAL states none.
 _WAL = """
     SELECT (CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_insert_lsn() END
             - '0/0')::bigint,
-           CASE WHEN pg_is_in_recovery() THEN (SELECT timeline_id FROM pg_control_checkpoint())
+           CASE WHEN pg_is_in_recovery() THEN (SELECT received_tli FROM pg_stat_wal_receiver)
                 ELSE ('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::int END,
            (CASE WHEN NOT pg_is_in_recovery() THEN pg_current_wal_flush_lsn() END - '0/0')::bigint
 """
@@ -70,38 +73,55 @@ class SlotKind(PostgresKind):
         slot, application, user, begun, kept, confirmed, being_made = row
         active = bool(slot["active"])
         reader = f"process {slot['active_pid']} of {user or 'unknown'} ({application or 'no application name'})"
-        other = entry.slot is not None and entry.slot.timeline != timeline
         invalid = slot.get("invalidation_reason") or ("wal_removed" if slot.get("wal_status") == "lost" else "")
-        return ExternalObject(
+        there = ExternalObject(
             f"{slot['database']}/{entry.name}/{slot['plugin']}",
             settings={"plugin": slot["plugin"], "database": slot["database"]},
             holder=reader if active and application not in self._readers else "", invalid=invalid,
-            place=f"read by {reader}" if active else "read by no session",
-            slot=SlotMark(
-                wal, timeline, kept, (begun or "") if active else "", *_counted(session, entry.name), flushed,
-                confirmed, self._ancestors(entry, timeline) if other else None,
-            ),
-            being_made=being_made,
+            place=f"read by {reader}" if active else "read by no session", being_made=being_made,
         )  # fmt: skip
+        if timeline is None:
+            # It is compared when that is known.
+            return there
+        mark = SlotMark(
+            wal, timeline, kept, (begun or "") if active else "", *_counted(session, entry.name), flushed, confirmed
+        )
+        known = [past.slot for past in awaited(entry)] if entry.slot is None else [entry.slot]
+        if all(one is None or one.timeline == timeline for one in known):
+            return replace(there, slot=mark)
+        ancestors = self._ancestors(session, entry, timeline)
+        if isinstance(ancestors, NoAnswer):
+            return replace(there, slot=mark, unjudged=ancestors)
+        return replace(there, slot=replace(mark, ancestors=ancestors))
 
-    def _ancestors(self, entry: CatalogueEntry, timeline: int) -> dict[int, int]:
-        """See SlotMark. Only a session that may replicate can ask it. Raises RefusedError where it cannot be asked."""
+    def _ancestors(self, session: Connection[Any], entry: CatalogueEntry, timeline: int) -> dict[int, int] | NoAnswer:
+        """See SlotMark; or why it cannot be asked: only a role that may replicate can."""
         import psycopg
 
         if timeline == _FIRST:
             return {}
+        before = (
+            f"the server of {entry.shown} is on another timeline, {timeline}, as after a standby was promoted. Whether "
+            "that has all that was captured"
+        )
         conninfo = psycopg.conninfo.make_conninfo(self._conninfo(entry) or "", replication="database")
         try:
-            with closing(connect(conninfo, origin=f"the connection string of {entry.address}", autocommit=True)) as one:
+            with closing(connect(
+                conninfo, origin=f"the connection string of {entry.address}", autocommit=True, patience=PATIENCE / 1000
+            )) as one:
                 _, content = one.execute(f"TIMELINE_HISTORY {timeline:d}".encode()).fetchone() or ("", b"")
-        except (psycopg.Error, Cdcv2Error) as error:
-            why = " ".join(str(error).split())
-            raise RefusedError(
-                f"the server of {entry.shown} is on another timeline, {timeline}, as after a standby was promoted. "
-                f"Whether that has all that was captured cannot be asked: {why}. ALTER ROLE ... "
-                "REPLICATION; for the role of the conninfo, and let pg_hba.conf take it"
-            ) from error
-        text = content if isinstance(content, str) else bytes(content).decode()
+        except psycopg.Error as error:
+            failed = hindrance(error, entry)
+            return NoAnswer(failed.reason, f"{before} cannot be asked: {failed.text}")
+        except Cdcv2Error as error:
+            # The server has answered another session of this role a moment ago.
+            role, replicates = may_replicate(session)
+            if replicates:
+                return NoAnswer(Reason.UNREACHABLE, f"{before} cannot be asked now: {error}")
+            remedy = f"ALTER ROLE {role} REPLICATION; it is asked again then"
+            return NoAnswer(Reason.DENIED, f"{before} cannot be asked, as the role {role} may not replicate: {remedy}")
+        # A name in it may be in any encoding.
+        text = content if isinstance(content, str) else bytes(content).decode(errors="replace")
         return {int(one): int(high, 16) << 32 | int(low, 16) for one, high, low in _ANCESTOR.findall(text)}
 
     def _is_same(self, there: ExternalObject, entry: CatalogueEntry) -> bool:
