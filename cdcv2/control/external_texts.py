@@ -235,7 +235,8 @@ def change_by_others(entry: CatalogueEntry, thing: ExternalObject, names: list[s
     meant, there = entry.settings["partitions"], thing.settings["partitions"]
     if there < meant:
         # As after the file got more: no act of ours gives a topic more of them.
-        add = f"kafka-topics.sh --alter --topic {entry.name} --partitions {meant}"
+        broker = entry.address.removeprefix("Kafka ")
+        add = f"kafka-topics.sh --bootstrap-server {broker} --alter --topic {entry.name} --partitions {meant}"
         return f"{text}{add} gives it as many; or change the file"
     return (
         f"{text}Kafka takes no partitions away. In a topic with the changes of a table, more are harmless: write "

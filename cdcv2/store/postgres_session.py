@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from cdcv2.errors import MissingExtraError, UnavailableError, UsageError
@@ -20,6 +21,8 @@ _LIMITS = {
     "statement_timeout": 0, "lock_timeout": 0, "idle_in_transaction_session_timeout": 0,
     "idle_session_timeout": 140000, "transaction_timeout": 170000,
 }  # fmt: skip
+#: A setting in ``options``, as ``-c name=value`` and ``--name=value``.
+_SETTING = re.compile(r"(?:^|\s)(?:-c\s*|--)([\w-]+)\s*=")
 #: Whether a session may write, whether the server is a standby, and where its default for that is from; and its role
 #: and database, in quotes where they need them.
 _READ_ONLY = """
@@ -94,10 +97,13 @@ def connect(
         # In a database that names no encoding, names and values would come as bytes.
         encoding: dict[str, Any] = {} if "client_encoding" in given else {"client_encoding": "UTF8"}
         session = psycopg.connect(conninfo, autocommit=True, **encoding)
-        if "replication" not in given:
-            # One for replication takes commands of its own.
-            _unlimit(session, given)
-        session.autocommit = autocommit
+        with ExitStack() as unless_it_serves:
+            unless_it_serves.callback(session.close)
+            if "replication" not in given:
+                # One for replication takes commands of its own.
+                _unlimit(session, given)
+            session.autocommit = autocommit
+            unless_it_serves.pop_all()
     except psycopg.OperationalError as cause:
         raise _refusal(" ".join(str(cause).split()), given, origin) from None
     # Database and role may have another default, by which a statement behind a lock sees what was before it.
@@ -113,8 +119,9 @@ def _unlimit(session: Connection[Any], given: dict[str, Any]) -> None:
     unwell. Who asks and has no time sets its own limit. Read-only stays as it is: that somebody wants.
     """
     options = f"{given.get('options') or os.environ.get('PGOPTIONS', '')}"
+    stated = {name.lower().replace("-", "_") for name in _SETTING.findall(options)}
     limits = [name for name, version in _LIMITS.items()
-              if session.info.server_version >= version and name not in options]  # fmt: skip
+              if session.info.server_version >= version and name not in stated]  # fmt: skip
     session.execute("; ".join(f"SET {name} = 0" for name in limits).encode())
 
 
@@ -133,7 +140,9 @@ def why_read_only(connection: Any, *, standby_only: bool = False) -> tuple[str, 
     text = f"its sessions are read-only: default_transaction_read_only is on, by {_SET_BY.get(source, 'the server')}"
     if source == "client":
         return text, "take it out there"
-    return text, f"ALTER ROLE {role} IN DATABASE {database} SET default_transaction_read_only = off;"
+    # The sessions of who mends it are read-only, too.
+    alter = f"ALTER ROLE {role} IN DATABASE {database} SET default_transaction_read_only = off;"
+    return text, f"BEGIN READ WRITE; {alter} COMMIT;"
 
 
 def may_replicate(connection: Any) -> tuple[str, bool]:

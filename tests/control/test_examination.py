@@ -571,7 +571,9 @@ def test_a_target_in_which_nothing_can_be_written_is_wrong_and_limits_of_its_rol
         session.execute("CREATE ROLE \"C\" LOGIN PASSWORD 'x'; GRANT CREATE ON SCHEMA public TO \"C\"")
         for limit in limits:
             session.execute(f'ALTER ROLE "C" SET {limit} = 3600000'.encode())
-        conninfo = f"host={server.host} port={server.port} dbname={server.database} user=C password=x"
+        address = f"host={server.host} port={server.port} dbname={server.database}"
+        conninfo = f"{address} user=C password=x"
+        superuser = f"{address} user={server.username} password={server.password}"
         own = "options='-c statement_timeout=7s'"
 
         def found(text: str = conninfo) -> list[dict[str, str]]:
@@ -590,15 +592,21 @@ def test_a_target_in_which_nothing_can_be_written_is_wrong_and_limits_of_its_rol
             (one,) = found()
             texts.append(one["text"])
             errors.append(refused())
-            session.execute(one["remedy"].encode())
+            with connect(conninfo if "ROLE" in statement else superuser, autocommit=True) as its_own:
+                # Each statement by itself, as psql sends them, and all at once.
+                for part in [one["remedy"]] if "IN" in statement else one["remedy"].split(";"):
+                    its_own.execute(part.encode())
             assert [] == found()
             session.execute(f"ALTER {statement} RESET default_transaction_read_only".encode())
             session.execute(f'ALTER ROLE "C" IN DATABASE {server.database} RESET ALL'.encode())
         (by_options,) = found(f"{conninfo} options='-c default_transaction_read_only=on'")
 
         sessions = [connect(one) for one in (conninfo, f"{conninfo} {own}")]
+        # The name of a limit may be a part of another setting's.
+        session.execute("GRANT SET ON PARAMETER deadlock_timeout TO \"C\"")
+        sessions.append(connect(f"{conninfo} options='--deadlock-timeout=5s -cidle_session_timeout=8s'"))
         kept = [[one.execute(f"SHOW {limit}".encode()).fetchone() for limit in limits] for one in sessions]
-        assert [one.autocommit for one in sessions] == [False, False]
+        assert [one.autocommit for one in sessions] == [False, False, False]
         for one in sessions:
             one.close()
 
@@ -609,4 +617,4 @@ def test_a_target_in_which_nothing_can_be_written_is_wrong_and_limits_of_its_rol
     assert (f"{said}the connection string (options), or PGOPTIONS", "take it out there") == (
         by_options["text"], by_options["remedy"])
     # A rollback does not bring them back, and what the connection string states stays.
-    assert [[("0",)] * 4, [("7s",), *[("0",)] * 3]] == kept
+    assert [[("0",)] * 4, [("7s",), *[("0",)] * 3], [*[("0",)] * 3, ("8s",)]] == kept

@@ -241,7 +241,8 @@ def test_more_partitions_of_a_topic_of_a_table_are_stated_in_the_file_of_the_con
     assert ("7f", EntryState.IN_USE, None) == (stated.nonce, stated.state, seen(stated, 3).debt)
     (other,) = planned([one], [wished(**{"topic.creation.default.partitions": "3"})], 2.0, lambda: "8f")
     debt = seen(other, 1).debt
-    assert debt is not None and "--alter --topic shop.public.orders --partitions 3 gives it as many" in debt.text
+    command = "kafka-topics.sh --bootstrap-server k:9092 --alter --topic shop.public.orders --partitions 3"
+    assert debt is not None and f"{command} gives it as many" in debt.text
 
 
 def test_several_views_of_a_database_share_nothing_and_kafka_targets_are_topics(write: Write) -> None:

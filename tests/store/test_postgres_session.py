@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from types import SimpleNamespace
 from typing import Any
 
 import psycopg
@@ -99,6 +100,28 @@ def test_a_host_that_is_not_known_is_named_with_who_names_it(monkeypatch: pytest
     from_variable = refused("dbname=x")
     assert "failed to resolve host 'db2'" in str(from_variable) and "db2 is from PGHOST." in str(from_variable)
     assert [Exit.UNABLE] * 2 == [exit_of(given), exit_of(from_variable)]
+
+
+def test_a_session_that_cannot_be_made_ready_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server may end it right away."""
+    closed: list[bool] = []
+
+    class Session:
+        """One that takes no statement."""
+
+        info = SimpleNamespace(server_version=170000)
+
+        def execute(self, statement: bytes) -> None:
+            """Refuse it."""
+            raise psycopg.OperationalError("the connection was closed")
+
+        def close(self) -> None:
+            """Note it."""
+            closed.append(True)
+
+    monkeypatch.setattr(psycopg, "connect", lambda *_, **__: Session())
+    assert isinstance(refused("host=127.0.0.1"), UnavailableError)
+    assert [True] == closed
 
 
 def test_a_service_that_is_not_known_is_wrong_usage() -> None:
