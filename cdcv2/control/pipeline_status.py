@@ -235,7 +235,7 @@ def job_rows(pipeline: Pipeline) -> list[JobRow]:
         status = report.status
         if status.state is JobState.RUNNING and report.sight.alive:
             # Also where no supervisor looks any more.
-            status = judged(status, report.sight, now)
+            status = judged(status, report.sight, now, timer=kinds.get(name) == "timer")
         if status.state is JobState.RUNNING and not report.sight.alive:
             # No supervisor has looked since it ended.
             reason = None if report.sight.end is None else report.sight.end.reason

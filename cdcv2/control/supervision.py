@@ -226,7 +226,8 @@ def _alive(
     request: JobRequest | None, status: JobStatus, sight: JobSight, now: float
 ) -> tuple[JobAct, JobStatus]:
     if request is not None and sight.command == request.command and status.state is not JobState.STOPPING:
-        running = judged(status, sight, now)._replace(state=JobState.RUNNING, run=sight.run, command=sight.command)
+        running = judged(status, sight, now, timer=request.period is not None)
+        running = running._replace(state=JobState.RUNNING, run=sight.run, command=sight.command)
         return JobAct.NOTHING, _entered(running, status, now)
     if status.state is not JobState.STOPPING:
         return JobAct.STOP, status._replace(
@@ -273,7 +274,7 @@ def _reason(end: JobEnd | None) -> str:
 
 
 def _started(request: JobRequest, status: JobStatus, sight: JobSight, now: float) -> JobStatus:
-    if status.deaths == status.attempts == 1:
+    if request.period is None and status.deaths == status.attempts == 1:
         # One end that may be tried again at once, as a kill: nothing has to be mended, unless it comes again.
         status = status._replace(reason=None, remedy=None)
     return status._replace(
@@ -282,13 +283,16 @@ def _started(request: JobRequest, status: JobStatus, sight: JobSight, now: float
     )
 
 
-def judged(status: JobStatus, sight: JobSight, now: float) -> JobStatus:
+def judged(status: JobStatus, sight: JobSight, now: float, *, timer: bool) -> JobStatus:
     """How a job stands that runs, by what is seen of it.
 
     The reason of its last end counts until it has come further, or has done all that there was to do, or has lived for
-    :data:`SETTLED` seconds: not every job can state that it has done all, and its source may be idle.
+    :data:`SETTLED` seconds: not every job can state that it has done all, and its source may be idle. What a timer has
+    found counts until its next run has ended: only that finds it again, or not.
     """
-    status = _measured(status, sight)
+    before, status = status, _measured(status, sight)
+    if timer:
+        return status._replace(reason=before.reason, remedy=before.remedy)
     settled = status.state is JobState.RUNNING and now - status.since >= SETTLED
     return status._replace(reason=None, remedy=None) if sight.caught_up or settled else status
 

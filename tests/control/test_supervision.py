@@ -295,6 +295,12 @@ def test_a_result_of_one_that_is_due_again_is_shown_and_is_no_death(
     if due == 3610.0:
         again = decide(request, status, JobSight(False, 1, "one", end), 3610.0)[1]
         assert (JobState.RUNNING, 2) == (again.state, again.run)
+        # While it looks again, however far it comes, its last result is what is known.
+        for at, frontier in enumerate(("[7]", "[9]", "[9]")):
+            later = 3610.0 + (at == 2) * SETTLED
+            again = decide(request, again, JobSight(True, 2, "one", None, frontier, caught_up=at == 1), later)[1]
+            assert (JobState.RUNNING, reason) == (again.state, again.reason)
+        assert decide(request, again, JobSight(False, 2, "one", JobEnd(0, Retry.NOW)), 4999.0)[1].reason is None
 
 
 def test_a_job_that_has_nothing_left_to_do_is_finished() -> None:
