@@ -142,7 +142,8 @@ def rights_findings(
             # Without that alone all works, until it is to be removed.
             health = Health.WARNING if missing == ["DELETE"] else Health.WRONG
             yield Finding(part, f"{topic}: Kafka does not grant {' and '.join(missing)} to it", health,
-                          f"kafka-acls.sh --add --allow-principal User:NAME {options} --topic {topic}")  # fmt: skip
+                          "kafka-acls.sh --bootstrap-server KAFKA:9092 --add --allow-principal User:NAME "
+                          f"{options} --topic {topic}")  # fmt: skip
 
 
 def topics_findings(
@@ -168,7 +169,10 @@ def topics_findings(
 
 def topic_findings(part: str, topic: Topic, *, single: bool) -> Iterator[Finding]:
     """What is found of one topic of a connector; ``single``: its order counts, so it has one partition."""
-    alter = f"kafka-configs.sh --alter --entity-type topics --entity-name {topic.name} --add-config"
+    alter = (
+        "kafka-configs.sh --bootstrap-server KAFKA:9092 --alter --entity-type topics "
+        f"--entity-name {topic.name} --add-config"
+    )
     policy, kept = topic.settings.get("cleanup.policy"), topic.settings.get("retention.ms")
     if not topic.settings:
         yield Finding(part, f"{topic.name}: its settings may not be read", Health.NOT_CHECKED,

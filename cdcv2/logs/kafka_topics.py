@@ -170,8 +170,9 @@ def check_keeps(topic: Topic) -> None:
         raise UnsafeTopicError(
             f"the topic {topic.name!r} does not keep all that is written to it ({found}), as logs and remaps of cdcv2 "
             "do. If it is another topic, as one of the connector's, leave its settings as they are, and name the log. "
-            "If it is one of cdcv2's, it would lose statements: kafka-configs.sh --alter --entity-type topics "
-            f"--entity-name {topic.name} --add-config {remedy} keeps what is still there; check that nothing is missing"
+            "If it is one of cdcv2's, it would lose statements: kafka-configs.sh --bootstrap-server KAFKA:9092 "
+            f"--alter --entity-type topics --entity-name {topic.name} --add-config {remedy} keeps what is still there; "
+            "check that nothing is missing"
         )
 
 

@@ -33,7 +33,8 @@ OTHERS = {
     "--add", "--allow-principal", "--operation", "--topic",
     # curl
     "--netrc-file",
-    # kafka-configs.sh
+    # kafka-configs.sh, as the others of Kafka; and kafka-topics.sh
+    "--bootstrap-server", "--partitions",
     "--alter", "--entity-type", "--entity-name", "--add-config",
     # of a capture, where there is a second kind of database
     "--connector",

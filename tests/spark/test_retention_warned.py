@@ -66,5 +66,5 @@ def test_what_forgets_is_named_with_the_setting(
         return
     ((name, value),) = setting.items()
     assert "p.transaction is read again at each start: it holds 2 of the last 1024 transactions" in caplog.text
-    assert f"It forgets ({name}={value}): kafka-configs.sh --alter --entity-type topics" in caplog.text
+    assert f"It forgets ({name}={value}): kafka-configs.sh --bootstrap-server KAFKA:9092 --alter" in caplog.text
     assert f"--entity-name p.transaction --add-config {name}=-1 keeps what is still there" in caplog.text

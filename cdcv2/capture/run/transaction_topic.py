@@ -77,7 +77,8 @@ class TransactionTopic:
             )
         settings = ", ".join(f"{key}={value}" for key, value in self._retention.items())
         remedy = (
-            f"It forgets ({settings}): kafka-configs.sh --alter --entity-type topics --entity-name {name} --add-config "
+            f"It forgets ({settings}): kafka-configs.sh --bootstrap-server KAFKA:9092 --alter "
+            f"--entity-type topics --entity-name {name} --add-config "
             f"{','.join(f'{key}=-1' for key in self._retention)} keeps what is still there"
             if self._retention else "Keep it whole, or dump it from further back"
         )
