@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -41,7 +42,7 @@ def upper_of(lake: Path) -> Antichain | None:
         return None
 
 
-ITEMS = {"type": "record", "name": "row", "fields": [{"name": "id", "type": "long"}]}
+ITEMS: dict[str, Any] = {"type": "record", "name": "row", "fields": [{"name": "id", "type": "long"}]}
 
 
 def grown(folder: Path, upper: int, row_type: RowType | None = None) -> Path:
@@ -230,3 +231,27 @@ def test_one_that_follows_writes_what_comes_until_a_signal_ends_it(tmp_path: Pat
 
     assert process.returncode == 0 and out == "complete through 3; 4 updates written\n"
     assert read_events(events)[-1]["frontier"] == [4]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        {"type": "map", "values": "null"},
+        ["null", {"type": "map", "values": {"type": "map", "values": "null"}}],
+        {"type": "array", "items": {"type": "record", "name": "r", "fields": [
+            {"name": "a", "type": "int"}, {"name": "b", "type": "null"}]}},
+        {"type": "bytes", "logicalType": "decimal", "precision": 77, "scale": 0},
+    ],
+)  # fmt: skip
+def test_a_table_that_a_lake_cannot_hold_is_refused_before_there_is_one(run: Run, tmp_path: Path, kind: Any) -> None:
+    """With the name of the table, and the way out; rows of a null are no matter."""
+    held = RowType({**ITEMS, "fields": [*ITEMS["fields"], {"name": "none", "type": "null"}]})
+    DirectoryLog(tmp_path / "held", held, create=True).close()
+    wide = RowType({**ITEMS, "fields": [*ITEMS["fields"], {"name": "v", "type": kind}]})
+    DirectoryLog(tmp_path / "wide", wide, create=True).close()
+    said = run("replay", tmp_path / "held", tmp_path / "wide", "--timeline", "t", "--lake", tmp_path / "lake")
+
+    assert (2, True) == (said.code, "wide: a lake cannot hold its rows" in said.err), said
+    assert "Leave the table out" in said.err and not (tmp_path / "lake").exists()
+    output = HistoryFolder(tmp_path / "other", {"held": held}, Antichain([0]))
+    assert {"held": 1} == output.apply({"held": [(held.row([1, None]), 3, 1)]}, Antichain([0]), Antichain([4]))

@@ -43,8 +43,9 @@ from cdcv2.materialize.targets.lake.history import shown, written_columns
 from cdcv2.materialize.targets.lake.manifest import REPLAY, LakeFolder, LakeManifest
 from cdcv2.materialize.targets.manifests import TableFile
 from cdcv2.protocol.messages import Update
-from cdcv2.rows.columns import UpdateBatch
+from cdcv2.rows.columns import UpdateBatch, arrow_schema
 from cdcv2.rows.row_type import RowType
+from cdcv2.rows.schema import Shape
 from cdcv2.store.numbered import durable
 from cdcv2.views.identity import Provenance, demand_provenance
 
@@ -216,13 +217,30 @@ class HistoryOutput(ABC, Generic[R]):
 class HistoryFolder(HistoryOutput[Sequence[Update]]):
     """The same, written without Spark: updates as the reader of logs gives them."""
 
+    def begin(self) -> None:
+        """As of the class above; raises UsageError, before there is anything, for a table that it cannot hold."""
+        if not self.is_there:
+            for table in self._manifest.histories:
+                self._demand_held(table)
+        super().begin()
+
+    def _demand_held(self, table: str) -> None:
+        """Raise UsageError for a table whose rows have no columns in a file."""
+        row_type = self._manifest.histories[table]
+        if arrow_schema(row_type) is None or _has_nulls(row_type.shape, within=False):
+            raise UsageError(
+                f"{table}: a lake cannot hold its rows: a decimal of more than 76 digits, a record without columns, or "
+                "a map or an array with values of the type null. Leave the table out"
+            )
+
     def _write(self, table: str, rows: Sequence[Update], number: int, lower: Antichain) -> list[TableFile]:
+        self._demand_held(table)
         batch = UpdateBatch.of(self._manifest.histories[table], rows)
         (least,) = lower
         if batch is None or not isinstance(least, int):
             raise UsageError(
-                f"{table}: a lake cannot hold what is in its log: a decimal of more than 76 digits, a record without "
-                "columns, a time or a count that is no whole number of 64 bits. Leave the table out"
+                f"{table}: a lake cannot hold what is in its log: a time or a count that is no whole number of 64 "
+                "bits. Leave the table out"
             )
         fresh = batch.filter(pc.greater_equal(batch.times, least))
         if not len(fresh):
@@ -237,3 +255,12 @@ class HistoryFolder(HistoryOutput[Sequence[Update]]):
                 "nothing of the batch counts"
             ) from cause
         return [TableFile(f"{path.parent.name}/{path.stem}", len(fresh), least)]
+
+
+def _has_nulls(shape: Shape, *, within: bool) -> bool:
+    """Whether a map or an array has values of the type null, for which Arrow makes no columns of another name."""
+    if shape.kind == "record":
+        return any(_has_nulls(column.shape, within=within) for column in shape.columns)
+    if shape.kind in ("optional", "array", "map"):
+        return _has_nulls(shape.item, within=within or shape.kind != "optional")
+    return within and shape.kind == "null"
