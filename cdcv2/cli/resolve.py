@@ -65,6 +65,8 @@ def run(args: argparse.Namespace) -> Exit:
         _decide(quarantine, cases[0], args)
         cases = [quarantine.case(cases[0].name)]
     with ResultOutput.standard() as output:
+        if not cases and not args.json:
+            output.line(f"nothing is in quarantine in {quarantine.folder}")
         for case in cases:
             if args.json:
                 decisions = [str(one) for one in case.decisions]

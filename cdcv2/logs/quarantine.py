@@ -20,6 +20,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import time as clock
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -50,6 +51,8 @@ VERSION = 1
 MOST = 1000
 #: Seconds between two looks for decisions, while logs are followed.
 LOOK = 1.0
+#: What the files of a quarantine are called, those of earlier releases among them.
+_KEPT = re.compile(r"[0-9a-f]{12}\.json|.*\.decided")
 _UNDECIDED = "still in dispute: that does not decide it"
 _FEWER = (
     "still in dispute: the time has fewer updates now than the log may state, for which readers then wait: decide how "
@@ -194,9 +197,19 @@ class Quarantine:
             raise UsageError(f"{self.folder} has logs: name another folder for the quarantine")
 
     def cases(self) -> list[Case]:
-        """All cases, by table and time. Raises MissingLogError where there is no folder."""
-        if names_in(self.folder) is None:
+        """All cases, by table and time.
+
+        Raises MissingLogError where there is no folder, UsageError for one that holds other things only.
+        """
+        names = names_in(self.folder)
+        if names is None:
             raise MissingLogError(f"there is no folder {self.folder}: nothing was put into quarantine there")
+        foreign = [name for name in names if not name.startswith(".") and not _KEPT.fullmatch(name)]
+        if foreign and not any(map(_KEPT.fullmatch, names)):
+            raise UsageError(
+                f"{self.folder} is no quarantine: it holds other things ({min(foreign)}), and no case. Name the folder "
+                "that a command was given with --quarantine"
+            )
         return self.judged(self.decisions())
 
     def judged(self, decisions: Sequence[Decision]) -> list[Case]:

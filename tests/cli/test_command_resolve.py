@@ -407,3 +407,18 @@ def test_a_decision_that_is_taken_while_logs_are_followed_leads_on(
     for cut in islice(cuts, 10):
         reached = reached if cut is None else cut.upper
     assert (Antichain([9]), {}) == (reached, reading.disputed())
+
+
+def test_a_folder_that_is_no_quarantine_is_refused(run: Run, tmp_path: Path) -> None:
+    """All of it would be called decided; one in which nothing is yet is named as that."""
+    (tmp_path / ".hidden").write_text("")
+    empty, plain = run("resolve", tmp_path), run("resolve", tmp_path, "--json")
+    (tmp_path / "package.json").write_text('{"version": "1.0.0"}')
+    (tmp_path / "readme.txt").write_text("")
+    foreign = run("resolve", tmp_path)
+
+    assert (0, f"nothing is in quarantine in {tmp_path}\n", "") == empty and (0, "", "") == plain
+    assert (2, "", True) == (foreign.code, foreign.out, f"{tmp_path} is no quarantine: it holds other" in foreign.err)
+    assert "(package.json), and no case. Name the folder that a command was given with --quarantine" in foreign.err
+    one = run("resolve", tmp_path, "4f1c", "--count", "2")
+    assert (2, True) == (one.code, "is no quarantine" in one.err)
