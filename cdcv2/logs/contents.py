@@ -18,11 +18,13 @@ from cdcv2.logs.quarantine import Quarantine
 from cdcv2.logs.read import LogReader, NullObserver, Observer
 from cdcv2.logs.tables_at_time import NO_WHOLE_HISTORY, demand_no_less
 from cdcv2.protocol.messages import Updates
-from cdcv2.protocol.missing import MissingUpdates
 from cdcv2.protocol.timeline import demand_started
 from cdcv2.rows.row_type import Row
 from cdcv2.rows.times import least_time
 from cdcv2.store.file_system import is_there
+
+#: What to do where nothing more is stated yet.
+_WAIT = "let what writes the log go on"
 
 
 class TableContents(NamedTuple):
@@ -136,11 +138,13 @@ def _demand_finished(
         frontier = reading.readers[table].frontier
         raise IncompleteError(
             f"time {time_text(at)} is not finished in {table}: {through_text(frontier)}, and "
-            f"{lacks.get(table, MissingUpdates())}"
+            f"{lacks.get(table) or f'no statement covers it yet: {_WAIT}, or ask for an earlier time'}"
         )
     if at is None and all(begins[table].dominates(reading.frontier) for table in wanted):
         table = next((part for part in lacks), wanted[0])
-        raise IncompleteError(f"no time is finished in {table} yet: {lacks.get(table, MissingUpdates())}")
+        raise IncompleteError(
+            f"no time is finished in {table} yet: {lacks.get(table) or f'no statement covers one: {_WAIT}'}"
+        )
 
 
 def _demand_no_less(

@@ -104,7 +104,7 @@ def directory_logs(folder: Path) -> list[Path]:
         return [folder]
     names = names_in(folder)
     if names is None:
-        raise MissingLogError(f"there is no directory {folder}")
+        raise MissingLogError(f"there is no directory {folder}: is the path right, and has the writer started?")
     for directory in (folder, *(folder / name for name in names)):
         demand_not_lost(directory)
     inside = [folder / name for name in names if is_there(folder / name / LOG_FILE)]

@@ -80,6 +80,10 @@ def own_exits(command: str) -> Mapping[Exit, str]:
         (["verify"], "required: LOG"),
         (["verify", "log", "--fool"], "unrecognized arguments: --fool"),
         (["--fool", "verify"], "unrecognized arguments: --fool"),
+        (["capture", "--out", "x", "--tables", "a"], "unrecognized arguments: --out (see"),
+        (["capture", "--row=x", "--intoo", "y"], "unrecognized arguments: --row --intoo; did you mean --rows? (see"),
+        (["capture", "--rows", "r"], "required: --into (see"),
+        (["rows", "--table", "t", "--sorce", "x"], "unrecognized arguments: --sorce; did you mean --source? (see"),
     ],
 )
 def test_wrong_usage_is_one_line_and_exit_2(run: Run, words: list[str], what: str) -> None:

@@ -94,6 +94,17 @@ def test_a_time_that_is_not_finished_is_refused_with_what_is_known(run: Run, tmp
     assert 0 == run("as-of", log, "--at", 5).code
 
 
+def test_a_time_that_no_statement_covers_yet_is_named_as_that(run: Run, tmp_path: Path) -> None:
+    """Nothing of it is missing, and it is not complete: the log has not come to it."""
+    said = run("as-of", write(tmp_path / "prices", *HISTORY), "--at", 99)
+    none = run("as-of", write(tmp_path / "none"))
+
+    assert (1, "") == (said.code, said.out)
+    assert "time 99 is not finished in prices: complete through 9, and no statement covers it yet: let what" in said.err
+    assert "writes the log go on, or ask for an earlier time" in said.err
+    assert (1, True) == (none.code, "no time is finished in none yet: no statement covers one: let what" in none.err)
+
+
 def test_a_row_that_is_there_less_than_no_times_is_an_error(run: Run, tmp_path: Path) -> None:
     """The log does not hold the whole history, or its writer was wrong: no table can be made of it."""
     log = write(tmp_path / "prices", Updates([(APPLE, 3, 1), (PEAR, 3, -2)]), Progress([0], [5], {3: 2}))

@@ -303,3 +303,11 @@ def test_the_start_of_a_history_can_be_given(run: Run, tmp_path: Path) -> None:
     log = write(tmp_path / "log", *HISTORY[2:])
 
     assert [1, 0] == [run("verify", log).code, run("verify", "--start", "5", log).code]
+
+
+def test_a_directory_that_is_not_there_is_asked_after(run: Run, tmp_path: Path) -> None:
+    """A wrong path is likelier than a capture that has not begun."""
+    said = run("verify", tmp_path / "nothing")
+
+    assert (2, "") == (said.code, said.out)
+    assert f"there is no directory {tmp_path / 'nothing'}: is the path right, and has the writer started?" in said.err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -12,6 +13,10 @@ from cdcv2.cli.options.help_text import HelpFormatter, epilog
 from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
 from cdcv2.suggestions import with_meant
+
+
+#: argparse's messages about arguments that are missing.
+_MISSING = re.compile("the following arguments are required|one of the arguments .* is required")
 
 
 class OldOption(NamedTuple):
@@ -37,6 +42,8 @@ class OptionParser(argparse.ArgumentParser):
         )
         #: The options of before, which no help shows.
         self.old: dict[str, OldOption] = {}
+        # The arguments that are read, before one that is only "--".
+        self._given: list[str] = []
         #: Raises UsageError for options, among all that are given, that do not go together, or not with the arguments.
         self.check_together: Callable[[frozenset[str], argparse.Namespace], object] = lambda given, parsed: None
 
@@ -50,8 +57,9 @@ class OptionParser(argparse.ArgumentParser):
         words, changed = self._in_new_words(sys.argv[1:] if args is None else args)
         if changed:
             print(f"{self.prog}: {'; '.join(f'{old} is {new} now' for old, new in changed)}", file=sys.stderr)
-        parsed = super().parse_args(words, namespace)
         own = words[:words.index("--")] if "--" in words else words
+        self._given = own
+        parsed = super().parse_args(words, namespace)
         self._demand_lists_once(own)
         self.check_together(frozenset(word.partition("=")[0] for word in own if word.startswith("--")), parsed)
         return parsed
@@ -65,7 +73,14 @@ class OptionParser(argparse.ArgumentParser):
                 self.error(f"{name} is given {times} times: give it once, with commas: {name} {action.metavar}")
 
     def error(self, message: str) -> NoReturn:
-        """Wrong arguments: one line, which names where to read more, and what was probably meant."""
+        """Wrong arguments: one line, which names where to read more, and what was probably meant.
+
+        Options that are unknown come before arguments that are missing, as argparse names these alone.
+        """
+        names = (word.partition("=")[0] for word in self._given if word.startswith("--"))
+        unknown = [name for name in names if name not in self._option_string_actions]
+        if unknown and _MISSING.match(message):
+            message = f"unrecognized arguments: {' '.join(unknown)}"
         raise UsageError(f"{with_meant(message, self._option_string_actions)} (see {self.prog} --help)")
 
     def _in_new_words(self, words: Sequence[str]) -> tuple[list[str], list[tuple[str, str]]]:
