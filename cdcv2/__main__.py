@@ -2,7 +2,7 @@
 
 import sys
 
-from cdcv2.cli.main import main
+from cdcv2.cli.main import command
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command())

@@ -16,6 +16,7 @@ from cdcv2.cli import up
 from cdcv2.cli.main import main
 from cdcv2.control.supervisor import JobReport
 from cdcv2.errors import UsageError
+from cdcv2.process_end import end_with
 
 
 class NoJobs:
@@ -41,4 +42,4 @@ if __name__ == "__main__":
     ahead, clock = float(sys.argv[1]), time.time
     time.time = lambda: clock() + ahead
     up.Supervisor = NoJobs  # type: ignore[assignment,misc]
-    sys.exit(main(sys.argv[2:]))
+    sys.exit(end_with(main(sys.argv[2:])))

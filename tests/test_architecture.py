@@ -59,11 +59,11 @@ IMPORTS = {
     ),
 }
 # What everybody may import: errors, exit codes and whether a retry helps, events, how far something is complete in
-# words, named crash points, names in SQL, words that were probably meant, where Spark and its jobs are, threads that a
-# command may end without, the published format, and which version this is.
+# words, named crash points, names in SQL, words that were probably meant, where Spark and its jobs are, how a process
+# ends, the published format, and which version this is.
 FOR_EVERYONE = {
     "completeness", "early_interrupt", "errors", "event_stream", "events", "exits", "failpoints", "retries",
-    "side_threads", "sql_names", "suggestions", "schemas", "spark_files", "__version__",
+    "process_end", "sql_names", "suggestions", "schemas", "spark_files", "__version__",
 }  # fmt: skip
 # What lies beside the boxes: the front door shows what the base install can do, no more.
 DOORS = {"__init__": {"core", "protocol", "rows", "logs", "instances.run", "materialize.targets"}, "__main__": {"cli"}}

@@ -25,7 +25,7 @@ from cdcv2.errors import Cdcv2Error, UsageError
 from cdcv2.event_stream import place_in
 from cdcv2.events import JobEvents, ending_on_sigterm
 from cdcv2.exits import Exit, exit_of
-from cdcv2.side_threads import end_without_them
+from cdcv2.process_end import end_with
 
 #: Sub-command -> what it does; each is imported from ``cdcv2.cli`` when it is asked for.
 COMMANDS = {
@@ -87,18 +87,18 @@ BEGIN = """  # see it work, without servers
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command with these arguments; returns the exit code.
-
-    Without arguments it runs those of the process, and ends it if a server is still being asked.
-    """
+    """Run the command with these arguments (default: those of the process); returns the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     name = f"cdcv2 {arguments[0]}" if arguments and arguments[0] in COMMANDS else "cdcv2"
     open_closed_streams()
     code = _run(arguments, name)
     _flush_or_forget(sys.stderr)
-    if argv is None:
-        end_without_them(code)
     return code
+
+
+def command() -> int:
+    """What the process of the command does; returns the code with which it ends."""
+    return end_with(main())
 
 
 def _run(arguments: list[str], name: str) -> int:

@@ -15,7 +15,6 @@ from types import TracebackType
 from cdcv2.control.entries import CatalogueEntry, EntryState
 from cdcv2.control.intents import missing_for, used_by
 from cdcv2.control.reconcile import Reconciliation, is_unsettled
-from cdcv2.side_threads import SideThread
 
 #: Seconds between two rounds: an entry that owes something is tried again at times of its own.
 PAUSE = 0.5
@@ -45,7 +44,7 @@ class ExternalWork:
         self.entries = seen()
         self._ended, self._failure = threading.Event(), list[BaseException]()
         self._looked, self._begun = threading.Event(), time.monotonic()
-        self._thread = SideThread(self._run, "external state")
+        self._thread = threading.Thread(target=self._run, name="external state", daemon=True)
 
     def turn(self) -> None:
         """One round; then what all the needs of a job are there for is in use. Raises FencedError, OutputError."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 from cdcv2.errors import Cdcv2Error, UnavailableError
 from cdcv2.events import shown
-from cdcv2.side_threads import SideThread
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -46,7 +46,7 @@ def ask_all(questions: Mapping[Key, Callable[[], Any]], seconds: float) -> dict[
         except Exception as error:
             mistakes.append(error)
 
-    threads = [SideThread(ask, "question", one) for one in questions.items()]
+    threads = [threading.Thread(target=ask, args=one, daemon=True) for one in questions.items()]
     deadline = time.monotonic() + seconds
     for thread in threads:
         thread.start()

@@ -7,8 +7,6 @@ import time
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from cdcv2.side_threads import SideThread
-
 T = TypeVar("T")
 #: Requests that are answered in a second, on average, and at once after a pause.
 RATE, BURST = 100.0, 200.0
@@ -78,7 +76,7 @@ class BackgroundAnswer(Generic[T]):
             if self._at is None or self._ticks() - self._at >= self._seconds:
                 if self._ready is None:
                     self._ready = threading.Event()
-                    SideThread(self._refresh, "cdcv2 API looks").start()
+                    threading.Thread(target=self._refresh, name="cdcv2 API looks", daemon=True).start()
             ready, wait = self._ready, self._first if self._last is None else self._wait
         if ready is not None:
             ready.wait(wait)

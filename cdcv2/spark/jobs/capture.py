@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 
+from cdcv2.process_end import end_with
 from cdcv2.spark.capture.job import main
 
 __all__ = ["main"]
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(end_with(main()))

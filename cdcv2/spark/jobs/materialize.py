@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from cdcv2.control.materialization_file import read_plan
+from cdcv2.process_end import end_with
 from cdcv2.spark import materialize
 
 
@@ -15,4 +16,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(end_with(main()))
