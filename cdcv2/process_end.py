@@ -31,7 +31,7 @@ def _end() -> None:
     if not _codes or "confluent_kafka" not in sys.modules:
         return
     for stream in (sys.stdout, sys.stderr):
-        # A stream that is closed, or that nobody reads.
+        # A stream that is closed, or has no reader.
         with suppress(OSError, ValueError, AttributeError):
             stream.flush()
     os._exit(_codes[-1])
