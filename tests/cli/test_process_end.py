@@ -43,7 +43,7 @@ def test_a_request_without_an_answer_takes_no_exit_code_away(arguments: list[str
         stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     try:
-        # Its standard input stays open: nothing but the end of the process ends this.
+        # Its standard input stays open: only the end of the process ends this.
         ended = process.wait(60)
     finally:
         process.kill()
