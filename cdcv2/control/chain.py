@@ -207,6 +207,9 @@ def _slot(seen: ChainSight) -> Link:
     if slot is None:
         return Link("slot", name, "not there yet: the connector makes it")
     moved = database.at if slot.active else None
+    if slot.being_made and _has_captured(seen):
+        fault = f"{name} was dropped, and is being made again: what was committed since it was dropped is lost"
+        return Link("slot", name, "it is being made", None, fault, {"slot": name}, f"resnapshot: {_RESNAPSHOTS}")
     if slot.being_made:
         remedy = "look again, with cdcv2 explain" if slot.oldest is None else slot.oldest.remedy
         return Link("slot", name, "it is being made", None, slot.awaits, {"slot": name}, remedy)
@@ -411,7 +414,7 @@ def _job_fault(seen: ChainSight, job: StageSight, input_moved_at: float | None =
             ended = "" if row.reason is None else f". When it ended last: {row.reason}"
             text = f"it has stated nothing for {silent:.0f} s{meanwhile}: it hangs, or is in one long step{ended}"
             return _Fault(text, f"read {row.output}; {_restart_of(seen, row.name)}")  # fmt: skip
-    if row.reason is not None:
+    if row.reason is not None and row.state != "stopping":
         # As long as it counts: else it would stand still only in the pauses between two runs.
         return _Fault(f"it runs again, and has come no further than when it ended: {row.reason}",
                       f"{_mended(row)}; it goes on by itself then")  # fmt: skip

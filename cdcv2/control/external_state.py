@@ -259,9 +259,10 @@ def _making(entry: CatalogueEntry, look: Look, found: Condition, now: float) -> 
         return _owed(entry, Reason.REFUSED, texts.refusal(entry, thing), found, now)
     if found is Condition.INVALIDATED:
         return _lost(entry, texts.invalidation(entry, thing), found, now)
-    if thing.being_made and entry.owned and entry.maker is not None:
+    if thing.being_made:
         # It has held nothing yet: if its connector ends before it is made, nothing is lost.
-        return replace(_owed(entry, Reason.AWAITED, texts.being_made(entry), found, now), act=Act.AWAIT)
+        waits = _owed(entry, Reason.AWAITED, texts.being_made(entry), found, now)
+        return replace(waits, act=Act.AWAIT) if entry.owned and entry.maker is not None else waits
     if found is Condition.FITTING and thing.identity is None:
         # It is taken over by a mark, which is put on as when it is made.
         return Step(replace(entry, attempted=now, applied=entry.settings), Act.MAKE, found)
@@ -292,15 +293,22 @@ def _keeping(entry: CatalogueEntry, look: Look, found: Condition, now: float, cl
         return _making(_became(again, EntryState.WANTED, now), look, condition_of(again, look), now)
     if thing is not None and found is Condition.INVALIDATED:
         return _lost(entry, texts.invalidation(entry, thing), found, now)
-    remade = thing is not None and continuity(entry.slot, thing.slot) is Continuity.REMADE
+    known_to_send = entry.slot is not None and entry.slot.through is not None
+    # One that has sent something was made long ago.
+    begun_again = thing is not None and thing.being_made and known_to_send
+    remade = begun_again or (thing is not None and continuity(entry.slot, thing.slot) is Continuity.REMADE)
     if remade and (holds or entry.owned):
-        return _lost(entry, texts.remaking(entry), found, now)
+        return _lost(entry, texts.remaking(entry, begun_again), found, now)
     if thing is not None and went_back(entry.slot, thing.slot) and (holds or entry.owned):
         return _lost(entry, texts.going_back(entry), found, now)
     if thing is not None and branched_off(entry.slot, thing.slot) and (holds or entry.owned):
         return _lost(entry, texts.branching_off(entry, thing), found, now, thing.slot)
     if thing is None:
         return Step(entry, Act.NOTHING, found)
+    if thing.being_made:
+        made = not (holds or entry.owned)
+        waiting = _became(replace(entry, identity=None, slot=None), EntryState.WANTED, now) if made else entry
+        return _owed(waiting, Reason.AWAITED, texts.being_made(entry), found, now)
     if found is Condition.UNMARKED and entry.applied is None:
         # A person has accepted it: it is given its settings again, with the mark.
         return Step(replace(entry, debt=None), Act.ALTER, found)

@@ -43,12 +43,10 @@ def removal_by_others(entry: CatalogueEntry) -> str:
     return f"{entry.shown} was removed by others while a job used it. {_what_is_lost(entry)}"
 
 
-def remaking(entry: CatalogueEntry) -> str:
-    """A slot was dropped and made again."""
-    return (
-        f"{entry.shown} was dropped and made again since it was seen last: the server counts its transactions from 0. "
-        f"{_what_is_lost(entry)}"
-    )
+def remaking(entry: CatalogueEntry, begun: bool) -> str:
+    """A slot was dropped and made again. ``begun``: it is being made just now."""
+    sign = "it is being made just now" if begun else "the server counts its transactions from 0"
+    return f"{entry.shown} was dropped and made again since it was seen last: {sign}. {_what_is_lost(entry)}"
 
 
 def going_back(entry: CatalogueEntry) -> str:

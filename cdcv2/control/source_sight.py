@@ -74,11 +74,11 @@ def confirmed_slot(conninfo: str, slot: str, position: int, *, origin: str) -> S
     """
     deadline = time.monotonic() + _CONFIRMING
     with closing(_session(conninfo, origin)) as session:
-        seen = _slot(session, slot)
-        while seen is not None and (seen.confirmed or 0) < position and time.monotonic() < deadline:
+        rows = _rows(session, _SLOT, slot)
+        while rows and (rows[0][1] or 0) < position and time.monotonic() < deadline:
             time.sleep(_PAUSE)
-            seen = _slot(session, slot)
-    return seen
+            rows = _rows(session, _SLOT, slot)
+        return _slot_sight(session, slot, rows)
 
 
 def first_commit_after(conninfo: str, slot: str, last: EndSight, *, origin: str) -> float | None:
@@ -98,7 +98,11 @@ def _session(conninfo: str, origin: str) -> Any:
 
 
 def _slot(session: Any, name: str) -> SlotSight | None:
-    rows = _rows(session, _SLOT, name)
+    return _slot_sight(session, name, _rows(session, _SLOT, name))
+
+
+def _slot_sight(session: Any, name: str, rows: list[Any]) -> SlotSight | None:
+    """A slot as it was found; of one that is being made, also what that waits for now."""
     if not rows:
         return None
     active, confirmed, sent, status, retained, left, being_made = rows[0]

@@ -62,6 +62,8 @@ def view(**fields: Any) -> StageSight:
     return StageSight(VIEW._replace(**fields), 900.0)
 
 
+#: Nothing was sent yet.
+NEW = WELL._replace(topics=Reply(ENDS._replace(last=None)), capture=capture(frontier=None))
 FAILED = connector(tasks=("FAILED",))
 # What is seen of other links of a fault is planted, too: what stands behind it on the way.
 DEAD = {"state": "waiting", "alive": False, "reason": "PostgreSQL does not answer"}
@@ -77,17 +79,23 @@ FAULTS: dict[str, tuple[ChainSight, str, str, str]] = {
         WELL._replace(database=source(SLOT._replace(active=False, status="lost"))), "slot", "has removed WAL",
         "resnapshots"),
     "the slot is being made, and a transaction is open": (
-        WELL._replace(database=source(MAKING), connector=connector(tasks=()), capture=capture(
+        NEW._replace(database=source(MAKING), connector=connector(tasks=()), capture=capture(
             state="waiting", alive=False, frontier=None)), "slot",
         "ended. The oldest that is open: process 7 of lab (psql) in the database other, since 2026-01-01 00:01:00 UTC",
         "SELECT pg_terminate_backend(7)"),
     "the slot is being made, and a prepared transaction is open": (
-        WELL._replace(database=source(MAKING._replace(oldest=AwaitedTransaction(prepared="one", database="other"))),
-                      connector=connector(tasks=())), "slot", "the prepared transaction one in the database other",
+        NEW._replace(database=source(MAKING._replace(oldest=AwaitedTransaction(prepared="one", database="other"))),
+                     connector=connector(tasks=())), "slot", "the prepared transaction one in the database other",
         "in the database other: COMMIT PREPARED 'one' or ROLLBACK PREPARED 'one'"),
     "the slot is being made, and no transaction is seen": (
-        WELL._replace(database=source(MAKING._replace(oldest=None)), connector=connector(tasks=())), "slot",
+        NEW._replace(database=source(MAKING._replace(oldest=None)), connector=connector(tasks=())), "slot",
         "when the transactions that were open have ended", "look again, with cdcv2 explain"),
+    "the slot was dropped, and is being made again": (
+        WELL._replace(database=source(MAKING), connector=connector(tasks=())), "slot",
+        "shop was dropped, and is being made again: what was committed since it was dropped is lost", "resnapshots"),
+    "the same, of a capture whose topic has no END any more": (
+        NEW._replace(database=source(MAKING), connector=connector(tasks=()), capture=capture(frontier=[501])), "slot",
+        "was committed since it was dropped is lost", "resnapshots"),
     "the connector runs, and has no session": (
         WELL._replace(database=source(SLOT._replace(active=False))), "slot", "does not read", "log"),
     "the connector is paused": (
@@ -239,6 +247,8 @@ def test_while_the_slot_is_made_nothing_else_is_at_fault() -> None:
     ("records are being read", WELL._replace(capture=capture(waits=[{"what": "records", "text": "9 records"}]))),
     ("a slot that the connector will make", WELL._replace(
         database=source(None), topics=Reply(TopicEnds("t", 0, None, {})), capture=capture(frontier=[0]))),
+    ("a view that is being ended, and had ended before", WELL._replace(
+        view=view(state="stopping", reason="no right to write t"))),
     ("a view that is finished", WELL._replace(view=view(state="finished", alive=False))),
     ("a capture is silent, and so is its topic", WELL._replace(
         capture=capture(event_at=979.0), topics=ended(978.0))),

@@ -112,7 +112,7 @@ def test_every_kind_in_every_state_meets_everything(kind: Kind, found: str, stat
     assert expected_of(kind, found, state) == outcome(decide(entry, look_of(found, entry), NOW))
 
 
-def test_only_a_slot_of_ours_that_was_never_there_is_awaited_while_it_is_made() -> None:
+def test_only_a_slot_that_was_never_there_is_awaited_while_it_is_made() -> None:
     """If it is missing before it is made, nothing is lost. One that was there before is another one now, as ever."""
     kind = Kind.SLOT
     wanted = replace(entry_of(kind, EntryState.WANTED), maker="c")
@@ -129,7 +129,24 @@ def test_only_a_slot_of_ours_that_was_never_there_is_awaited_while_it_is_made() 
         assert "nothing lost lost" == outcome(decide(there, look, NOW))
     assert "nothing lost lost" == outcome(decide(wanted, Answer("s1", replace(thing, invalid="wal_removed")), NOW))
     assert "nothing wanted refused" == outcome(decide(replace(wanted, attempted=None), look, NOW))
-    assert "nothing made -" == outcome(decide(replace(wanted, owned=False, attempted=None), look, NOW))
+    # One of others, too, whose connector begins with it once more when it is started again.
+    theirs = replace(wanted, owned=False, attempted=None)
+    for entry in (theirs, replace(theirs, state=EntryState.MADE, slot=replace(now, sent=None), identity="id-1")):
+        step = decide(entry, look, NOW)
+        assert "nothing wanted awaited" == outcome(step) and step.entry.identity is None and step.entry.slot is None
+        assert "nothing wanted missing" == outcome(decide(step.entry, Answer("s1", None), NOW + 9))
+
+
+@pytest.mark.parametrize("owned", [True, False])
+def test_a_slot_that_has_sent_something_and_is_being_made_was_made_again(owned: bool) -> None:
+    """Also where the server counts nothing: what was committed since it was dropped is missing."""
+    mark = SlotMark(500, 1, 100, confirmed=470)
+    thing = ExternalObject("id-1", settings={}, slot=SlotMark(900, 1, 800), being_made=True)
+    for before, expected in ((mark, "lost lost"), (replace(mark, confirmed=None), "in-use awaited")):
+        entry = replace(entry_of(Kind.SLOT, EntryState.IN_USE, owned=owned), settings={}, applied=None, slot=before)
+        step = decide(entry, Answer("s1", thing), NOW)
+        assert f"nothing {expected}" == outcome(step)
+        assert expected != "lost lost" or "it is being made just now" in step.shown
 
 
 #: found -> the same for what somebody else owns. There is never an act.

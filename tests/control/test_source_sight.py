@@ -64,6 +64,24 @@ def test_a_slot_that_is_not_read_confirms_nothing_and_is_seen_as_it_is(
     assert confirmed_slot(conninfo(server), "other", 1 << 60, origin="a test") is None
 
 
+def test_what_a_slot_waits_for_is_asked_once(server: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not with each look at whether it has confirmed more."""
+    asked = list[str]()
+    real = source_sight._rows
+
+    def rows(session: Any, sql: str, *values: object) -> list[Any]:
+        asked.append(sql)
+        found = real(session, sql, *values)
+        return [(*found[0][:6], True)] if sql == source_sight._SLOT else found
+
+    monkeypatch.setattr(source_sight, "_CONFIRMING", 0.3)
+    monkeypatch.setattr(source_sight, "_rows", rows)
+    slot = confirmed_slot(conninfo(server), "shop", 1 << 60, origin="a test")
+
+    assert slot is not None and slot.being_made
+    assert 1 == asked.count(source_sight._OLDEST) < asked.count(source_sight._SLOT)
+
+
 def seen(server: Postgres, user: str = "") -> SlotSight | None:
     """The slot that is made in these tests; ``user``: as this one sees it."""
     login = f" user={user} password={user}" if user else ""
