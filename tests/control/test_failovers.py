@@ -260,6 +260,24 @@ def test_the_topics_of_a_capture_are_asked(
     assert sights.sent_through(pipeline, "shop", 470) is None
 
 
+@pytest.mark.parametrize(("frontiers", "moved", "expected"), [
+    ([[5], [501]], 9.0, 500), ([[501]], 8.0, None), ([[501]], None, None), ([], 9.0, None), ([[]], 9.0, None),
+    ([[1, 2]], 9.0, None),
+])  # fmt: skip
+def test_what_a_capture_by_commit_times_has_stated_counts_as_captured(
+    write: Write, frontiers: list[list[int]], moved: float | None, expected: int | None  # noqa: F811
+) -> None:
+    """If it has moved since; on a remap times are no positions of the source."""
+    folder = SimpleNamespace(moved_at=lambda: moved, frontiers=lambda: frontiers)
+    supervisor: Any = SimpleNamespace(job=lambda _: folder)
+    remapped = read_pipeline(write())
+    pipeline = read_pipeline(write(('into: "kafka:cdc.{table}", remap: "kafka:timeline"', "into: logs")))
+
+    assert expected == up.captured_since(pipeline, supervisor, "shop", 8.0)
+    assert up.captured_since(pipeline, supervisor, "copy", 8.0) is None
+    assert up.captured_since(remapped, supervisor, "shop", 8.0) is None
+
+
 def test_cdcv2_up_compares_with_the_topics_of_its_captures(
     write: Write, monkeypatch: pytest.MonkeyPatch  # noqa: F811
 ) -> None:

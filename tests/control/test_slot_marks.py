@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from cdcv2.control.slot_marks import Continuity, SlotMark, continuity
+from cdcv2.control.slot_marks import Continuity, SlotMark, continuity, forked, with_sent
 
 BEFORE = SlotMark(wal=500, timeline=1, kept=100, reader="7 at 3", sent=4, counted_since="monday")
 
@@ -109,3 +109,13 @@ def test_without_a_look_nothing_is_known() -> None:
     """Neither before nor now; and a mark is read as it was written."""
     assert Continuity.OPEN is continuity(None, BEFORE) is continuity(BEFORE, None)
     assert BEFORE == SlotMark.from_plain(BEFORE.to_plain())
+
+
+def test_a_mark_is_read_with_what_was_seen_on_another_timeline_and_as_a_release_before_wrote_it() -> None:
+    """That knew nothing of another timeline."""
+    mark = forked(with_sent(BEFORE, 480), replace(BEFORE, timeline=2))
+    plain = mark.to_plain()
+    older = {name: value for name, value in plain.items() if name not in ("captured", "fork")}
+
+    assert mark == SlotMark.from_plain(plain) and mark.fork is not None and 2 == mark.fork.last.timeline
+    assert BEFORE == SlotMark.from_plain(older)
