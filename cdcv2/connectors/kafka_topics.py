@@ -46,6 +46,8 @@ class KafkaTopics:
         self._assigned: dict[Place, int] = {}
         self._waiting: set[Place] = set()
         self._ends: Mapping[Place, int] = {}
+        # Behind the last record of each, and the epoch of its leader.
+        self._epochs: dict[Place, tuple[int, int | None]] = {}
         # Whether nothing came since the last look, and what the last looks found.
         self._idle, self._stalled = False, StalledPartitions[Place]()
         # Topics that must be there and are not, as far as was looked; and what there is in their place.
@@ -138,6 +140,7 @@ class KafkaTopics:
         finally:
             self._consumer.close()
             self._consumer, self._assigned, self._waiting, self._stalled = None, {}, set(), StalledPartitions()
+            self._epochs = {}
 
     def _until(self, ends: Mapping[Place, int], positions: Mapping[Place, int]) -> Iterator[Item]:
         """To the ends, as they were."""
@@ -195,6 +198,7 @@ class KafkaTopics:
             if message.error() is None:
                 # The consumer counts all of a batch as read, as soon as it gives it.
                 self._assigned[place] = message.offset() + 1
+                self._epochs[place] = message.offset() + 1, message.leader_epoch()
                 yield Record(*place, message.offset(), message.key(), message.value())
             elif message.error().code() == self._client.kafka.KafkaError._PARTITION_EOF:
                 # Behind the last record there may be offsets of none, as the marks of transactions have them.
@@ -211,8 +215,9 @@ class KafkaTopics:
     def _assign(self, there: set[Place], positions: Mapping[Place, int]) -> None:
         fresh = sorted(there - self._assigned.keys())
         if fresh:
-            partition = self._client.kafka.TopicPartition
-            self._consumer.incremental_assign([partition(*place, positions.get(place, 0)) for place in fresh])
+            self._consumer.incremental_assign([
+                self._client.place(*place, positions.get(place, 0), self._epochs.get(place)) for place in fresh
+            ])
             self._assigned |= {place: positions.get(place, 0) for place in fresh}
 
     def unread(self) -> int | None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -26,7 +26,7 @@ from cdcv2.logs import release_times
 from cdcv2.logs.avro import MessageCodec
 from cdcv2.logs.description import LogDescription, check_ordering
 from cdcv2.logs.kafka_topics import (
-    Topic, check_keeps, check_positions, create_topic, describe, spans,
+    Topic, check_keeps, check_positions, create_topic, describe, ends_of, partitions_of, spans,
 )
 from cdcv2.logs.release_times import ReleaseTime
 from cdcv2.logs.stops import HEADER, Stop, in_headers
@@ -44,8 +44,9 @@ __all__ = ["Client", "KafkaLog", "Topic"]
 _ENVELOPE = 200
 # So many seconds after its time a message is surely given up: the client looks at them once a second.
 _GIVEN_UP = 5
-# How often a reader that follows looks for new partitions, in seconds.
-_LOOK = 5.0
+# How often a reader that follows looks for new partitions, in seconds; and how long it waits for an answer then: in its
+# thread other logs are read, too, or an instance is asked.
+_LOOK, _ANSWER = 5.0, 2.5
 
 
 class KafkaLog:
@@ -322,7 +323,9 @@ class KafkaLog:
         if follow:
             self.unread = unread
         consumer, active = self._client.consumer(), time.monotonic()
-        looked, stalled = active, StalledPartitions[int]()
+        looked, before, stalled = active, dict(at), StalledPartitions[int]()
+        # Behind the last message that was read of each partition, and the epoch of its leader.
+        epochs: dict[int, tuple[int, int | None]] = {}
         try:
             self._assign(consumer, ends if follow else unread, at)
             while follow or unread:
@@ -335,17 +338,18 @@ class KafkaLog:
                     elif follow or record.offset() < ends[part]:
                         yield self._entry(record)
                         at[part] = record.offset() + 1
+                        epochs[part] = at[part], record.leader_epoch()
                     if record.error() is None and record.offset() + 1 >= ends.get(part, 0):
                         unread.discard(part)
                 if follow and not records:
                     yield None
                     if time.monotonic() > looked + _LOOK:
-                        if self._look_for_more(consumer, ends, at, stalled):
+                        if self._look_for_more(consumer, ends, at, before, stalled):
                             LOGGER.warning("no message arrives, and the topic has more: it is read by another consumer")
                             consumer.close()
                             consumer = self._client.consumer()
-                            self._assign(consumer, ends, at)
-                        looked = time.monotonic()
+                            self._assign(consumer, ends, at, epochs)
+                        looked, before = time.monotonic(), dict(at)
                 elif not records and time.monotonic() > active + self._client.patience:
                     raise self._client.error(f"topic {self._topic!r}", None)
         finally:
@@ -395,25 +399,35 @@ class KafkaLog:
             "restore the topic, or write the log again"
         )
 
-    def _assign(self, consumer: Any, parts: Any, at: Positions) -> None:
-        place = self._client.kafka.TopicPartition
-        consumer.incremental_assign([place(self._topic, part, at.get(part, 0)) for part in sorted(parts)])
+    def _assign(
+        self, consumer: Any, parts: Any, at: Positions, epochs: Mapping[int, tuple[int, int | None]] = {}
+    ) -> None:
+        consumer.incremental_assign([
+            self._client.place(self._topic, part, at.get(part, 0), epochs.get(part)) for part in sorted(parts)
+        ])
 
     def _look_for_more(
-        self, consumer: Any, ends: Positions, at: Positions, stalled: StalledPartitions[int]
+        self, consumer: Any, ends: Positions, at: Positions, before: Positions, stalled: StalledPartitions[int]
     ) -> bool:
-        """Read partitions that are new, too; whether nothing arrives from one that has more."""
+        """Read partitions that are new, too; whether nothing arrives from one that has more.
+
+        ``before``: where it was at the last look. Of a partition from which something came since, no end is asked.
+        """
+        quiet = {part: at.get(part, 0) for part in ends if at.get(part, 0) == before.get(part, 0)}
         try:
-            there = {part: high for part, (_, high) in spans(self._client, self._topic).items()}
+            with self._client.within(_ANSWER):
+                parts = partitions_of(self._client, self._topic)
+                there = ends_of(self._client, self._topic, quiet) if quiet else {}
         except UnavailableError:
             # It may come back; until then there is nothing to look for.
             return False
-        fresh = set(there) - set(ends)
+        fresh = set(parts) - set(ends)
         self._assign(consumer, fresh, {})
         ends.update(dict.fromkeys(fresh, 0))
+        self.unread |= fresh
         # Here, too, what is there may come after a None.
-        self.unread |= {part for part in ends if at.get(part, 0) < there.get(part, 0)}
-        return stalled.look({part: at.get(part, 0) for part in ends}, there)
+        self.unread |= {part for part in quiet if quiet[part] < there.get(part, 0)}
+        return stalled.look(quiet, there)
 
 
 def split(message: Message, parts: int) -> list[Message]:

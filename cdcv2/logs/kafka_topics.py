@@ -92,18 +92,26 @@ def describe(client: Client, topic: str) -> Topic:
 def spans(client: Client, topic: str) -> dict[int, tuple[int, int]]:
     """For each partition, the first offset that is there and the one behind the last that can be read."""
     parts, spec = partitions_of(client, topic), client.questions.OffsetSpec
+    low = _offsets(client, topic, parts, spec.earliest())
+    high = ends_of(client, topic, parts)
+    return {part: (low[part], high[part]) for part in parts}
 
-    def ask(which: Any) -> dict[int, int]:
-        asked = {client.kafka.TopicPartition(topic, part): which for part in parts}
+
+def ends_of(client: Client, topic: str, parts: Collection[int]) -> Positions:
+    """For each of the partitions, the offset behind the last message that can be read. Raises as :func:`describe`."""
+    return _offsets(client, topic, parts, client.questions.OffsetSpec.latest())
+
+
+def _offsets(client: Client, topic: str, parts: Collection[int], which: Any) -> Positions:
+    asked = {client.kafka.TopicPartition(topic, part): which for part in parts}
+
+    def ask() -> Positions:
         answers = client.admin.list_offsets(
             asked, isolation_level=client.kafka.IsolationLevel.READ_COMMITTED, request_timeout=client.patience
         )
         return {place.partition: answer.result(client.patience).offset for place, answer in answers.items()}
 
-    what = f"topic {topic!r}"
-    low = client.request(what, lambda: ask(spec.earliest()))
-    high = client.request(what, lambda: ask(spec.latest()))
-    return {part: (low[part], high[part]) for part in parts}
+    return client.request(f"topic {topic!r}", ask)
 
 
 def spans_of(client: Client, topics: Collection[str]) -> dict[str, tuple[str, dict[int, tuple[int, int]]]]:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -108,6 +109,15 @@ class Client:
         foreign = self.kafka.KafkaError.GROUP_AUTHORIZATION_FAILED
         return [one for one in found if one.error() is None or one.error().code() != foreign]
 
+    @contextmanager
+    def within(self, seconds: float) -> Iterator[None]:
+        """Have no question wait longer than that, for who has something else to do."""
+        before, self.patience = self.patience, min(seconds, self.patience)
+        try:
+            yield
+        finally:
+            self.patience = before
+
     def served(self, act: Callable[[], T]) -> T:
         """What a producer's ``flush`` or ``poll`` returns. Raises KafkaException for an error that ends the producer.
 
@@ -185,6 +195,15 @@ class Client:
     def forbidden(self, error: Any) -> bool:
         """Whether an error of librdkafka's means that we have no right to something."""
         return error.code() in self._codes(*_FORBIDDEN)
+
+    def place(self, topic: str, part: int, offset: int, known: tuple[int, int | None] | None = None) -> Any:
+        """From where a partition is read. ``known``: the offset behind a record that was read, and its leader's epoch.
+
+        With that, the broker notices where the topic was cut off behind the record, and written over.
+        """
+        epoch = known[1] if known is not None and known[0] == offset else None
+        more = {} if epoch is None else {"leader_epoch": epoch}
+        return self.kafka.TopicPartition(topic, part, offset, **more)
 
     def removed(self, error: Any) -> bool:
         """Whether an error of librdkafka's means that records are not there that were to be read, or that were read."""

@@ -323,6 +323,28 @@ def test_a_broker_that_goes_down_and_comes_back_is_waited_for(broker: Any, clust
     assert [0, 1] == found
 
 
+def test_a_topic_that_was_cut_off_and_written_over_is_noticed_by_the_epoch(broker: Any, cluster: Cluster) -> None:
+    """By its offset alone, another consumer reads on behind records that it has never seen."""
+    name = prefix()
+    topic = f"{name}.transaction"
+    cluster.make(topic)
+    cluster.send([end(name, 0, 5, 70)])
+    broker.kill9()
+    broker.restart()
+    Cluster(broker.bootstrap).send([end(name, at, 6 + at, 80 + at) for at in (1, 2)])
+    client, found = Client(broker.bootstrap), []
+    # As if it had read, of the leader of before the restart, what is not there any more.
+    for known in (None, (2, 0), (1, 0)):
+        consumer = client.consumer()
+        consumer.incremental_assign([client.place(topic, 0, known[0] if known else 2, known)])
+        messages = list[Any]()
+        until(lambda: bool(messages.extend(client.received(consumer, 9, 1.0)) or messages), "something comes")
+        error = messages[0].error()
+        found.append(messages[0].offset() if error is None else client.removed(error))
+        consumer.close()
+    assert [2, True, 1] == found
+
+
 def test_brokers_that_stay_away_are_an_error_where_an_end_is_awaited(
     broker: Any, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

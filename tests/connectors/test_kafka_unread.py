@@ -28,9 +28,11 @@ class Consumer:
         self.kafka = client.kafka
         self.ends: dict[Place, int] = {}
         self.batch: list[Any] = []
+        self.assigned: dict[Place, tuple[int, int | None]] = {}
 
-    def incremental_assign(self, places: object) -> None:
-        """It does nothing."""
+    def incremental_assign(self, places: list[Any]) -> None:
+        """Note from where it reads."""
+        self.assigned = {(place.topic, place.partition): (place.offset, place.leader_epoch) for place in places}
 
     def consume(self, most: int, timeout: float) -> list[Any]:
         """What the test has put there, at once."""
@@ -58,6 +60,10 @@ class Message:
 
     def key(self) -> None:
         """None."""
+
+    def leader_epoch(self) -> int:
+        """That of a broker that was elected some times."""
+        return 4
 
     def value(self) -> bytes:
         """That of an END: one of a transaction without rows."""
@@ -140,3 +146,12 @@ def test_before_topics_are_read_it_is_not_known(started: tuple[Topics, Consumer,
     topics, _, items = started
     items.close()
     assert topics.unread() is None
+
+
+def test_another_consumer_begins_by_the_epoch_of_what_was_read(started: tuple[Topics, Consumer, Any]) -> None:
+    """Else it would not notice that a topic was cut off and written over. Where nothing was read, none is known."""
+    topics, consumer, items = started
+    consumer.batch = [Message(BUSY, 7487)]
+    next(items)
+    topics._renew_consumer()
+    assert {QUIET: (7487, None), BUSY: (7488, 4)} == consumer.assigned

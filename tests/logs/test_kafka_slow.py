@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from cdcv2.logs.read import LogReader
 from cdcv2.logs.reading_state import ReadingState
 from cdcv2.protocol.messages import Message, Progress
 from cdcv2.rows.row_type import RowType
+from cdcv2.store.kafka_client import Client
 
 ROW = RowType({"type": "record", "name": "data", "fields": [{"name": "id", "type": "long"}]})
 
@@ -34,15 +36,21 @@ class Record:
     def headers(self) -> None:
         """None."""
 
+    def leader_epoch(self) -> int:
+        """That of a broker that was elected some times."""
+        return 4
+
 
 class Consumer:
     """A consumer whose answers a test has written down, one for each wait; then nothing comes."""
 
     def __init__(self, answers: list[list[Record]]) -> None:
         self.answers = answers
+        self.assigned: list[tuple[int, int | None]] = []
 
-    def incremental_assign(self, places: object) -> None:
-        """It does nothing."""
+    def incremental_assign(self, places: list[Any]) -> None:
+        """Note from where it reads."""
+        self.assigned += [(place.offset, place.leader_epoch) for place in places]
 
     def consume(self, most: int, timeout: float) -> list[Record]:
         """The next answer; what comes with it is asked for without a wait."""
@@ -84,3 +92,48 @@ def test_a_reader_has_not_caught_up_before_it_came_to_the_end(
             for cut in (next(cuts) for _ in range(6 if last == "message" else 5))]  # fmt: skip
     end = [([9], False), (None, True)] if last == "message" else [(None, True)]
     assert [(None, False), (None, False), ([5], False), (None, False), *end] == done
+
+
+def test_of_an_idle_log_little_is_asked_and_nobody_waits_long(log: KafkaLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread that reads it has other logs to read. Where something came, nobody is asked whether there is more."""
+    asked: list[tuple[str, float]] = []
+
+    def ends(client: Client, topic: str, parts: Collection[int]) -> dict[int, int]:
+        asked.append((f"ends of {sorted(parts)}", client.patience))
+        return {0: 1}
+
+    def partitions(client: Client, topic: str) -> list[int]:
+        asked.append(("partitions", client.patience))
+        return [0]
+
+    monkeypatch.setattr(kafka, "ends_of", ends)
+    monkeypatch.setattr(kafka, "partitions_of", partitions)
+    consumer = Consumer([[Record(0, Progress([0], [5]))], [], []])
+    monkeypatch.setattr(log._client, "consumer", lambda: consumer)
+    entries = log.read(follow=True)
+    monkeypatch.setattr(kafka, "spans", lambda *_: pytest.fail("where it begins is not asked again"))
+    monkeypatch.setattr(kafka, "_LOOK", -1.0)
+    patience, _ = log._client.patience, [next(entries) for _ in range(4)]
+
+    assert [("partitions", 2.5), ("partitions", 2.5), ("ends of [0]", 2.5)] == asked
+    assert patience == log._client.patience == 30.0
+
+
+@pytest.mark.parametrize(("marked", "place"), [(False, (1, 4)), (True, (2, None))])
+def test_another_consumer_begins_by_the_epoch_of_what_was_read(
+    log: KafkaLog, monkeypatch: pytest.MonkeyPatch, marked: bool, place: tuple[int, int | None]
+) -> None:
+    """Else it would not notice that the topic was cut off and written over. Behind a mark the epoch is not known."""
+    ended = Record(2, None, log._client.kafka.KafkaError(log._client.kafka.KafkaError._PARTITION_EOF))
+    made = [Consumer([[Record(0, Progress([0], [5]))], [ended] if marked else []]), Consumer([])]
+    left = list(made)
+    monkeypatch.setattr(log._client, "consumer", lambda: left.pop(0))
+    monkeypatch.setattr(kafka, "ends_of", lambda *_: {0: 9})
+    monkeypatch.setattr(kafka, "partitions_of", lambda *_: [0])
+    monkeypatch.setattr(kafka, "_LOOK", -1.0)
+    entries = log.read(follow=True)
+    while left:
+        next(entries)
+    next(entries)
+
+    assert [[(0, None)], [place]] == [one.assigned for one in made]
