@@ -2,7 +2,7 @@
 
 A client may cease to fetch a partition, as after its broker was away. No error comes, and a reader that waits for the
 next record would wait for ever. But a fetch may be slow, too, as of a large message over a slow line: one who begins
-again throws away what has come of it. So the wait is twice as long each time, as long as nothing comes.
+again throws away the part that has arrived. So the wait is twice as long each time, as long as nothing comes.
 """
 
 from __future__ import annotations

@@ -94,8 +94,8 @@ def test_a_reader_has_not_caught_up_before_it_came_to_the_end(
     assert [(None, False), (None, False), ([5], False), (None, False), *end] == done
 
 
-def test_of_an_idle_log_little_is_asked_and_nobody_waits_long(log: KafkaLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The thread that reads it has other logs to read. Where something came, nobody is asked whether there is more."""
+def test_of_an_idle_log_little_is_asked_and_for_a_short_time(log: KafkaLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread that reads it has other logs to read. Where something came, it is not asked whether there is more."""
     asked: list[tuple[str, float]] = []
 
     def ends(client: Client, topic: str, parts: Collection[int]) -> dict[int, int]:
