@@ -32,10 +32,12 @@ class WorldObject:
     empty: bool = True
     holder: str = ""
     invalid: str = ""
-    #: of a slot: the WAL from which on it keeps it, the session that reads it, and how many transactions it has sent
+    #: of a slot: the WAL from which on it keeps it, the session that reads it, how many transactions it has sent, and
+    #: what was confirmed
     kept: int = 0
     reader: str = ""
     sent: int = 0
+    confirmed: int | None = None
 
 
 @dataclass
@@ -143,7 +145,9 @@ class WorldKind:
         there = server.objects.get((self._kind, entry.name))
         if there is None:
             return Answer(server.identity, None)
-        slot = SlotMark(server.wal, 1, there.kept, there.reader, there.sent) if self._kind is Kind.SLOT else None
+        slot = SlotMark(
+            server.wal, 1, there.kept, there.reader, there.sent, confirmed=there.confirmed
+        ) if self._kind is Kind.SLOT else None
         return Answer(server.identity, ExternalObject(
             there.identity, there.mark, "", there.empty, dict(there.settings), there.holder, there.invalid, slot=slot
         ))

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from collections.abc import Collection, Mapping, Sequence
+from urllib.parse import quote
 
 from cdcv2.connectors.debezium.left_out import Omission
 from cdcv2.control.entries import CatalogueEntry, ExternalObject, Kind
+from cdcv2.control.kinds.marks import mark_of
+from cdcv2.store.connect_client import curl
 
 
 def refusal(entry: CatalogueEntry, thing: ExternalObject) -> str:
@@ -78,6 +83,14 @@ def topic_unread(entry: CatalogueEntry, why: str) -> str:
     return (
         f"the server of {entry.shown} was promoted, or put back to an earlier moment. Whether it has all that was "
         f"captured is not known before the transaction topic can be read: {why}"
+    )
+
+
+def reader_unknown(entry: CatalogueEntry, why: str) -> str:
+    """Its connector is missing, and what the topics have must be known."""
+    return (
+        f"whether {entry.shown} is the one that its connector has read, which is missing, is not known before the "
+        f"transaction topic can be read: {why}"
     )
 
 
@@ -304,12 +317,29 @@ def rest(entry: CatalogueEntry, slots: list[CatalogueEntry]) -> str:
 
 
 def slots_of_others(entry: CatalogueEntry, slots: list[CatalogueEntry]) -> str:
-    """A connector that would read what others made."""
-    names = ", ".join(one.shown for one in slots)
+    """A connector that would read what others may have made."""
+    seen = [one for one in slots if one.identity is not None]
+    names = ", ".join(one.shown for one in seen or slots)
+    if not seen:
+        return (
+            f"{names} is there, and {entry.shown} is not: it would read what others may have made. Drop the slot, if "
+            "no other consumer reads it; or name another"
+        )
     return (
-        f"{names} is there, and {entry.shown} is not: it would read what others may have made. Drop the slot, if no "
-        "other consumer reads it; or name another"
+        f"{entry.shown} is missing, and {names} is there: it may be the one that this pipeline reads, or one that "
+        "others have made in its place since it was seen last, as it was read further than the transaction topic "
+        "shows. Do not drop it: it may keep changes that are in no topic. If it was not dropped, make the connector "
+        f"again, and cdcv2 up goes on with it: {_making_of(entry)} . If it was dropped and made again, start over "
+        "(docs/operations/start-over.md)"
     )
+
+
+def _making_of(connector: CatalogueEntry) -> str:
+    """The command that makes a connector of ours, with its mark."""
+    settings = {name: str(value) for name, value in connector.settings.items()}
+    config = shlex.quote(json.dumps({**settings, "cdcv2.entry": mark_of(connector)}, ensure_ascii=False))
+    at = f"{connector.address}/connectors/{quote(connector.name, safe='')}/config"
+    return curl(f"-X PUT -H 'Content-Type: application/json' -d {config} {at}", None)
 
 
 def maybe_elsewhere(entry: CatalogueEntry, why: str) -> str:

@@ -40,7 +40,7 @@ from cdcv2.control.folder_paths import planned_by_path
 from cdcv2.control.intents import DesiredState, after_removal, blocked_by, has_slot, slots_of, used
 from cdcv2.control.other_addresses import after_looks, awaited_elsewhere, continued, same_at_another, withheld
 from cdcv2.control.past_feeds import PastKnowledge
-from cdcv2.control.slot_marks import SlotMark, forked, is_elsewhere, sent_since, with_sent
+from cdcv2.control.slot_marks import SlotMark, forked, is_elsewhere, sent_since, was_read, with_sent
 from cdcv2.errors import Cdcv2Error, FencedError, OutputError, RefusedError, UnavailableError, UsageError
 
 T = TypeVar("T")
@@ -246,12 +246,14 @@ class Reconciliation:
             past.append(one)
         return replace(entry, past=tuple(past)), look
 
-    def _sent_through(self, entry: CatalogueEntry, mark: SlotMark) -> int | None | NoAnswer:
+    def _sent_through(
+        self, entry: CatalogueEntry, mark: SlotMark, unread: Callable[[CatalogueEntry, str], str] = texts.topic_unread
+    ) -> int | None | NoAnswer:
         """The highest position that the topics of its users have; or why they cannot be read."""
         since = sent_since(mark)
         sent = _answered(lambda: [self._sent(user, since) for user in entry.users])
         if isinstance(sent, NoAnswer):
-            return replace(sent, text=texts.topic_unread(entry, sent.text))
+            return replace(sent, text=unread(entry, sent.text))
         return max((one for one in sent if one is not None), default=None)
 
     def _is_before(self, moment: float, longest: float) -> bool:
@@ -345,8 +347,24 @@ class Reconciliation:
         missing = replace(step.entry, attempted=entry.attempted)
         if unknown is not None:
             return decide(missing, unknown, now)
-        theirs = [one for one, look in looks if isinstance(look, Answer) and may_be_of_others(one, look.thing)]
+        theirs = list[CatalogueEntry]()
+        for one, look in looks:
+            if not isinstance(look, Answer) or not may_be_of_others(one, look.thing):
+                continue
+            read = self._was_read(one, look)
+            if isinstance(read, NoAnswer):
+                return decide(missing, read, now)
+            theirs += [] if read else [one]
         return too_early(missing, theirs, now) if theirs else step
+
+    def _was_read(self, slot: CatalogueEntry, look: Answer) -> bool | NoAnswer:
+        """Whether what a look found in place of a slot of ours was read by its connector, which is missing, as topics
+        show; or why that cannot be known."""
+        mark, there = slot.slot, None if look.thing is None else look.thing.slot
+        if slot.identity is None or mark is None or there is None or mark.timeline != there.timeline:
+            return False
+        sent = self._sent_through(slot, mark, texts.reader_unknown)
+        return sent if isinstance(sent, NoAnswer) else was_read(there, sent)
 
     def _is_claimed(self, entry: CatalogueEntry, look: Look) -> bool:
         """Whether what a look found in place of a slot is the slot of a connector of ours, which is there now."""

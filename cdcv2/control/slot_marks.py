@@ -216,6 +216,19 @@ def sent_since(before: SlotMark) -> int:
     return next((one for one in (first.confirmed, first.kept) if one is not None), 0)
 
 
+def was_read(now: SlotMark, sent: int | None) -> bool:
+    """Whether topics have all that the slot has passed by. ``sent``: the highest position that they have.
+
+    So nothing is missing if a connector goes on with it. One that others made later than that begins behind it: the
+    WAL of a server ends behind what was sent, and that a slot is made is WAL, too.
+
+    >>> now = SlotMark(wal=900, timeline=1, kept=700, confirmed=800)
+    >>> was_read(now, 800), was_read(now, 799), was_read(now, None)
+    (True, False, False)
+    """
+    return now.confirmed is not None and sent is not None and now.confirmed <= sent
+
+
 def forked(before: SlotMark, now: SlotMark) -> SlotMark:
     """The mark, when its server was seen on another timeline, and it is not known yet what that has."""
     now = replace(now, fork=None)

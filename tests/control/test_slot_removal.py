@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from dataclasses import replace
 from itertools import count
 
@@ -11,7 +13,9 @@ from cdcv2 import failpoints
 from cdcv2.control.entries import CatalogueEntry, EntryState, Kind, Reason
 from cdcv2.control.external_state import DOUBT, STARTING, left_alone
 from cdcv2.control.intents import DesiredState
+from cdcv2.control.kinds.marks import mark_of
 from cdcv2.control.reconcile import ACT_DONE, INTENT_WRITTEN, Reconciliation
+from cdcv2.errors import Cdcv2Error, UnavailableError
 from tests.external_world import OTHERS, MemoryCatalogue, World, WorldObject
 
 SLOT, CONNECTOR = (Kind.SLOT, "a", "shop"), (Kind.CONNECTOR, "a", "shop")
@@ -28,12 +32,21 @@ class PairOfOurs:
         self.world, self.catalogue, self._numbers = World(), MemoryCatalogue(), count(1)
         self.world.slots_by_name = True
         self.there = self.world.server("a").objects
+        #: up to where the transaction topic has what was committed, or why it cannot be read
+        self.topic: int | Cdcv2Error | None = None
         self.start()
 
     def start(self) -> None:
         """Another process goes on."""
         owner = self.catalogue.taken()
-        self.control = Reconciliation(owner, self.world.kinds(), lambda: self.world.now)  # type: ignore[arg-type]
+        self.control = Reconciliation(
+            owner, self.world.kinds(), lambda: self.world.now, sent=self._sent  # type: ignore[arg-type]
+        )
+
+    def _sent(self, *_: object) -> int | None:
+        if isinstance(self.topic, Cdcv2Error):
+            raise self.topic
+        return self.topic
 
     def desire(self, up: bool) -> None:
         """Both, or none."""
@@ -196,13 +209,61 @@ def test_a_connector_is_not_made_on_a_slot_of_others(recorded: bool) -> None:
     assert [theirs] == list(pair.there.values())
     refused = pair.entry(Kind.CONNECTOR).debt
     assert refused is not None and Reason.REFUSED is refused.reason
-    assert "it would read what others may have made" in refused.text
+    assert ("Do not drop it" if recorded else "it would read what others may have made") in refused.text
 
     pair.there.clear()
     pair.go_on()
     # One whose slot was recorded has lost it.
     assert recorded is ((Kind.CONNECTOR, "shop") not in pair.there)
     assert (EntryState.LOST if recorded else EntryState.MADE) is pair.entry(Kind.SLOT).state
+
+
+def read_on(pair: PairOfOurs) -> int:
+    """The connector reads on after the last look, and is removed by others; what it has confirmed."""
+    server, slot = pair.world.server("a"), pair.there[Kind.SLOT, "shop"]
+    server.wal += 100
+    slot.kept, slot.confirmed = server.wal - 20, server.wal - 10
+    del pair.there[Kind.CONNECTOR, "shop"]
+    return slot.confirmed
+
+
+def test_a_connector_that_others_removed_is_made_again_on_the_slot_that_it_has_read() -> None:
+    """The slot keeps no WAL of before the last look, and the topic has all that it has passed by."""
+    pair = PairOfOurs()
+    pair.up()
+    pair.topic = read_on(pair)
+    pair.go_on(20)
+    assert {(Kind.CONNECTOR, "shop"), (Kind.SLOT, "shop")} == pair.there.keys()
+    assert {(EntryState.MADE, None)} == {(one.state, one.debt) for one in pair.catalogue.kept.values()}
+
+
+def test_a_slot_of_ours_that_may_be_of_others_is_never_to_be_dropped() -> None:
+    """It was confirmed further than the topic shows: the text has the command that makes the connector again."""
+    pair = PairOfOurs()
+    pair.up()
+    pair.topic = read_on(pair) - 1
+    pair.go_on(20)
+    refused = pair.entry(Kind.CONNECTOR).debt or pytest.fail("no debt")
+    assert Reason.REFUSED is refused.reason and {(Kind.SLOT, "shop")} == pair.there.keys()
+    assert "Drop the slot" not in refused.text and "pg_drop" not in refused.text
+    command = shlex.split(refused.text.partition(" goes on with it: ")[2].partition(" . ")[0])
+    mark = mark_of(pair.entry(Kind.CONNECTOR))
+    assert ["curl", "-X", "PUT"] == command[:3] and "a/connectors/shop/config" == command[-1]
+    assert {"slot": "shop", "cdcv2.entry": mark} == json.loads(command[-2])
+
+
+def test_a_missing_connector_waits_for_the_topic_that_shows_whether_its_slot_is_the_one() -> None:
+    """While Kafka is away, nothing is known: then it is made."""
+    pair = PairOfOurs()
+    pair.up()
+    through = read_on(pair)
+    pair.topic = UnavailableError("Kafka is away")
+    pair.go_on(20)
+    waits = pair.entry(Kind.CONNECTOR).debt or pytest.fail("no debt")
+    assert Reason.UNREACHABLE is waits.reason and "Kafka is away" in waits.text
+    pair.topic = through
+    pair.go_on()
+    assert (Kind.CONNECTOR, "shop") in pair.there
 
 
 @pytest.mark.parametrize("left", [True, False])
