@@ -1,7 +1,8 @@
 """The house is as it is drawn: a folder is a box with a declared list of the boxes that it may import.
 
 Read from the source with `ast`, imports inside functions and under `TYPE_CHECKING` included, so nothing has to be
-installed and nothing can hide. There is no list of exceptions.
+installed: see `import_graph.py`, which states what is not seen, and names each file that imports by a name. Boxes are
+judged by what their own files import: a module of another box may import more.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
+
+from tests.import_graph import BY_NAME, by_name, graph_of, imported, outside, sources
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "cdcv2"
@@ -74,16 +77,18 @@ PURE_MODULES = (
     "control/entries.py", "control/external_state.py", "control/intents.py", "control/metrics/model.py",
     "control/seconds_behind.py",
 )  # fmt: skip
-PURE_GUESTS = {"pyarrow", "sortedcontainers"}
-IMPURE_MODULES = {
-    "asyncio", "datetime", "io", "logging", "multiprocessing", "os", "pathlib", "secrets", "shutil", "signal", "socket",
-    "subprocess", "tempfile", "threading", "time", "uuid",
+# What a pure box may import besides boxes, all of it or a part of it: names for types and values, and nothing that
+# looks or acts outside.
+PURE_IMPORTS = {
+    "__future__", "abc", "bisect", "collections", "collections.abc", "contextlib", "copy", "dataclasses", "decimal",
+    "enum", "functools", "hashlib", "heapq", "itertools", "json", "math", "operator", "re", "sortedcontainers",
+    "types", "typing", "zlib",
 }  # fmt: skip
+# The same, and only these parts: others of these packages read and write files, or draw from the system.
+PURE_PARTS = {"pyarrow", "pyarrow.compute", "random.Random"}
+# Of what everybody may import, that which is pure itself; a failpoint ends the process, in tests alone.
+PURE_FOR_EVERYONE = {"completeness", "errors", "failpoints", "sql_names", "suggestions"}
 MEANINGLESS = {"utils", "util", "helpers", "helper", "common", "base", "manager", "managers", "misc"}
-
-
-def sources(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.rglob("*.py") if "__pycache__" not in path.parts)
 
 
 def box_of_module(parts: tuple[str, ...]) -> str:
@@ -100,41 +105,33 @@ def box_of(path: Path) -> str:
 @cache
 def imports(path: Path) -> frozenset[str]:
     """Every module that a file imports, anywhere in it, by its full dotted name."""
-    return frozenset(imported(path))
-
-
-def imported(path: Path) -> Iterator[str]:
-    package = path.relative_to(ROOT).parent.parts
-    for node in ast.walk(ast.parse(path.read_text("utf-8"), str(path))):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            above = package[: len(package) - node.level + 1] if node.level else ()
-            origin = ".".join((*above, *((node.module,) if node.module else ())))
-            # `from cdcv2 import errors` imports the module cdcv2.errors.
-            yield from (f"{origin}.{alias.name}" for alias in node.names) if origin == "cdcv2" else (origin,)
-
-
-def modules_imported(path: Path) -> Iterator[str]:
-    """The modules of the package that a file imports, anywhere in it; of a package the modules that it takes of it."""
-    for node in ast.walk(ast.parse(path.read_text("utf-8"), str(path))):
-        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-        if isinstance(node, ast.ImportFrom) and node.module:
-            inner = {f"{node.module}.{alias.name}" for alias in node.names}
-            files = {name for name in inner if (ROOT / f"{name.replace('.', '/')}.py").is_file()}
-            names = [*files, *([node.module] if inner - files else [])]
-        yield from (name for name in names if name.startswith(f"{PACKAGE.name}."))
+    return frozenset(imported(path, PACKAGE))
 
 
 def test_modules_import_one_way() -> None:
-    """No two need each other, inside a box neither, and not by an import in a function."""
-    graph = {
-        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): {*modules_imported(path)}
-        for path in sources(PACKAGE)
-    }
+    """No two need each other, inside a box neither, and not by an import in a function, or by the `__init__` of a
+    folder; but for what is imported by a name."""
+    graph = graph_of(PACKAGE)
     order = [*TopologicalSorter(graph).static_order()]
 
     assert len(graph) > 500 and {*graph} <= {*order}
+
+
+def test_what_imports_by_a_name_is_declared() -> None:
+    """No reading of imports sees it. Each is there for the reason that stands beside it."""
+    found = {in_package(path) for path in sources(PACKAGE) if by_name(path)}
+
+    assert {*BY_NAME} == found
+
+
+def test_the_names_that_are_imported_late_are_of_views_and_what_needs_them() -> None:
+    """The one circle: `cdcv2.materialize` gives them out, and views need the protocol below it."""
+    from cdcv2 import materialize
+
+    assert {"cdcv2.materialize.runtime", "cdcv2.views.combine", "cdcv2.views.reductions"} == {
+        *materialize._NEEDS_VIEWS.values()
+    }
+    assert {*materialize._NEEDS_VIEWS} <= {*materialize.__all__}
 
 
 def boxes_imported(path: Path) -> Iterator[str]:
@@ -156,10 +153,14 @@ def in_package(path: Path) -> str:
 @pytest.mark.parametrize("path", sources(PACKAGE), ids=in_package)
 def test_a_box_imports_only_what_is_declared(path: Path) -> None:
     """Commands and jobs, too: what a box needs is read in one table."""
+    assert set() == undeclared(path)
+
+
+def undeclared(path: Path) -> set[str]:
+    """The boxes that a file imports, and its own may not."""
     box = box_of(path)
     allowed = {box, *IMPORTS[box].split()} if box in IMPORTS else DOORS.get(box, set())
-
-    assert set() == set(boxes_imported(path)) - allowed - FOR_EVERYONE
+    return set(boxes_imported(path)) - allowed - FOR_EVERYONE
 
 
 def test_what_is_declared_has_no_circle_and_no_more_than_is_used() -> None:
@@ -216,11 +217,16 @@ def test_what_is_pure_has_no_clock_and_no_connection(part: str) -> None:
     """What decides is a function of its arguments, so a test can pass it everything."""
     module = [PACKAGE / part] if part in PURE_MODULES else []
     paths = module or [path for path in sources(PACKAGE) if box_of(path) == part]
-    found = {path: set(imports(path)) & IMPURE_MODULES for path in paths}
-    guests = {path: third_parties(path) - PURE_GUESTS for path in paths}
 
-    assert {} == {in_package(path): names for path, names in found.items() if names}
-    assert {} == {in_package(path): names for path, names in guests.items() if names}
+    assert paths and {} == {in_package(path): names for path in paths if (names := impure(path))}
+
+
+def impure(path: Path) -> set[str]:
+    """What a file imports or uses by which it could look or act outside, as far as its own text shows."""
+    others = {name for name in imports(path) if name.partition(".")[0] != PACKAGE.name}
+    allowed = PURE_IMPORTS | PURE_PARTS
+    wrong = {name for name in others - allowed if name.rpartition(".")[0] not in PURE_IMPORTS}
+    return wrong | outside(path) | {*boxes_imported(path)} - {*IMPORTS} - PURE_FOR_EVERYONE
 
 
 def test_names_say_what_is_inside() -> None:

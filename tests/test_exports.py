@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 import cdcv2
-from tests.test_architecture import PACKAGE, ROOT, in_package, sources
+from tests.import_graph import sources
+from tests.test_architecture import PACKAGE, ROOT, in_package
 
 Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 PACKAGES = sorted(PACKAGE.rglob("__init__.py"))

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_architecture import PACKAGE, sources
+from tests.import_graph import sources
+from tests.test_architecture import PACKAGE
 
 #: The names that still break a rule: RULE NAME # REASON.
 LEFT = Path(__file__).with_name("names_left.txt")

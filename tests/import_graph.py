@@ -1,0 +1,124 @@
+"""What files of the package import: read from their source, imports inside functions and for types alone included.
+
+What is computed is not seen: a module that is reached as an attribute of another one, as ``pyarrow.fs`` of ``pa``, or
+what a module that may be imported does itself. Modules that are imported by a name are refused, see :data:`BY_NAME`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+#: The files that import or make something by a name or a text, which no reading of imports sees, or could, and why.
+BY_NAME = {
+    "cdcv2/cli/main.py": "the module of a sub-command, when it is called: others need not be loaded",
+    "cdcv2/materialize/__init__.py": "the public names that need views, which need the protocol in the same folder",
+    "cdcv2/process_end.py": "whether the client of Kafka was imported",
+    "cdcv2/rows/binary.py": "a codec is compiled for each row type, from a text that names no module",
+    "cdcv2/servers/postgres.py": "whether a package is installed, and where its files are",
+    "cdcv2/servers/spark_home.py": "whether a package is installed",
+    "cdcv2/spark_files.py": "whether a package is installed, and where its files are",
+}
+_HARMLESS = {"importlib.resources", "importlib.metadata"}
+_IMPORTERS = {"importlib", "pkgutil", "runpy", "zipimport", "builtins"}
+_CALLS = {"__import__", "eval", "exec", "compile"}
+#: Names that every module has, by which it reads or writes something.
+_OUTSIDE = {"open", "print", "input", "breakpoint"}
+
+
+def sources(folder: Path) -> list[Path]:
+    """The files of Python in it."""
+    return sorted(path for path in folder.rglob("*.py") if "__pycache__" not in path.parts)
+
+
+def imported(path: Path, package: Path) -> Iterator[str]:
+    """Every module that a file of a package imports, anywhere in it, by its full dotted name.
+
+    ``from X import Y`` imports X.Y where that is a module of the package, and else X. Of others it is named as X.Y:
+    whether that is a module is not known without it.
+    """
+    root = package.parent
+    inside = path.relative_to(root).parent.parts
+    for node in ast.walk(_tree(path)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = inside[: len(inside) - node.level + 1] if node.level else ()
+            origin = ".".join((*above, *((node.module,) if node.module else ())))
+            names = {f"{origin}.{alias.name}" for alias in node.names}
+            modules = {name for name in names if is_module(root, name)}
+            if origin == package.name:
+                # What the front door itself has is named, too.
+                yield from names
+            elif origin.partition(".")[0] == package.name:
+                yield from modules
+                yield from [origin] if names - modules else []
+            else:
+                yield from names
+
+
+def is_module(root: Path, name: str) -> bool:
+    """Whether a dotted name is that of a file, or of a folder with one."""
+    path = root / name.replace(".", "/")
+    return path.with_name(f"{path.name}.py").is_file() or (path / "__init__.py").is_file()
+
+
+def graph_of(package: Path) -> dict[str, set[str]]:
+    """Module of a package -> the modules of it that must have run before it.
+
+    With a module, its folders are imported, up to one that the importer lies in, too: what is in their ``__init__``
+    runs first. Where a file imports by a name, its imports for types alone are not counted: see :data:`BY_NAME`.
+    """
+    root, graph = package.parent, dict[str, set[str]]()
+    for path in sources(package):
+        name = ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
+        for_types = typed(path, package) if path.relative_to(root).as_posix() in BY_NAME else set()
+        wanted = {one for one in {*imported(path, package)} - for_types if one.partition(".")[0] == package.name}
+        graph[name] = {one for inner in wanted for one in with_folders(inner) if is_module(root, one)}
+        graph[name] -= {*with_folders(name)}
+    return graph
+
+
+def with_folders(name: str) -> list[str]:
+    """A module, and the folders that it lies in.
+
+    >>> with_folders("a.b.c")
+    ['a', 'a.b', 'a.b.c']
+    """
+    parts = name.split(".")
+    return [".".join(parts[:count]) for count in range(1, len(parts) + 1)]
+
+
+def typed(path: Path, package: Path) -> set[str]:
+    """What a file imports at its outermost ``if TYPE_CHECKING``."""
+    blocks = (node.body for node in _tree(path).body if isinstance(node, ast.If) and isinstance(node.test, ast.Name)
+              and node.test.id == "TYPE_CHECKING")  # fmt: skip
+    froms = [one for block in blocks for one in block if isinstance(one, ast.ImportFrom)]
+    origins = {one.module for one in froms if one.module}
+    return origins | {f"{one.module}.{alias.name}" for one in froms for alias in one.names}
+
+
+def by_name(path: Path) -> set[str]:
+    """By what a file imports something by a name, or runs a text: modules and names that can."""
+    found = set[str]()
+    for node in ast.walk(_tree(path)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names if alias.name.partition(".")[0] in _IMPORTERS}
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] in _IMPORTERS:
+            names = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= set() if node.module in _HARMLESS else names - _HARMLESS
+        elif isinstance(node, ast.Name) and node.id in _CALLS:
+            found.add(node.id)
+        elif isinstance(node, ast.Attribute) and ast.unparse(node) == "sys.modules":
+            found.add("sys.modules")
+    return found
+
+
+def outside(path: Path) -> set[str]:
+    """The names in a file by which it reads or writes something without an import."""
+    return {node.id for node in ast.walk(_tree(path)) if isinstance(node, ast.Name) and node.id in _OUTSIDE}
+
+
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text("utf-8"), str(path))
