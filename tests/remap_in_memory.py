@@ -9,7 +9,13 @@ from typing import Any
 from cdcv2.capture.facts import Record
 from cdcv2.capture.topics import TopicExtents
 from cdcv2.protocol.log import Place
-from cdcv2.timeline.shared_remap import LogView
+from cdcv2.timeline.records import Proposal
+from cdcv2.timeline.shared_remap import LogView, SharedRemap
+
+
+def closing(shared: SharedRemap) -> Proposal | None:
+    """What to append so that all times are decided; None when they are. No program of ours does so."""
+    return shared._proposal(shared.remap.close())
 
 
 class RemapRecords:

@@ -248,10 +248,6 @@ class SharedRemap:
         """What to append so that the times up to ``now`` are decided without anything new; None when they are."""
         return self._genesis() if self._remap is None else self._proposal(self._remap.idle(now))
 
-    def propose_close(self) -> Record | None:
-        """What to append so that all times are decided; None when they are."""
-        return self._genesis() if self._remap is None else self._proposal(self._remap.close())
-
     def propose_recipe(self, now: int) -> Record | None:
         """What to append so that times are bound under our recipe from now on; None when they are.
 

@@ -23,7 +23,7 @@ from cdcv2.timeline.positions import frontier, places
 from cdcv2.timeline.recipe import BoundRecipe
 from cdcv2.timeline.records import Genesis, HoldRecord, Proposal, Record, decode
 from cdcv2.timeline.shared_remap import SharedRemap
-from tests.remap_in_memory import RemapRecords
+from tests.remap_in_memory import RemapRecords, closing
 
 A, B = ("topic-a", 0), ("topic-b", 0)
 NOTHING_NEW = TopicExtents({})
@@ -71,7 +71,7 @@ class Stage(RemapRecords):
         shared = SharedRemap(NOT_STARTED, recipe="")
         run(self, agree(shared, lambda: None))
         shared.use_recipe(shared.recipe.text)
-        run(self, agree(shared, shared.propose_close))
+        run(self, agree(shared, lambda: closing(shared)))
 
 
 @pytest.fixture

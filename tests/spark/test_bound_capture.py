@@ -31,6 +31,7 @@ from cdcv2.spark.remap_capture import job as bound_job
 from cdcv2.timeline.minting import agree, follow, run as minted
 from cdcv2.timeline.shared_remap import SharedRemap
 from tests.recorded import TABLES, dump, facts
+from tests.remap_in_memory import closing
 from tests.spark.binding import Bound, dumped
 from tests.timelines import notified
 
@@ -316,7 +317,7 @@ def test_a_remap_that_was_closed_is_for_the_capture_without_spark(spark: SparkSe
     log, shared = DirectoryRemap(tmp_path / "remap"), SharedRemap()
     minted(log, follow(shared))
     shared.use_recipe(shared.recipe.text)
-    minted(log, agree(shared, shared.propose_close))
+    minted(log, agree(shared, lambda: closing(shared)))
     with pytest.raises(RefusedError, match="the remap was closed.* Let cdcv2 capture do it"):
         bound.spark(spark, "logs")
     assert 0 == bound.known("logs/clicks")

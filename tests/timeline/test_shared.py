@@ -27,7 +27,7 @@ from cdcv2.timeline.partitioned import NOT_STARTED, offsets
 from cdcv2.timeline.records import Genesis, HoldRecord, Proposal, RecipeEpoch, Record, Summary, decode, encode
 from cdcv2.timeline.remap import Remap
 from cdcv2.timeline.shared_remap import LogView, SharedRemap
-from tests.remap_in_memory import RemapRecords
+from tests.remap_in_memory import RemapRecords, closing
 
 START = Antichain([0])
 
@@ -103,8 +103,8 @@ def test_a_minter_goes_on_until_nothing_that_it_saw_is_missing() -> None:
     ]
     run(shelf, mint(other, Antichain([7]), lambda: 4))
     run(shelf, agree(other, lambda: other.propose_idle(30)))
-    run(shelf, agree(one, one.propose_close))
-    assert [] == run(shelf, agree(one, one.propose_close)) == run(shelf, agree(one, lambda: one.propose_idle(99)))
+    run(shelf, agree(one, lambda: closing(one)))
+    assert [] == run(shelf, agree(one, lambda: closing(one))) == run(shelf, agree(one, lambda: one.propose_idle(99)))
     run(shelf, follow(other))
     other.check(one)
 
@@ -255,7 +255,7 @@ def test_an_empty_log_is_begun_by_a_capture_only() -> None:
     """A reader has no start to begin it with."""
     reader = SharedRemap()
     for asked in (lambda: reader.remap, lambda: reader.propose(START, 1), lambda: reader.propose_idle(1),
-                  lambda: reader.recipe, reader.propose_close, lambda: reader.propose_recipe(1)):  # fmt: skip
+                  lambda: reader.recipe, lambda: reader.propose_recipe(1)):  # fmt: skip
         with pytest.raises(MissingLogError):
             asked()
     assert not reader.has_started and Genesis(START, "v1", "a") == SharedRemap(

@@ -37,7 +37,7 @@ from cdcv2.timeline.ranges import next_stretch
 from cdcv2.timeline.recipe import BoundRecipe
 from cdcv2.timeline.records import Genesis, HoldRecord, Proposal, decode, encode
 from cdcv2.timeline.shared_remap import SharedRemap
-from tests.remap_in_memory import RemapRecords
+from tests.remap_in_memory import RemapRecords, closing
 
 ROWS = RowType({"type": "record", "name": "t", "fields": [{"name": "text", "type": "string"}]})
 A, B = ("topic-a", 0), ("topic-b", 0)
@@ -200,7 +200,7 @@ def test_what_its_logs_need_is_held_and_the_rest_forgotten(stage: Stage, monkeyp
     assert known.next == len(stage.remap.raws), "nothing new is said where nothing is new"
 
     known.use_recipe(known.recipe.text)
-    minted(stage.remap, agree(known, known.propose_close))
+    minted(stage.remap, agree(known, lambda: closing(known)))
     assert Antichain() == stage.run(of="logs").frontier
     minted(stage.remap, follow(known))
     assert {} == known.holds, "finished logs need nothing"
