@@ -44,7 +44,7 @@ from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.log import Entry, Log
 from cdcv2.protocol.messages import Progress, Update
 from cdcv2.rows.row_type import RowType
-from cdcv2.rows.values import shown
+from cdcv2.rows.schema import shown
 
 
 class Content:

@@ -308,10 +308,7 @@ def read_memory(
     """
     if plain is None:
         return kind.empty()
-    if plain.get("version") != MEMORY_VERSION:
-        raise ForeignStateError(
-            f"{place} has version {plain.get('version')!r}, and this release reads {MEMORY_VERSION}: {FORGET}"
-        )
+    _check_version(plain, place)
     with reading(place, FORGET):
         # Jobs on Spark called it their binding before.
         found = checked(plain["capture"] if "capture" in plain else plain["binding"], dict)
@@ -392,10 +389,16 @@ def resumable(
     return replace(CaptureMemory.empty(), topics=memory.topics)
 
 
+def _check_version(plain: Mapping[str, Any], place: object) -> None:
+    if plain.get("version") != MEMORY_VERSION:
+        raise ForeignStateError(
+            f"{place} has version {plain.get('version')!r}, and this release reads {MEMORY_VERSION}: {FORGET}"
+        )
+
+
 def check_memory(plain: Mapping[str, Any], tables: tuple[str, ...], snapshot: str, known: int) -> None:
     """Raises ForeignStateError where it is of another capture, or ahead of logs that are stated up to ``known``."""
-    if plain.get("version") != MEMORY_VERSION:
-        raise ForeignStateError(f"the memory has version {plain.get('version')!r}, not {MEMORY_VERSION}: {FORGET}")
+    _check_version(plain, MEMORY)
     if tuple(plain["tables"]) != tables or plain["mode"] != snapshot:
         raise ForeignStateError(
             f"the memory is of the tables {plain['tables']} with snapshot {plain['mode']}, "

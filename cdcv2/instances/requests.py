@@ -32,6 +32,7 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.core.json_text import parse_json
 from cdcv2.errors import MalformedError
 from cdcv2.instances.commands import LEAST, PlainKey, demand_time
+from cdcv2.instances.wire import demand_list, demand_text
 
 #: The longest request that an instance reads, in bytes.
 LONGEST = 1_000_000
@@ -116,32 +117,24 @@ def request_of(line: bytes) -> Request:
 def _peek(
     *, uuid: Any, keys: Any, at: Any, least: Any, lsn: Any, seen: Any = 0, logs: Any = (),
 ) -> PeekRequest:
-    wanted = {_text(table): tuple(tuple(_list(key)) for key in _list(given)) for table, given in keys.items()}
+    wanted = {
+        demand_text(table): tuple(tuple(demand_list(key)) for key in demand_list(given))
+        for table, given in keys.items()
+    }
     if type(lsn) is not bool:
         raise TypeError("lsn")
-    known = tuple(map(_text, logs and _list(logs)))
+    known = tuple(map(demand_text, logs and demand_list(logs)))
     time = None if at is None else demand_time(at)
-    return PeekRequest(_text(uuid), wanted, time, demand_time(least), lsn, demand_time(seen), known)
+    return PeekRequest(demand_text(uuid), wanted, time, demand_time(least), lsn, demand_time(seen), known)
 
 
 def _tail(*, uuid: Any, table: Any, after: Any, since: Any, log: Any = None) -> TailRequest:
-    if len(_list(after)) > 1:
+    if len(demand_list(after)) > 1:
         raise TypeError("after")
     frontier = Antichain(map(demand_time, after))
     begin = None if since is None else demand_time(since)
-    return TailRequest(_text(uuid), _text(table), frontier, begin, None if log is None else _text(log))
-
-
-def _text(value: Any) -> str:
-    if type(value) is not str:
-        raise TypeError(f"{value!r} is no text")
-    return value
-
-
-def _list(value: Any) -> list[Any]:
-    if type(value) is not list:
-        raise TypeError(f"{value!r} is no list")
-    return value
+    named = None if log is None else demand_text(log)
+    return TailRequest(demand_text(uuid), demand_text(table), frontier, begin, named)
 
 
 def _line(kind: str, plain: Mapping[str, Any]) -> bytes:

@@ -58,7 +58,8 @@ def _plain(value: Any) -> Any:
     return value.to_plain() if isinstance(value, Antichain) else value
 
 
-def _text(value: Any) -> str:
+def demand_text(value: Any) -> str:
+    """The value, if it is a text. Raises TypeError."""
     if type(value) is not str:
         raise TypeError(f"{value!r} is no text")
     return value
@@ -77,32 +78,41 @@ def _frontier(value: Any) -> Antichain:
 
 
 def _tables(value: Any) -> tuple[IndexedTable, ...]:
-    return tuple(IndexedTable(_text(name), tuple(map(_text, _list(key))), _text(log)) for name, key, log in value)
+    return tuple(
+        IndexedTable(demand_text(name), tuple(map(demand_text, demand_list(key))), demand_text(log))
+        for name, key, log in value
+    )
 
 
-def _list(value: Any) -> list[Any]:
+def demand_list(value: Any) -> list[Any]:
+    """The value, if it is a list. Raises TypeError."""
     if type(value) is not list:
         raise TypeError(f"{value!r} is no list")
     return value
 
 
 def _keys(value: Any) -> dict[str, tuple[tuple[Any, ...], ...]]:
-    return {_text(table): tuple(tuple(_list(key)) for key in _list(keys)) for table, keys in value.items()}
+    return {
+        demand_text(table): tuple(tuple(demand_list(key)) for key in demand_list(keys))
+        for table, keys in value.items()
+    }
 
 
 def _rows(value: Any) -> dict[str, tuple[tuple[RowCount, ...], ...]]:
     return {
-        _text(table): tuple(tuple(RowCount(row, _number(count)) for row, count in _list(rows)) for rows in _list(found))
+        demand_text(table): tuple(
+            tuple(RowCount(row, _number(count)) for row, count in demand_list(rows)) for rows in demand_list(found)
+        )
         for table, found in value.items()
     }
 
 
 def _changes(value: Any) -> tuple[RowChange, ...]:
-    return tuple(RowChange(row, _number(time), _number(diff)) for row, time, diff in _list(value))
+    return tuple(RowChange(row, _number(time), _number(diff)) for row, time, diff in demand_list(value))
 
 
 def _error(value: Any) -> str | None:
-    return None if value is None else _text(value)
+    return None if value is None else demand_text(value)
 
 
 def _moment(value: Any) -> float | None:
@@ -116,5 +126,5 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "tables": _tables, "since": _number, "time": _number, "frontier": _frontier, "after": _frontier, "lower": _frontier,
     "upper": _frontier, "keys": _keys, "rows": _rows, "changes": _changes, "error": _error,
     "committed_at": _moment,
-    **dict.fromkeys(("id", "uuid", "nonce", "table", "reason"), _text),
+    **dict.fromkeys(("id", "uuid", "nonce", "table", "reason"), demand_text),
 }  # fmt: skip

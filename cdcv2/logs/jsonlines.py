@@ -24,7 +24,8 @@ from cdcv2.rows.plain import (
     SAFE, bytes_from_plain, float_from_plain, int_from_plain, plain_bytes, plain_float, plain_int,
 )
 from cdcv2.rows.row_type import RowType
-from cdcv2.rows.values import NAN, shown
+from cdcv2.rows.schema import shown
+from cdcv2.rows.values import NAN
 
 
 class JsonLines:

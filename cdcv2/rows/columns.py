@@ -251,7 +251,7 @@ def summed(keys: Sequence[Any], diffs: Any, *, zeros: bool = False) -> tuple[pa.
         sums = left.column("diff_sum").cast(pa.int64())
     except pa.ArrowInvalid:
         raise MalformedError("the diffs of one row come to more than 64 bits hold") from None
-    return _whole_array(left.column("place_min")), _whole_array(sums)
+    return whole_array(left.column("place_min")), whole_array(sums)
 
 
 def column_values(shape: Shape, column: pa.ChunkedArray) -> list[Any]:
@@ -289,7 +289,8 @@ def counted(count: int) -> pa.Array:
     return pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), count), start=-1)
 
 
-def _whole_array(given: pa.ChunkedArray) -> pa.Array:
+def whole_array(given: pa.ChunkedArray) -> pa.Array:
+    """The chunks of a column as one array."""
     return pa.concat_arrays(given.chunks) if given.num_chunks else pa.array([], given.type)
 
 

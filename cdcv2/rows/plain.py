@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from cdcv2.errors import MalformedError
-from cdcv2.rows.schema import Shape
-from cdcv2.rows.values import decimal_from_text, decimal_text, shown
+from cdcv2.rows.schema import Shape, shown
+from cdcv2.rows.values import decimal_from_text, decimal_text
 
 #: Integers up to here, either way, are the same number in every JSON tool.
 SAFE = 2**53 - 1

@@ -21,9 +21,9 @@ from cdcv2.errors import DecodeError, MalformedError, UsageError
 from cdcv2.rows.binary import Codec, compile_codec, guarded
 from cdcv2.rows.names import python_name
 from cdcv2.rows.plain import Convert, from_plain, to_plain
-from cdcv2.rows.schema import ROW_NAME, Shape, canonical_text, emit, identity, parse
+from cdcv2.rows.schema import ROW_NAME, Shape, canonical_text, emit, identity, parse, shown
 from cdcv2.rows.source_types import ATTRIBUTE, SourceType
-from cdcv2.rows.values import NAN, Check, checker, shown
+from cdcv2.rows.values import NAN, Check, checker
 from cdcv2.store.file_system import text_of
 
 #: A row: a named tuple of a class that its row type made. Which columns it has only that row type knows.

@@ -106,7 +106,7 @@ def parse(schema: object, *, outer: bool = True) -> Shape:
     ``outer`` gives the record the name of the published format; without, it keeps its own (a record inside a row).
     """
     if not isinstance(schema, Mapping) or schema.get("type") != "record":
-        raise MalformedError(f"a row type is an Avro record schema, not {_short(schema)}")
+        raise MalformedError(f"a row type is an Avro record schema, not {shown(schema)}")
     shape = _Parser().read(schema, "", "the row", 0)
     if outer and not shape.columns:
         raise MalformedError("the row type has no columns: a row needs at least one")
@@ -156,7 +156,7 @@ class _Parser:
         if isinstance(schema, (list, tuple)):
             return self._optional(schema, space, place, depth)
         if not isinstance(schema, Mapping) or "type" not in schema:
-            raise MalformedError(f"{place}: {_short(schema)} is no Avro type")
+            raise MalformedError(f"{place}: {shown(schema)} is no Avro type")
         kind = schema["type"]
         if isinstance(kind, (Mapping, list, tuple)):
             return self.read(kind, space, place, depth + 1)
@@ -173,7 +173,7 @@ class _Parser:
 
     def _named(self, name: object, space: str, place: str) -> Shape:
         if not isinstance(name, str):
-            raise MalformedError(f"{place}: {_short(name)} is no Avro type")
+            raise MalformedError(f"{place}: {shown(name)} is no Avro type")
         if name in PRIMITIVES:
             return Shape(name)
         full = name if "." in name or not space else f"{space}.{name}"
@@ -188,13 +188,13 @@ class _Parser:
         shapes = [self.read(branch, space, place, depth + 1) for branch in branches]
         nulls = [shape.kind == "null" for shape in shapes]
         if len(shapes) != 2 or sum(nulls) != 1 or any(shape.kind == "optional" for shape in shapes):
-            raise MalformedError(f"{place}: the union {_short(list(branches))} is not of null and one other type")
+            raise MalformedError(f"{place}: the union {shown(list(branches))} is not of null and one other type")
         return Shape("optional", inner=shapes[nulls.index(False)], null_first=nulls[0])
 
     def _array(self, schema: Mapping[str, Any], space: str, place: str, depth: int) -> Shape:
         inner = self.read(schema.get("items"), space, f"{place}, its items", depth + 1)
         if inner.least_bytes() == 0:
-            raise MalformedError(f"{place}: an array of {_short(schema['items'])} takes no bytes for its items")
+            raise MalformedError(f"{place}: an array of {shown(schema['items'])} takes no bytes for its items")
         return Shape("array", inner=inner, extras=_extras(schema))
 
     def _definition(self, schema: Mapping[str, Any], space: str, place: str, depth: int) -> Shape:
@@ -221,11 +221,11 @@ class _Parser:
     def _columns(self, schema: Mapping[str, Any], space: str, place: str, depth: int) -> tuple[SchemaColumn, ...]:
         fields = schema.get("fields")
         if not isinstance(fields, (list, tuple)):
-            raise MalformedError(f"{place}: a record's fields are a list, not {_short(fields)}")
+            raise MalformedError(f"{place}: a record's fields are a list, not {shown(fields)}")
         columns: list[SchemaColumn] = []
         for field in fields:
             if not isinstance(field, Mapping) or not isinstance(field.get("name"), str) or "type" not in field:
-                raise MalformedError(f"{place}: {_short(field)} is no field: a field has a name and a type")
+                raise MalformedError(f"{place}: {shown(field)} is no field: a field has a name and a type")
             given = field["name"]
             column = column_name(given) if is_avro_name(given) else given
             avro = given if is_avro_name(given) else avro_name(given)
@@ -277,7 +277,7 @@ def _emit(shape: Shape, written: set[str], attributes: Callable[[Shape | SchemaC
 def _full_name(schema: Mapping[str, Any], space: str, place: str) -> str:
     name, namespace = schema.get("name"), schema.get("namespace", space)
     if not isinstance(name, str) or not isinstance(namespace, str):
-        raise MalformedError(f"{place}: a {schema['type']} needs a name, not {_short(name)} in {_short(namespace)}")
+        raise MalformedError(f"{place}: a {schema['type']} needs a name, not {shown(name)} in {shown(namespace)}")
     full = name if "." in name or not namespace else f"{namespace}.{name}"
     if not all(is_avro_name(part) for part in full.split(".")):
         raise MalformedError(f"{place}: {full!r} is no name in Avro")
@@ -287,7 +287,7 @@ def _full_name(schema: Mapping[str, Any], space: str, place: str) -> str:
 def _symbols(schema: Mapping[str, Any], place: str) -> tuple[str, ...]:
     symbols = schema.get("symbols")
     if not isinstance(symbols, (list, tuple)) or not all(isinstance(symbol, str) for symbol in symbols) or not symbols:
-        raise MalformedError(f"{place}: an enum needs a list of symbols, not {_short(symbols)}")
+        raise MalformedError(f"{place}: an enum needs a list of symbols, not {shown(symbols)}")
     for symbol in symbols:
         if not is_avro_name(symbol) or symbols.count(symbol) > 1:
             raise MalformedError(f"{place}: {symbol!r} is no symbol in Avro, or stands there twice; use a string")
@@ -311,9 +311,10 @@ def _extras(schema: Mapping[str, Any]) -> str:
     try:
         return canonical_text(kept)
     except (TypeError, ValueError):
-        raise MalformedError(f"the attributes {_short(kept)} of a schema are no JSON") from None
+        raise MalformedError(f"the attributes {shown(kept)} of a schema are no JSON") from None
 
 
-def _short(value: object) -> str:
+def shown(value: object) -> str:
+    """A value for an error message: its repr, cut where it is long."""
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."

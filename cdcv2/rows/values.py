@@ -28,7 +28,7 @@ from functools import partial
 from typing import Any, NoReturn, TypeAlias
 
 from cdcv2.errors import MalformedError
-from cdcv2.rows.schema import Shape
+from cdcv2.rows.schema import Shape, shown
 
 #: The one NaN that rows hold: tuples compare by identity first, so rows with it are equal and hash alike.
 NAN = float("nan")
@@ -142,12 +142,6 @@ def decimal_bytes(shape: Shape, number: Decimal) -> bytes:
         return signed.to_bytes(shape.size, "big", signed=True)
     except OverflowError:
         raise MalformedError(f"{shown(number)} does not fit into {shape.size} bytes") from None
-
-
-def shown(value: object) -> str:
-    """A value for an error message: its repr, cut where it is long."""
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def _refuse(place: str, value: object, wanted: str) -> NoReturn:

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from cdcv2.errors import MalformedError, UsageError
 from cdcv2.materialize.protocol.messages import Field
-from cdcv2.rows.columns import column_values
+from cdcv2.rows.columns import column_values, whole_array
 from cdcv2.rows.plain import SAFE, from_plain, to_plain
 from cdcv2.rows.postgres_values import order
 from cdcv2.rows.row_type import RowType
@@ -65,11 +65,11 @@ class ViewColumn:
         """The same of a whole column of a batch (:mod:`cdcv2.rows.columns`), in the type of :func:`arrow_of`."""
         wanted = arrow_of(self.field)
         if self._normal is None and (self._outward is None or self.field.kind == "decimal"):
-            return whole(given).cast(wanted)
+            return whole_array(given).cast(wanted)
         outward, normal = self._outward or _itself, self._normal or _itself
         if self.field.kind != "json":
             # Values that are there many times are converted once.
-            column = whole(given).dictionary_encode()
+            column = whole_array(given).dictionary_encode()
             values = self._made(row_type, pa.chunked_array([column.dictionary]), outward, normal)
             return pa.array(values, wanted).take(column.indices)
         return pa.array(self._made(row_type, given, outward, normal), wanted)
@@ -122,11 +122,6 @@ def arrow_of(field: Field) -> pa.DataType:
         digits = field.precision or 38
         return (pa.decimal128 if digits <= 38 else pa.decimal256)(digits, field.scale or 0)
     return _ARROW[field.kind]
-
-
-def whole(given: pa.ChunkedArray) -> pa.Array:
-    """The chunks of a column as one array."""
-    return pa.concat_arrays(given.chunks) if given.num_chunks else pa.array([], given.type)
 
 
 def _itself(value: Any) -> Any:

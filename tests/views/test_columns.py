@@ -10,11 +10,11 @@ import pytest
 
 from cdcv2.errors import MalformedError, UsageError
 from cdcv2.materialize.protocol.messages import Field
-from cdcv2.rows.columns import UpdateBatch
+from cdcv2.rows.columns import UpdateBatch, whole_array
 from cdcv2.rows.row_type import RowType
 from cdcv2.rows.source_types import SourceType
 from cdcv2.views import columns
-from cdcv2.views.columns import ViewColumn, arrow_of, column_of, columns_of, whole
+from cdcv2.views.columns import ViewColumn, arrow_of, column_of, columns_of
 
 NAN = float("nan")
 SIDE = {"type": "record", "name": "side", "fields": [{"name": "b", "type": "long"}, {"name": "a", "type": "bytes"}]}
@@ -193,5 +193,5 @@ def test_numbers_of_any_size_cross_seams_as_decimals(field: Field, arrow: pa.Dat
 
 def test_the_chunks_of_a_column_are_one_array() -> None:
     """Also of none, which has its type."""
-    assert pa.array([1, 2, 3]) == whole(pa.chunked_array([[1], [2, 3]]))
-    assert pa.array([], pa.int32()) == whole(pa.chunked_array([], pa.int32()))
+    assert pa.array([1, 2, 3]) == whole_array(pa.chunked_array([[1], [2, 3]]))
+    assert pa.array([], pa.int32()) == whole_array(pa.chunked_array([], pa.int32()))

@@ -41,6 +41,7 @@ from typing import Any, TypeAlias
 
 from cdcv2.capture.facts import PartialImage
 from cdcv2.capture.partial_changes import part_type
+from cdcv2.rows.plain import float_from_plain
 from cdcv2.rows.postgres_values import STREAM_DATES, possible_numbers
 from cdcv2.rows.row_type import RowType
 from cdcv2.rows.schema import Shape
@@ -52,7 +53,6 @@ UNAVAILABLE = "__debezium_unavailable_value"
 _UNAVAILABLE_BYTES = base64.b64encode(UNAVAILABLE.encode()).decode()
 # As an element of uuid[] it is made a UUID, the way Java does it.
 _UNAVAILABLE_UUID = str(uuid.UUID(bytes=hashlib.md5(UNAVAILABLE.encode(), usedforsecurity=False).digest(), version=3))
-_NUMBERS = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
 #: What the connector makes up for NOT NULL columns that it was not given, besides zero, false and the empty string.
 _MADE_UP = frozenset({"0", "{}", "1970-01-01T00:00:00Z", "00:00:00Z", "00000000-0000-0000-0000-000000000000"})
 
@@ -233,7 +233,7 @@ def _converter(shape: Shape) -> _Convert | None:
     """From parsed JSON to what ``RowType.row`` takes; None where that is the same."""
     kind = shape.kind
     if kind in ("float", "double"):
-        return _number
+        return float_from_plain
     if kind in ("bytes", "fixed"):
         return _bytes
     if kind in ("optional", "array", "map"):
@@ -282,10 +282,6 @@ def _texts(value: Any) -> Any:
 
 def _is_java_array(value: Any) -> bool:
     return isinstance(value, str) and _JAVA_ARRAY.fullmatch(value) is not None
-
-
-def _number(value: Any) -> Any:
-    return _NUMBERS.get(value, value) if isinstance(value, str) else value
 
 
 def _bytes(value: Any) -> Any:
