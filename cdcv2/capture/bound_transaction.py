@@ -7,9 +7,11 @@ from itertools import islice
 from typing import Any, TypeAlias, Union
 
 from cdcv2.capture.numbers import Numbers
-from cdcv2.capture.open_records import EndRecord, HaltRecord, OpenRecord, RestartRecord, RowRecord
-from cdcv2.capture.transaction_contradictions import Contradiction, two_rows
+from cdcv2.capture.open_records import SNAPSHOT, EndRecord, HaltRecord, OpenRecord, RestartRecord, RowRecord
+from cdcv2.capture.row_identity import contradiction_of
+from cdcv2.capture.transaction_contradictions import Contradiction, two_snapshot_rows
 from cdcv2.errors import SourceStop
+from cdcv2.protocol.log import Position
 
 #: What is held of an open transaction beside its rows.
 Beside: TypeAlias = Union[HaltRecord, EndRecord, RestartRecord]
@@ -52,7 +54,8 @@ class BoundTransaction:
     def add(self, row: RowRecord) -> None:
         """Hold one more row. Raises SourceStop if another row has its number."""
         if row.number is not None and not self.numbers.setdefault(row.table, Numbers()).add([row.number]):
-            raise stop_of(two_rows(row.tx, row.table, row.number))
+            for held in self.rows.values():
+                _compare(held, row)
         self.rows[row.order] = row
         self.seen[row.table] = self.seen.get(row.table, 0) + 1
         self.fresh_rows += 1
@@ -62,12 +65,11 @@ class BoundTransaction:
     def add_copy(self, row: RowRecord, held: RowRecord) -> bool:
         """Whether ``row``, a copy of the row ``held``, replaces it. Of the copies in one step, the least commit wins.
 
-        Raises SourceStop if it is a different row with the same number.
+        Raises SourceStop if it is a different row at the same place.
         """
-        if not held.is_copy(row):
-            raise stop_of(two_rows(row.tx, row.table, row.number or row.order))
         if held == row:
             return False
+        _compare(held, row)
         if self._fresh_orders is None:
             self._fresh_orders = {*islice(self.rows, len(self.rows) - self.fresh_rows, None)}
         if row.order not in self._fresh_orders or _least(held, row) is held:
@@ -106,6 +108,15 @@ class BoundTransaction:
 def stop_of(found: Contradiction) -> SourceStop:
     """The error for a contradiction."""
     return SourceStop(found.reason, found.remedy, lasting=found.stated)
+
+
+def _compare(held: RowRecord, row: RowRecord) -> None:
+    """Raise SourceStop if the two rows of one transaction contradict each other."""
+    found = contradiction_of(row.tx, held.identity, row.identity)
+    if found is not None and row.tx == SNAPSHOT and isinstance(row.order, tuple):
+        found = two_snapshot_rows(Position(*row.order))
+    if found is not None:
+        raise stop_of(found)
 
 
 def _least(one: RowRecord, other: RowRecord) -> RowRecord:

@@ -17,6 +17,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias, Union
 
+from cdcv2.capture.row_identity import RowIdentity
 from cdcv2.errors import MalformedError
 
 #: What a transaction is called by its source.
@@ -33,7 +34,7 @@ class RowRecord(NamedTuple):
     For rows of the snapshot it is the snapshot's LSN. ``number`` counts the rows of its table in the transaction, from
     1 (Debezium's ``data_collection_order``); None: unknown. ``renumbered``: its connector renumbers the rows of a
     transaction when it is restarted inside it. A connector may send a row twice, with another ``after``, so ``after``
-    does not identify it: see :meth:`is_copy`. A row whose before-image must be looked up is one change of diff 0: see
+    does not identify it: see :attr:`identity`. A row whose before-image must be looked up is one change of diff 0: see
     :mod:`cdcv2.capture.table_content`.
 
     >>> RowRecord("orders", 7, 1, None, (("tea", 1),)).tx
@@ -48,15 +49,14 @@ class RowRecord(NamedTuple):
     number: int | None = None
     renumbered: bool = False
 
-    def is_copy(self, other: RowRecord) -> bool:
-        """Whether ``other``, which has the same place in the same transaction, is the same row.
+    @property
+    def identity(self) -> RowIdentity:
+        """Which row of its transaction it is.
 
-        >>> one = RowRecord("orders", 7, 1, None, (("tea", 1),), 1)
-        >>> one.is_copy(one._replace(after=100)), one.is_copy(one._replace(number=2))
-        (True, False)
+        >>> RowRecord("orders", 7, 3, None, (("tea", 1),), 1).identity
+        RowIdentity(table='orders', order=3, number=1, change=(('tea', 1),))
         """
-        numbers = {number for number in (self.number, other.number) if number is not None}
-        return (self.table, self.changes) == (other.table, other.changes) and len(numbers) < 2
+        return RowIdentity(self.table, self.order, self.number, self.changes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """The rows of open transactions, until they may be released.
 
-A row is kept once: by ``(tx, total_order)``, or by its position if it is of the snapshot. What is held decides from
+A row is kept once: by ``(tx, total_order)``, or by its position if it is of the snapshot. Which row is a copy of which
+is decided in :mod:`cdcv2.capture.row_identity`. What is held decides from
 where the topics must be read again after a crash: from the first record of each partition that is not released.
 """
 
@@ -11,6 +12,8 @@ from typing import Any, Union
 
 from cdcv2.capture.facts import PartialChange, PartialChangeFact, RowFact, SnapshotRow
 from cdcv2.capture.numbers import Numbers
+from cdcv2.capture.row_identity import RowIdentity, contradiction_of
+from cdcv2.capture.transaction_contradictions import Contradiction
 from cdcv2.protocol.log import Place, Position
 
 #: The effect of a row: pairs (row, diff); or a partial change, whose before-image must be looked up in the table.
@@ -18,12 +21,15 @@ Changes = Union[tuple[tuple[Any, int], ...], PartialChange]
 
 
 class OpenTransaction:
-    """What has been seen of one transaction: its rows by table and ``total_order``, and where it began to be read."""
+    """What has been seen of one transaction: its rows by table and ``total_order``, and where it began to be read.
+
+    A row is its number in its table (``data_collection_order``), and what it does.
+    """
 
     __slots__ = ("tables", "numbers", "more", "orders", "first", "null_seq")
 
     def __init__(self) -> None:
-        self.tables: dict[str, dict[int, Changes]] = {}
+        self.tables: dict[str, dict[int, tuple[int, Changes]]] = {}
         self.numbers: dict[str, Numbers] = {}
         #: the sum of the diffs of its rows, by table
         self.more: dict[str, int] = {}
@@ -38,6 +44,14 @@ class OpenTransaction:
         """A record of it stands there."""
         self.first[place] = min(offset, self.first.get(place, offset))
 
+    def contradiction(self, tx: int, row: RowIdentity, where: str) -> Contradiction | None:
+        """Why a row contradicts one that is held; ``where`` is where it stands. Cost: the rows held."""
+        held = (
+            RowIdentity(table, order, number, does)
+            for table, rows in self.tables.items() for order, (number, does) in rows.items()
+        )
+        return next(filter(None, (contradiction_of(tx, one, row, where) for one in held)), None)
+
 
 class OpenRows:
     """Everything that is held. Memory: what is open."""
@@ -50,8 +64,8 @@ class OpenRows:
         #: rows held, those of the snapshot included
         self.rows = 0
 
-    def admit(self, fact: RowFact | PartialChangeFact) -> bool | None:
-        """Keep a row. True: it is new; False: held already; None: another row has its number.
+    def admit(self, fact: RowFact | PartialChangeFact) -> bool | Contradiction:
+        """Keep a row. True: it is new; False: a copy is held already; or what contradicts it, and it is not kept.
 
         The positions of all copies count: otherwise the next run could start between two rows of one number.
         """
@@ -59,13 +73,15 @@ class OpenRows:
         transaction.starts_at(_place(fact.position), fact.position.offset)
         rows = transaction.tables.setdefault(fact.table, {})
         does: Changes = fact.change if isinstance(fact, PartialChangeFact) else fact.changes
-        held = rows.get(fact.order)
-        if held is not None:
-            return False if held == does else None
+        if rows.get(fact.order) == (fact.table_order, does):
+            return False
         numbers = transaction.numbers.setdefault(fact.table, Numbers())
-        if not transaction.orders.add([fact.order]) or not numbers.add([fact.table_order]):
-            return None
-        rows[fact.order] = does
+        if not all([transaction.orders.add([fact.order]), numbers.add([fact.table_order])]):
+            row = RowIdentity(fact.table, fact.order, fact.table_order, does)
+            found = transaction.contradiction(fact.tx, row, f", one at {fact.position}")
+            if found is not None:
+                return found
+        rows[fact.order] = fact.table_order, does
         if not isinstance(does, PartialChange):
             transaction.more[fact.table] = transaction.more.get(fact.table, 0) + sum([diff for _, diff in does])
         self.rows += 1
@@ -108,7 +124,7 @@ class OpenRows:
         """What the transaction does to the table."""
         transaction = self._open.get(tx)
         if transaction is not None:
-            for changes in transaction.tables.get(table, {}).values():
+            for _, changes in transaction.tables.get(table, {}).values():
                 if not isinstance(changes, PartialChange):
                     yield from changes
 
@@ -116,7 +132,7 @@ class OpenRows:
         """The partial changes of the table in the transaction, in its order, each with its number."""
         transaction = self._open.get(tx)
         rows = transaction.tables.get(table, {}) if transaction is not None else {}
-        return [(order, change) for order, change in sorted(rows.items()) if isinstance(change, PartialChange)]
+        return [(order, change) for order, (_, change) in sorted(rows.items()) if isinstance(change, PartialChange)]
 
     def snapshot_rows(self, table: str, again: int | None = None) -> Iterator[Any]:
         """The snapshot's rows of the table."""

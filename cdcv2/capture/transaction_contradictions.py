@@ -1,6 +1,7 @@
 """What stops a capture of transactions: reasons and remedies, the same words in every way to capture.
 
-What a snapshot contradicts is in :mod:`cdcv2.capture.snapshot.rules`. Words that differ by database are marks in the
+What a snapshot contradicts is in :mod:`cdcv2.capture.snapshot.rules`, what one row does to another in
+:mod:`cdcv2.capture.row_identity`. Words that differ by database are marks in the
 texts, which the connector fills (:mod:`cdcv2.capture.source_words`).
 """
 
@@ -149,20 +150,9 @@ def in_doubt(tx: object, end: int | None) -> Contradiction:
     )
 
 
-def one_place(tx: object, table: str) -> Contradiction:
-    """Two rows have one number among all rows of their transaction (``total_order``), and are of two tables."""
-    reason = f"transaction {tx} has a row of {table} whose total_order is that of a row of another table"
-    return Contradiction(reason, NEW_SOURCE)
-
-
 def two_snapshot_rows(position: object) -> Contradiction:
     """One position of a snapshot has two different rows."""
     return Contradiction(
         f"there are two different rows of the snapshot at {position}",
         "The topics do not hold one history: was a topic written by two connectors? Start over with new topics",
     )
-
-
-def two_rows(tx: object, table: str, number: object, where: str = "") -> Contradiction:
-    """Two different rows have one number."""
-    return Contradiction(f"transaction {tx} has two different rows of {table} numbered {number}{where}", NEW_SOURCE)

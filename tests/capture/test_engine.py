@@ -12,7 +12,7 @@ import pytest
 from cdcv2.capture.commit_transactions import CommitTransactions
 from cdcv2.capture.engine import CaptureEngine, LogsState
 from cdcv2.capture.connector import FROM_STATE
-from cdcv2.capture.transaction_contradictions import two_rows, two_snapshot_rows
+from cdcv2.capture.transaction_contradictions import Contradiction, two_snapshot_rows
 from cdcv2.connectors.debezium.recipe import Recipe
 from cdcv2.errors import ForeignStateError
 from cdcv2.logs.release_times import Clock, ReleaseTimes
@@ -91,7 +91,7 @@ def test_rows_of_a_released_transaction_are_not_kept() -> None:
 def test_rows_that_contradict_stop_it_before_their_transaction() -> None:
     """What is whole before that is released."""
     engine = begun(Noted())
-    engine.rows(T, 8, 100, ROWS, 1, lambda: two_rows(8, T, 1))
+    engine.rows(T, 8, 100, ROWS, 1, lambda: Contradiction("transaction 8 has two different rows", "start over"))
     released(engine, 7, 100)
     engine.end(8, 110, {T: 1}, None, ENDS, 1)
 

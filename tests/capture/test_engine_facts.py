@@ -9,7 +9,7 @@ import pytest
 
 from cdcv2.capture.connector import FROM_STATE
 from cdcv2.capture.engine import CaptureEngine, LogsState
-from cdcv2.capture.transaction_contradictions import NEW_SOURCE, two_rows, two_snapshot_rows
+from cdcv2.capture.transaction_contradictions import NEW_SOURCE, Contradiction, two_snapshot_rows
 from cdcv2.connectors.debezium.source_words import POSTGRES_WORDS
 from cdcv2.connectors.debezium.recipe import Recipe
 from cdcv2.errors import ForeignStateError
@@ -126,7 +126,7 @@ def test_a_streamed_row_shows_that_its_partition_has_no_more_of_the_snapshot() -
 def test_what_contradicts_is_reported_with_what_to_do() -> None:
     """Of a transaction, of a snapshot, and of a record that cannot be captured."""
     engine = begun(Noted())
-    engine.rows(T, 8, None, ROWS, 1, lambda: two_rows(8, T, 1))
+    engine.rows(T, 8, None, ROWS, 1, lambda: Contradiction("two rows", NEW_SOURCE))
     engine.end(8, 110, {T: 1}, None, ENDS, 0)
     first = engine.commits.stopped()
     assert first is not None and POSTGRES_WORDS.fill(NEW_SOURCE) == first.remedy

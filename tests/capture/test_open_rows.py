@@ -8,6 +8,7 @@ import pytest
 
 from cdcv2.capture.facts import PartialChange, PartialChangeFact, PartialImage, RowFact, SnapshotRow
 from cdcv2.capture.open_rows import OpenRows
+from cdcv2.capture.transaction_contradictions import Contradiction
 from cdcv2.protocol.log import Position
 
 ADDED = (("new", 1),)
@@ -37,22 +38,40 @@ def test_a_row_is_held_once() -> None:
     held = OpenRows()
 
     assert [True, False] == [held.admit(row(7, 1)), held.admit(row(7, 1, offset=9))] and 1 == held.rows
-    assert held.admit(row(7, 1, changes=CHANGED)) is None and 1 == held.rows
+    other = held.admit(row(7, 1, changes=CHANGED))
+    assert isinstance(other, Contradiction) and 1 == held.rows
+    assert "two different rows of a numbered 1, both with total_order 1, one at a[0]@5" in other.reason
     assert ADDED == tuple(held.changes(7, "a"))
     assert [True, True, True] == [held.admit(row(7, 2)), held.admit(row(8, 1)), held.admit(row(7, 3, changes=CHANGED))]
     assert 4 == held.rows
 
 
 @pytest.mark.parametrize("order, table, number, expected", [
-    (1, "b", 1, None), (2, "a", 1, None), (2, "a", 2, True), (2, "b", 1, True), (2, "b", 3, True),
+    (1, "b", 1, False), (1, "a", 2, False), (2, "a", 1, False), (2, "a", 2, True), (2, "b", 1, True), (2, "b", 3, True),
 ])
-def test_a_number_names_one_row(order: int, table: str, number: int, expected: bool | None) -> None:
-    """Among all rows of the transaction, and among those of the table in it."""
-    held = OpenRows()
-    held.admit(row(7, 1))
+def test_a_number_names_one_row(order: int, table: str, number: int, expected: bool) -> None:
+    """Among all rows of the transaction, and among those of the table in it; whichever of two comes first."""
+    rows = row(7, 1), row(7, order, table=table, number=number)
+    found = []
+    for first, second in (rows, rows[::-1]):
+        held = OpenRows()
+        held.admit(first)
+        found.append(held.admit(second))
+        assert (2 if expected else 1) == held.rows
 
-    assert expected == held.admit(row(7, order, table=table, number=number))
-    assert (2 if expected else 1) == held.rows
+    reasons = {one.reason.partition(", one at")[0] if isinstance(one, Contradiction) else one for one in found}
+    assert {True} == reasons if expected else 1 == len(reasons) and True not in reasons
+
+
+def test_a_row_that_contradicts_one_of_many_is_found() -> None:
+    """Another number for its place, when that number is that of a third row."""
+    held = OpenRows()
+    for order in (1, 2, 3):
+        held.admit(row(7, order))
+    found = held.admit(row(7, 1, number=2, offset=9))
+
+    assert isinstance(found, Contradiction)
+    assert "two different rows of a with total_order 1, numbered 1 and 2, one at a[0]@9" in found.reason
 
 
 def test_rows_are_counted_by_table() -> None:
@@ -73,7 +92,7 @@ def test_a_partial_change_counts_as_a_row_without_a_sum() -> None:
 
     assert (2, 3, -1) == held.counted(7, "a")
     assert held.admit(partial(7, 3)) is False
-    assert held.admit(partial(7, 3, DELETED._replace(op="t"))) is None
+    assert isinstance(held.admit(partial(7, 3, DELETED._replace(op="t"))), Contradiction)
 
 
 def test_changes_are_of_one_transaction_and_table() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from cdcv2.capture.transaction_contradictions import (
     LOST, NEW_SOURCE, RENUMBERED, SPOILT, UNKNOWN, Commit, Contradiction, in_doubt, late_end, lost_end, lost_rows,
-    one_place, renumbered, surplus, two_ends, two_rows, two_snapshot_rows, uncounted_row, unknown_end, unknown_row,
+    renumbered, surplus, two_ends, two_snapshot_rows, uncounted_row, unknown_end, unknown_row,
 )
 from cdcv2.connectors.debezium.source_words import POSTGRES_WORDS
 
@@ -93,20 +93,9 @@ CASES = {
     "a whole one that was perhaps sent in two parts": Case(
         lambda: in_doubt(7, 0), f"whether transaction 7 (END 0) {TWO_BEGINS} {LOST_BEFORE}", RENUMBERED, NOT_JUDGED,
     ),
-    "one number in two tables": Case(
-        lambda: one_place(7, "a"), "transaction 7 has a row of a whose total_order is that of a row of another table",
-        NEW_SOURCE, STOPS,
-    ),
     "two rows at one position": Case(
         lambda: two_snapshot_rows("a[0]@5"), "there are two different rows of the snapshot at a[0]@5",
         "The topics do not hold one history: was a topic written by two connectors? Start over with new topics", STOPS,
-    ),
-    "two rows of one number": Case(
-        lambda: two_rows(7, "a", 2), "transaction 7 has two different rows of a numbered 2", NEW_SOURCE, STOPS,
-    ),
-    "two rows of one number, with their place": Case(
-        lambda: two_rows(7, "a", 2, " at a[0]@5"),
-        "transaction 7 has two different rows of a numbered 2 at a[0]@5", NEW_SOURCE, STOPS,
     ),
 }  # fmt: skip
 

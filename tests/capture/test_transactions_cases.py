@@ -152,7 +152,7 @@ def test_many_transactions_in_turn_leave_nothing_behind() -> None:
 
 
 @pytest.mark.parametrize("said, reason", [
-    ([A1, A1._replace(changes=())], "two different rows of a numbered 1"),
+    ([A1, A1._replace(changes=())], "two different rows of a, both with total_order 1"),
     ([END1, EndRecord.of(1, 10, {"a": 3})], "END 10 states both that transaction 1 has"),
     ([END1, EndRecord.of(1, 12, {"a": 2})], "END 1[02] of transaction 1 came for the first time after"),
     ([END1, EndRecord.of(2, 10, {"a": 2})], "END 10 states both that transaction"),
@@ -160,8 +160,9 @@ def test_many_transactions_in_turn_leave_nothing_behind() -> None:
     ([A1, EndRecord.of(1, 10, {"b": 1})], "has 1 rows of a, numbered up to 1, but its END 10 counts 0"),
     ([A1._replace(number=2), EndRecord.of(1, 10, {"a": 1})],
      "has 1 rows of a, numbered up to 2, but its END 10 counts 1"),
-    ([A1._replace(number=1), A1._replace(number=2)], "two different rows of a numbered"),
-    ([A1._replace(number=1), A2._replace(number=1)], "two different rows of a numbered 1"),
+    ([A1._replace(number=1), A1._replace(number=2)], "two different rows of a with total_order 1, numbered 1 and 2"),
+    ([A1._replace(number=1), A2._replace(number=1)],
+     "two different rows of a numbered 1, with total_order 1 and 2"),
     ([RowRecord("a", SNAPSHOT, 1, 3, ())], "snapshot, at 3, and no snapshot is wanted"),
 ])  # fmt: skip
 @pytest.mark.parametrize("turned", (False, True))

@@ -40,10 +40,10 @@ def test_rows_that_are_sent_again_with_another_sequence_are_the_same_rows(
 
 
 @pytest.mark.parametrize("name, more, words", [
-    ("remap-wrong-exit0", (), "two different rows of public.k numbered 1, one at p.public.k[0]@771"),
+    ("remap-wrong-exit0", (), "of public.k numbered 1, both with total_order 1, one at p.public.k[0]@771"),
     ("remap-wrong-exit0", ("--remap", "remap"), "two different rows of public.k numbered 1"),
     ("remap-wrong-exit0", ("--remap", "remap", "--bind-at-most", "40"), "two BEGINs, one directly after the other"),
-    ("plain-half", (), "two different rows of public.k numbered 1, one at p.public.k[0]@309"),
+    ("plain-half", (), "of public.k numbered 1, both with total_order 1, one at p.public.k[0]@309"),
     ("plain-half", ("--max-records", "1"), "two BEGINs, one directly after the other"),
     ("plain-half", ("--remap", "remap", "--bind-at-most", "40"), "two BEGINs, one directly after the other"),
 ])

@@ -29,7 +29,10 @@ LATE_TABLE = "late table"
 LOST_TRANSACTION = "lost transaction"
 #: A table had rows at the snapshot that the snapshot did not bring: it counts none, or the user states so.
 DECLARED_EMPTY = "declared empty"
-FEATURES = (ANOTHER_SEQUENCE, LATE_TABLE, LOST_TRANSACTION, DECLARED_EMPTY, *MISHAPS)
+#: A row, or a copy of one, has another number in its table than the row at its place has; or another place than the
+#: row of its number.
+ANOTHER_NUMBER, ANOTHER_PLACE = "same place, another number", "same number, another place"
+FEATURES = (ANOTHER_SEQUENCE, LATE_TABLE, LOST_TRANSACTION, DECLARED_EMPTY, ANOTHER_NUMBER, ANOTHER_PLACE, *MISHAPS)
 Cut = dict[Place, int]
 
 
@@ -149,6 +152,10 @@ def drawn(seed: int, features: Collection[str] = FEATURES) -> World:
     lost = random.Random(f"{seed} lost transaction")
     if LOST_TRANSACTION in features and not mishaps and lost.random() < 0.25 and drawing.lose(lost):
         mishaps |= {LOST_TRANSACTION}
+    for feature in (ANOTHER_NUMBER, ANOTHER_PLACE):
+        numbered = random.Random(f"{seed} {feature}")
+        if feature in features and not mishaps and numbered.random() < 0.15 and drawing.renumber(numbered, feature):
+            mishaps |= {feature}
     full = frozenset({KEYLESS} | ({KEYED, RARE} if chance.random() < 0.5 else set()))
     world = World(seed, snapshot, full, tuple(sorted(mishaps)), database, connector, [], late=is_late,
                   declared_empty=declared_empty, unnamed=unnamed)
@@ -258,6 +265,34 @@ class _Drawing:
         gone = chance.choice(self.database.transactions).tx
         for sent in self.entries.values():
             sent[:] = [one for one in sent if one.what not in ("end", "row", "tombstone") or one.tx != gone]
+        return True
+
+    def renumber(self, chance: random.Random, feature: str) -> bool:
+        """A row is sent again with another number, or place; or all its copies have that of another row of it."""
+        found = [(place, at) for place, sent in self.entries.items()
+                 for at, one in enumerate(sent) if one.what == "row"]
+        if self.contradicts is not None or self.connector.version == OLD or not found:
+            return False
+        place, at = chance.choice(found)
+        one, sent = self.entries[place][at], self.entries[place]
+        rows = {(row.order, row.number) for part in self.entries.values() for row in part
+                if row.what == "row" and (row.tx, row.table) == (one.tx, one.table) and row.order != one.order}
+        beside = (max([*rows, (one.order, one.number)])[0] + 1, one.number + 1)
+        order, number = chosen = chance.choice([*sorted(rows), beside])
+        if feature == ANOTHER_NUMBER:
+            order = one.order
+        else:
+            number = one.number
+        placed = {"total_order": order, "data_collection_order": number}
+        value = {**one.value, "transaction": {**one.value["transaction"], **placed}}
+        other = replace(one, value=value, order=order, number=number)
+        if chance.random() < 0.3 and chosen != beside:
+            # No copy of it has its own.
+            for part in self.entries.values():
+                part[:] = [other if row.what == "row" and (row.tx, row.order) == (one.tx, one.order) else row
+                           for row in part]
+        else:
+            sent.insert(chance.randint(at + 1, len(sent)), other)
         return True
 
     def _late_end(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -72,25 +72,25 @@ def told(batch: list[tuple[Position, Fact]], tally: Tally, chance: random.Random
     return shares
 
 
-def test_two_tables_with_rows_at_one_place_stop_the_capture() -> None:
-    """Each has all its numbers, and the transaction has fewer places than rows; a row that comes again has its own."""
+def test_two_tables_with_rows_at_one_place_are_compared() -> None:
+    """Each has all its numbers, and the transaction has fewer places than rows; so has one with a copy of a row."""
     commits = CommitTransactions(TABLES, snapshot="none")
     counting, share = Counting(commits), BatchFacts(TABLES)
     for offset, (table, tx, order) in enumerate([("public.a", 7, 1), ("public.b", 7, 2), ("public.b", 7, 2),
-                                                 ("public.a", 8, 1), ("public.b", 8, 1)]):  # fmt: skip
+                                                 ("public.a", 8, 1), ("public.b", 8, 1), ("public.a", 9, 1),
+                                                 ("public.b", 9, 2)]):  # fmt: skip
         position = Position(f"{PREFIX}.{table}", 0, offset)
         share.add(RowFact(table, tx, order, 1, 0, "c", (), position), position, counting.tally.screen())
-    for at, tx in enumerate((7, 8)):
+    for at, tx in enumerate((7, 8, 9)):
         position = Position(f"{PREFIX}.transaction", 0, at)
         share.add(End(tx, 100 + at, dict.fromkeys(TABLES, 1)), position, counting.tally.screen())
     counting.say(share)
 
     release = commits.ready()
-    assert release is not None and [(7, 100)] == [*release.transactions]
-    commits.settle(release)
-    stop = commits.stopped()
-    assert stop is not None
-    assert "transaction 8 has a row of public.b whose total_order is that of a row of another table" == stop.reason
+    assert release is not None and [(7, 100), (8, 101), (9, 102)] == [*release.transactions]
+    of_one = [replace(release, transactions=(one,)) for one in release.transactions]
+    assert [True, True, False] == [counting.rows.reading(one).repeats for one in of_one]
+    assert counting.rows.reading(release).repeats
 
 
 @dataclass

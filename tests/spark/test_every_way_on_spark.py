@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.every_way import on_spark
-from tests.every_way.world import FEATURES, drawn
+from tests.every_way.world import ANOTHER_NUMBER, ANOTHER_PLACE, FEATURES, World, drawn
 
 pytestmark = pytest.mark.spark
 
@@ -41,3 +41,21 @@ def test_a_transaction_of_which_only_a_begin_is_left_is_passed_by_in_no_way(
     stop = on_spark.check(road, world, spark, tmp_path).stop
 
     assert stop is not None and "is missing: it comes" in stop
+
+
+@pytest.mark.parametrize("feature", [ANOTHER_NUMBER, ANOTHER_PLACE])
+def test_rows_that_are_numbered_otherwise_stop_it(feature: str, spark: SparkSession, tmp_path: Path) -> None:
+    """By commit times, where executors hold the rows, and the driver has their numbers."""
+    (road,) = [road for road in on_spark.ROADS if not road.bound and not road.way.state]
+    worlds = (drawn(seed, [feature]) for seed in range(2000, 2200))
+    found = [world for world in worlds if feature in world.mishaps and on_spark.can(world) and is_counted(world)][:2]
+    stops = [on_spark.check(road, world, spark, tmp_path / str(world.seed)).stop for world in found]
+
+    assert any(stop is not None and "two different rows" in stop for stop in stops)
+
+
+def is_counted(world: World) -> bool:
+    """Whether no row has a number above the count of its END: that alone would stop a capture."""
+    sent = [one for found in world.entries.values() for one in found]
+    counts = {one.tx: dict(one.counts) for one in sent if one.what == "end"}
+    return all(one.number <= counts.get(one.tx, {}).get(one.table, 0) for one in sent if one.what == "row")

@@ -32,7 +32,7 @@ from cdcv2.capture.run.memory_file import MemoryStore
 from cdcv2.capture.run.table_writers import CoveredTableLogs, TableWriters
 from cdcv2.capture.run.transaction_topic import TransactionTopic
 from cdcv2.capture.topics import Ranges
-from cdcv2.capture.transaction_contradictions import Contradiction, two_rows, two_snapshot_rows
+from cdcv2.capture.transaction_contradictions import Contradiction, two_snapshot_rows
 from cdcv2.capture.updates_then_statements import write_release
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import DecodeError, RefusedError, UsageError
@@ -269,8 +269,8 @@ class Capture:
 
     def _keep(self, fact: RowFact | PartialChangeFact) -> tuple[int, int, int] | Contradiction | None:
         new = self._held.admit(fact)
-        if new is None:
-            return two_rows(fact.tx, fact.table, fact.table_order, f", one at {fact.position}")
+        if isinstance(new, Contradiction):
+            return new
         if not new:
             self.counters.repeats += 1
             return None

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from cdcv2.capture.numbers import Numbers
 from cdcv2.capture.release_answers import Release
-from cdcv2.capture.transaction_contradictions import Contradiction, one_place
+from cdcv2.capture.transaction_contradictions import Commit
 from cdcv2.protocol.log import Place
 
 
@@ -32,8 +32,15 @@ class TransactionTally:
     first: dict[Place, int] = field(default_factory=dict)
     #: rows seen, repeats of each other included
     raw: int = 0
+    #: how many of these were compared with each other, and do not contradict each other
+    compared: int = 0
     #: the values of `sequence[0]` in its rows
     seqs: set[int | None] = field(default_factory=set)
+
+    @property
+    def repeats(self) -> bool:
+        """Whether rows share a number in their table, or among all: copies, or some that contradict each other."""
+        return self.raw > min(len(self.places), sum(map(len, self.numbers.values())))
 
     def extend(self, place: Place, low: int, high: int) -> None:
         """New rows of it are there."""
@@ -95,11 +102,12 @@ class CountedRows:
     def keep(
         self, table: str, tx: int, seq: int | None, place: Place, between: tuple[int, int], orders: list[int],
         places: list[int], ops: str,
-    ) -> tuple[int, int, int] | Contradiction | None:
+    ) -> tuple[int, int, int] | None:
         """Rows of a transaction; see :meth:`~cdcv2.capture.engine.CaptureEngine.rows`.
 
         ``orders`` are their numbers in their table, ``places`` those in the transaction (none: the same), ``ops`` what
-        they are, a letter for each: c, u or d.
+        they are, a letter for each: c, u or d. What they do is with the executors: whether those with one number are
+        copies is asked when they are released (:meth:`reading`), or waited for (:meth:`uncompared`).
         """
         held = self._transaction(tx)
         numbers = held.numbers.setdefault(table, Numbers())
@@ -110,9 +118,6 @@ class CountedRows:
         self.repeats += len(orders) - new
         # Also where nothing of it is new: a row that comes again may be another one.
         held.extend(place, *between)
-        if len(held.places) < sum(map(len, held.numbers.values())):
-            # Two rows of one table have the same number there, too: reading them for a release finds that.
-            return one_place(tx, table)
         return (len(numbers), numbers.highest, held.more(table, orders, ops)) if new else None
 
     def keep_of_snapshot(
@@ -169,11 +174,23 @@ class CountedRows:
 
     # -- what a release reads
 
+    def uncompared(self, tx: int, lsn: int) -> ReadPlan | None:
+        """Where the rows of an open transaction are, if some share a number and were not compared; None: none does."""
+        held = self._open.get(tx)
+        if held is None or not held.repeats or held.compared == held.raw:
+            return None
+        return self.reading(Release(None, (Commit(tx, lsn),), lsn))
+
+    def compared(self, tx: int) -> None:
+        """What was read of an open transaction was compared: those that share a number are copies."""
+        held = self._open[tx]
+        held.compared = held.raw
+
     def reading(self, release: Release) -> ReadPlan:
         """Where the rows of a release are, and how many."""
         ranges: dict[Place, tuple[int, int]] = {}
         expected: dict[tuple[str, int], int] = {}
-        raw = distinct = 0
+        repeats = False
         if release.snapshot is not None:
             ranges.update(self._snapshot_ranges)
             for (table, lsn), rows in self._snapshot_rows.items():
@@ -182,13 +199,12 @@ class CountedRows:
             held = self._open.get(tx)
             if held is None:
                 continue
-            raw += held.raw
+            repeats |= held.repeats
             for table, numbers in held.numbers.items():
-                distinct += len(numbers)
                 if table not in release.uncovered:
                     expected[table, lsn] = expected.get((table, lsn), 0) + len(numbers)
             for place, (low, high) in held.ranges.items():
                 before = ranges.get(place, (low, high))
                 ranges[place] = min(low, before[0]), max(high, before[1])
         left = tuple(number for number, table in enumerate(self.tables) if table in release.uncovered)
-        return ReadPlan(dict(release.transactions), release.snapshot, ranges, expected, raw > distinct, left)
+        return ReadPlan(dict(release.transactions), release.snapshot, ranges, expected, repeats, left)

@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from cdcv2 import failpoints
@@ -28,9 +28,9 @@ from cdcv2.capture.connector import FROM_ENVELOPE, DatabaseConnector
 from cdcv2.capture.engine import CaptureEngine
 from cdcv2.capture.memory import CaptureMemory, tails_of
 from cdcv2.capture.release_answers import Release, WaitReason
+from cdcv2.capture.row_identity import RowIdentity, contradiction_of
 from cdcv2.capture.run.commit_times import coverage_of
 from cdcv2.capture.run.source_check import OldConnector, raise_stop
-from cdcv2.capture.transaction_contradictions import two_rows
 from cdcv2.capture.updates_then_statements import write_release
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import UsageError
@@ -151,6 +151,16 @@ class SparkCapture(CaptureQuery):
     def _release_all(self, records: DataFrame, screen: Screen, spark: SparkSession) -> None:
         while (release := self.engine.ready()) is not None:
             self._release(release, records, screen, spark)
+        self._compare_waiting(records, screen, spark)
+
+    def _compare_waiting(self, records: DataFrame, screen: Screen, spark: SparkSession) -> None:
+        """Compare the rows of the transaction that is waited for, if some share a number: it may wait for no row."""
+        waits = self.commits.waits()
+        if waits.what != "rows" or waits.tx is None or waits.lsn is None:
+            return
+        reading = self._counted.uncompared(waits.tx, waits.lsn)
+        if reading is not None and not self._disputed(self._rows(reading, records, screen, spark)):
+            self._counted.compared(waits.tx)
 
     def _release(self, release: Release, records: DataFrame, screen: Screen, spark: SparkSession) -> None:
         reading = self._counted.reading(release)
@@ -162,6 +172,8 @@ class SparkCapture(CaptureQuery):
             if self._disputed(once):
                 return
             rows = once.unionByName(rows.where(~numbered))
+        if reading.left:
+            rows = rows.where(~F.col("table").isin(*reading.left))
         changes = ReleaseChanges(consolidated(rows) if reading.rows() else None, reading.rows(), reading.expected)
         logs = FrameLogs(self.logs, changes, spark)
         write_release(
@@ -200,8 +212,6 @@ class SparkCapture(CaptureQuery):
             again = Screen({}, screen.through, screen.base)
             frames.append(classified(self.topics.ranges(spark, earlier), self.recipe, again, counted=False))
         rows = frames[0] if len(frames) == 1 else frames[0].unionByName(frames[1])
-        if reading.left:
-            rows = rows.where(~F.col("table").isin(*reading.left))
         columns = ["table", "time", "tx", "number", "order", "minus", "plus"]
         times = spark.createDataFrame(_times(reading.times))
         changed = rows.where(F.col("kind") == ROW).join(F.broadcast(times), "tx").select(*columns)
@@ -211,18 +221,32 @@ class SparkCapture(CaptureQuery):
         return changed.unionByName(scanned.withColumn("time", F.col("tx")).select(*columns))
 
     def _disputed(self, rows: DataFrame) -> bool:
-        """Whether two different rows have one number in a transaction: then it and what follows is not released."""
-        several = rows.where(F.col("number").isNotNull()).groupBy("tx", "table", "number").count()
-        first = F.min(F.struct("table", "number")).alias("first")
-        disputed = several.where(F.col("count") > 1).groupBy("tx").agg(first).collect()
-        for row in disputed:
-            found = two_rows(row["tx"], self.logs.tables[row["first"]["table"]], row["first"]["number"])
-            self.commits.halt(row["tx"], found.reason, found.remedy)
+        """Whether two rows of a transaction contradict each other: then it and what follows is not released."""
+        pairs = _apart(rows, "table", "number").unionByName(_apart(rows, "order")).collect()
+        found = [
+            (pair["tx"], contradiction_of(pair["tx"], self._identity(pair["one"]), self._identity(pair["other"])))
+            for pair in pairs
+        ]
+        disputed = sorted((tx, one) for tx, one in found if one is not None)
+        for tx, contradiction in disputed:
+            self.commits.halt(tx, contradiction.reason, contradiction.remedy)
         return bool(disputed)
+
+    def _identity(self, row: Row) -> RowIdentity:
+        return RowIdentity(self.logs.tables[row["table"]], row["order"], row["number"], (row["minus"], row["plus"]))
 
     def close(self) -> None:
         """Release the logs. States nothing."""
         self.logs.close()
+
+
+def _apart(rows: DataFrame, *shared: str) -> DataFrame:
+    """Of each transaction two rows that share these columns, and differ in others: ``tx, one, other``; or none."""
+    row = F.struct("table", "order", "number", "minus", "plus")
+    pairs = rows.groupBy("tx", *shared).agg(F.min(row).alias("one"), F.max(row).alias("other"))
+    differ = pairs.where(F.col("one") != F.col("other"))
+    first = differ.groupBy("tx").agg(F.min(F.struct("one", "other")).alias("pair"))
+    return first.select("tx", "pair.one", "pair.other")
 
 
 def _times(times: Mapping[int, int]) -> pa.Table:

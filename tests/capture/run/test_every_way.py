@@ -22,7 +22,7 @@ from tests.every_way.connector import PREFIX, TRANSACTIONS
 from tests.every_way.database import KEYED, KEYLESS, RARE, SNAPSHOT_LSN
 from tests.every_way.judge import Way
 from tests.every_way.ways import ROADS, checked
-from tests.every_way.world import FEATURES, LATE_TABLE, MISHAPS, World, drawn
+from tests.every_way.world import ANOTHER_NUMBER, ANOTHER_PLACE, FEATURES, LATE_TABLE, MISHAPS, World, drawn
 
 #: Histories of each block, all of whose mishaps are drawn.
 BLOCKS, SEEDS = 4, 30
@@ -47,6 +47,16 @@ def test_each_mishap_happens(mishap: str) -> None:
     ways = {road.name for _, road, _ in checked([seed], [mishap])}
 
     assert ways <= {road.name for road in ROADS} and ways
+
+
+@pytest.mark.parametrize("feature", [ANOTHER_NUMBER, ANOTHER_PLACE])
+def test_rows_that_are_numbered_otherwise_stop_every_way(feature: str) -> None:
+    """A row is sent again with another number than at first, or its number at another place: none calls it a copy."""
+    seeds = [seed for seed in range(2000, 2100) if feature in drawn(seed, [feature]).mishaps][:6]
+    stops = [(road, came.stop) for _, road, came in checked(seeds, [feature]) if came.stop is not None]
+
+    assert {road.name for road, _ in stops} == {road.name for road in ROADS}
+    assert any("two different rows" in stop for _, stop in stops)
 
 
 def test_a_transaction_of_which_only_a_begin_is_left_is_passed_by_in_no_way() -> None:
