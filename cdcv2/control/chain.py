@@ -15,7 +15,7 @@ The file is long as it has all links: which one is named depends on what those b
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,6 +38,12 @@ _RESNAPSHOTS = "docs/operations/resnapshots.md#the-slot-was-lost"
 _START_OVER = "docs/operations/start-over.md"
 #: How to go on, or start over, by what is lost.
 _SOMETHING_LOST = f"{_START_OVER}#something-is-lost"
+_MOVE = "docs/operations/move-servers.md"
+#: The links at which the catalogue's things are named that are no part of a target.
+_KINDS = {
+    "slot": (Kind.SLOT, Kind.PUBLICATION), "connector": (Kind.CONNECTOR,), "topic": (Kind.TOPIC,),
+    "log": (Kind.STATE_FOLDER, Kind.REMAP),
+}
 _NEW_LOGS = "docs/operations/stops.md#permanent-stops"
 #: How far a link is whose thing is lost. A slot in doubt is another case: whose it is is not known.
 _IN_PART = "changes may be missing"
@@ -110,7 +116,9 @@ class ChainSight(NamedTuple):
     ``beat_at``: when the connector wrote its last heartbeat; ``beat_every``: the seconds between two of them, as it is
     configured, 0 without them. None: that is not known. ``lost``: what the way passes in other systems, and is lost;
     ``changed``: the same, of what others have changed. ``made_by_up``: cdcv2 up makes the connector; ``owed``: what it
-    could not make on the way yet. ``kept``: a cdcv2 up keeps the jobs running, so no second one can be started.
+    could not make on the way yet; ``moved``: what the server that answers now does not have, as it is another one;
+    ``of_reader``: of these three, what the reader needs. ``kept``: a cdcv2 up keeps the jobs running, so no second one
+    can be started.
     """
 
     file: str
@@ -137,6 +145,8 @@ class ChainSight(NamedTuple):
     made_by_up: bool = False
     owed: tuple[MissingState, ...] = ()
     kept: bool = False
+    moved: tuple[MissingState, ...] = ()
+    of_reader: tuple[MissingState, ...] = ()
 
     @property
     def without_kafka(self) -> bool:
@@ -161,7 +171,31 @@ def links(seen: ChainSight) -> list[Link]:
     if seen.instance is not None:
         found += [_job(seen, "replica", one, _replica_fault(seen, one)) for one in seen.instance.replicas]
         found.append(_instance(seen, seen.instance))
-    return found
+    return [_with_entries(seen, link) for link in found]
+
+
+def _with_entries(seen: ChainSight, link: Link) -> Link:
+    """The link, with what the catalogue has of it as lost, or on another server: that comes first, whatever it does."""
+    of_reader = link.kind == "target"
+    kinds = tuple(Kind) if of_reader else _KINDS.get(link.kind, ())
+    found = _entry(seen, kinds, of_reader=of_reader)
+    if found is None:
+        return link
+    one, remedy = found
+    name = f"{link.name}, which reads by the publication {one.name}" if one.kind is Kind.PUBLICATION else link.name
+    if remedy == _SOMETHING_LOST and link.kind in ("slot", "connector"):
+        # Whatever it sends now, something before is missing.
+        return Link(link.kind, name, _IN_PART, None, one.text, {one.kind.value: one.name}, remedy)
+    return link._replace(name=name, fault=one.text, place={one.kind.value: one.name}, remedy=remedy)
+
+
+def _entry(seen: ChainSight, kinds: Collection[Kind], *, of_reader: bool) -> tuple[MissingState, str] | None:
+    """The first thing of these kinds that is lost, or else on another server, and what to do."""
+    for things, remedy in ((seen.lost, _SOMETHING_LOST), (seen.moved, f"cdcv2 external {seen.file}; {_MOVE}")):
+        for one in things:
+            if one.kind in kinds and (one in seen.of_reader) is of_reader:
+                return one, remedy
+    return None
 
 
 def first_fault(found: Iterable[Link]) -> Link | None:
@@ -196,11 +230,6 @@ def _slot(seen: ChainSight) -> Link:
     if not isinstance(database, SourceSight):
         return Link("slot", name, "not asked")
     slot = database.slot
-    gap = next((one for one in seen.lost if one.kind in (Kind.SLOT, Kind.PUBLICATION)), None)
-    if gap is not None:
-        # Whatever it sends now, something before is missing.
-        name += f", which reads by the publication {gap.name}" if gap.kind is Kind.PUBLICATION else ""
-        return Link("slot", name, _IN_PART, None, gap.text, {gap.kind.value: gap.name}, _SOMETHING_LOST)
     if slot is None and _has_captured(seen):
         fault = f"there is no replication slot {name}: what was committed since it was dropped is lost"
         return Link("slot", name, "not there", None, fault, {"slot": name}, f"resnapshot: {_RESNAPSHOTS}")
@@ -253,9 +282,6 @@ def _own_connector(seen: ChainSight) -> Link:
         start = f"start Kafka Connect at {seen.url}, or mend url: in {seen.file}"
         remedy = start if seen.connector.away else f"cdcv2 doctor {seen.file}"
         return Link("connector", name, "no answer", None, seen.connector.error, {}, remedy)
-    lost = next((one for one in seen.lost if one.kind is Kind.CONNECTOR), None)
-    if lost is not None:
-        return Link("connector", name, _IN_PART, None, lost.text, {"connector": lost.name}, _SOMETHING_LOST)
     if not isinstance(connector, ConnectorSight):
         database = seen.database.value
         slot = database.slot if isinstance(database, SourceSight) else None
@@ -265,10 +291,13 @@ def _own_connector(seen: ChainSight) -> Link:
                         f"start the connector that reads from {slot.name}, and read its log")  # fmt: skip
         return Link("connector", name, "not asked: the file names no url")
     if connector.state == MISSING and seen.made_by_up:
-        # The connector comes last, so it waits for all that is owed.
-        first = seen.owed[0].text if seen.owed else None
+        # The connector comes last, so it waits for all that is lost, on another server, or owed.
+        found = _entry(seen, tuple(Kind), of_reader=False)
+        owed = next((one.text for one in seen.owed if one not in seen.of_reader), None)
+        first = owed if found is None else found[0].text
         fault = f"Connect has no connector {name}: cdcv2 up {'makes it' if first is None else f'waits: {first}'}"
         remedy = f"cdcv2 {'up' if first is None and not seen.kept else 'external'} {seen.file}"
+        remedy = remedy if found is None else found[1]
         return Link("connector", name, "not there", None, fault, {}, remedy)
     if connector.state == MISSING:
         made = curl(f"-X PUT -H 'Content-Type: application/json' -d @connector.json {_at(seen)}/config", seen.login)
@@ -358,7 +387,18 @@ def _capture_fault(seen: ChainSight, capture: StageSight) -> _Fault | None:
     """One whose slot is being made waits for that, or for what has that."""
     if _makes_its_slot(seen) and capture.row.state not in ("held", "paused"):
         return None
-    return _job_fault(seen, capture, _topic_moved_at(seen))
+    return _after_entries(seen, capture, _job_fault(seen, capture, _topic_moved_at(seen)), of_reader=False)
+
+
+def _after_entries(seen: ChainSight, job: StageSight, fault: _Fault | None, *, of_reader: bool) -> _Fault | None:
+    """The fault of a job that waits, or does not run, with what to do about what it needs: no start comes by itself."""
+    if fault is None or job.row.state in ("held", "paused"):
+        return fault
+    found = _entry(seen, tuple(Kind), of_reader=of_reader)
+    if found is not None:
+        return fault._replace(remedy=found[1])
+    owed = any((one in seen.of_reader) is of_reader for one in seen.owed)
+    return fault._replace(remedy=f"cdcv2 external {seen.file}") if owed and not job.row.alive else fault
 
 
 def _reader_fault(seen: ChainSight, view: StageSight) -> _Fault | None:
@@ -366,7 +406,7 @@ def _reader_fault(seen: ChainSight, view: StageSight) -> _Fault | None:
     hindered = seen.target.error is not None or seen.blocked is not None
     if hindered and view.row.state not in ("held", "paused"):
         return None
-    return _job_fault(seen, view, _log_moved_at(seen))
+    return _after_entries(seen, view, _job_fault(seen, view, _log_moved_at(seen)), of_reader=True)
 
 
 def _replica_fault(seen: ChainSight, replica: StageSight) -> _Fault | None:

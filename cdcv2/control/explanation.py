@@ -127,12 +127,12 @@ def _way(
 ) -> Explanation:
     names = {part.name for part in (capture, view) if part is not None}
     tables = [row for row in status.tables if row.job in names]
-    lost, changed, owed = (
+    lost, changed, owed, moved = (
         tuple(one for name in sorted(names) for one in things.get(name, ()))
-        for things in (status.lost.of, status.lost.changed, status.lost.owed)
+        for things in (status.lost.of, status.lost.changed, status.lost.owed, status.lost.moved)
     )
     kept = status.owner is not None
-    seen = ChainSight(str(pipeline.path), time.time(), lost=lost, changed=changed, owed=owed, kept=kept)
+    seen = ChainSight(str(pipeline.path), time.time(), lost=lost, changed=changed, owed=owed, kept=kept, moved=moved)
     source = capture.source if capture is not None else None
     if source is not None:
         connector, found = source.connector, status.sight.sources.get(source.name, SourceView())
@@ -157,7 +157,10 @@ def _way(
     if view is not None:
         seen = seen._replace(
             view=_stage(pipeline, status, view.name), target=status.sight.targets.get(view.name, NOT_ASKED),
-            blocked=_blocked(view),
+            blocked=_blocked(view), of_reader=tuple(
+                one for things in (status.lost.of, status.lost.moved, status.lost.owed)
+                for one in things.get(view.name, ())
+            ),
         )
     if instance is not None:
         seen = seen._replace(instance=_instance(pipeline, status, instance))

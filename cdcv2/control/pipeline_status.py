@@ -150,18 +150,23 @@ class PipelineStatus(NamedTuple):
             "sources": [_source(name, view) for name, view in self.sight.sources.items()],
             "topics": [_topic(name, answer) for name, answer in self.sight.topics.items()],
             "lost": _by_job(self.lost.of), "changed": _by_job(self.lost.changed),
+            "moved": _by_job(self.lost.moved),
         }
 
     @property
     def well(self) -> bool:
-        """Whether every job of the file is well, and a process keeps them running, and nothing is lost."""
-        kept = self.owner is not None and not self.lost.of and not self.lost.changed
+        """Whether every job of the file is well, and a process keeps them running, and nothing is lost, changed or on
+        another server.
+        """
+        kept = self.owner is not None and not (self.lost.of or self.lost.changed or self.lost.moved)
         return kept and all(row.well for row in self.jobs if row.kind != "left")
 
     @property
     def changed(self) -> list[str]:
-        """What others have changed in other systems, each once."""
-        return list(dict.fromkeys(one.text for things in self.lost.changed.values() for one in things))
+        """What others have changed in other systems, each once; and which server is another one now."""
+        return list(dict.fromkeys(
+            [*self.lost.servers, *(one.text for things in self.lost.changed.values() for one in things)]
+        ))
 
     @property
     def unanswered(self) -> list[str]:

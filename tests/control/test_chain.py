@@ -67,6 +67,9 @@ NEW = WELL._replace(topics=Reply(ENDS._replace(last=None)), capture=capture(fron
 FAILED = connector(tasks=("FAILED",))
 # What is seen of other links of a fault is planted, too: what stands behind it on the way.
 DEAD = {"state": "waiting", "alive": False, "reason": "PostgreSQL does not answer"}
+TOPIC_LOST = MissingState(Kind.TOPIC, "shop.public.orders", "the topic was removed by others")
+TOPIC_MOVED = MissingState(Kind.TOPIC, "shop.public.orders", "Kafka is another server now")
+TABLE_LOST = MissingState(Kind.TARGET_TABLE, "orders", "the table was removed by others")
 FAULTS: dict[str, tuple[ChainSight, str, str, str]] = {
     "the server is away": (
         WELL._replace(database=AWAY, connector=connector(tasks=("FAILED",))), "server", "does not answer", "doctor"),
@@ -123,6 +126,28 @@ FAULTS: dict[str, tuple[ChainSight, str, str, str]] = {
         WELL._replace(connector=connector(state=MISSING, tasks=()), made_by_up=True,
                       owed=(MissingState(Kind.TOPIC, "shop.orders", "no right to it"),)), "connector",
         "cdcv2 up waits: no right to it", "cdcv2 external shop.yaml"),
+    "no connector, as its Kafka is another cluster now": (
+        WELL._replace(connector=connector(state=MISSING, tasks=()), made_by_up=True, moved=(TOPIC_MOVED,),
+                      topics=Reply(error="there is no topic"), kept=True), "connector",
+        "cdcv2 up waits: Kafka is another server now", "cdcv2 external shop.yaml; docs/operations/move-servers.md"),
+    "its connector is there, and its Kafka is another cluster now": (
+        WELL._replace(moved=(TOPIC_MOVED,)), "topic", "Kafka is another server now", "move-servers.md"),
+    "Connect works for another cluster now": (
+        WELL._replace(connector=connector(state=MISSING, tasks=()), made_by_up=True,
+                      moved=(MissingState(Kind.CONNECTOR, "shop", "Connect is another server now"),)), "connector",
+        "Connect is another server now", "move-servers.md"),
+    "no connector, as its topic is lost": (
+        WELL._replace(connector=connector(state=MISSING, tasks=()), made_by_up=True, lost=(TOPIC_LOST,), kept=True),
+        "connector", "cdcv2 up waits: the topic was removed", "start-over.md#something-is-lost"),
+    "a topic is lost": (
+        WELL._replace(lost=(TOPIC_LOST,), capture=capture(**DEAD), kept=True), "topic", "the topic was removed",
+        "start-over.md#something-is-lost"),
+    "a target table is lost": (
+        WELL._replace(lost=(TABLE_LOST,), of_reader=(TABLE_LOST,)), "target", "the table was removed",
+        "start-over.md#something-is-lost"),
+    "a folder of logs is on another disk now": (
+        WELL._replace(moved=(MissingState(Kind.STATE_FOLDER, "logs", "it is another folder now"),)), "log",
+        "another folder now", "cdcv2 external shop.yaml"),
     "Connect refuses us": (
         WELL._replace(connector=Reply(error="it asks for a login")), "connector", "asks for a login", "doctor"),
     "the connector is paused, and Connect asks for a login": (
@@ -226,6 +251,24 @@ def test_a_planted_fault_is_named_at_its_link(name: str) -> None:
 
     assert fault is not None, name
     assert (fault.kind, text in str(fault.fault), remedy in str(fault.remedy)) == (kind, True, True), fault
+
+
+@pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.parametrize(("things", "remedy"), [
+    ({"lost": (TOPIC_LOST,)}, "start-over.md#something-is-lost"), ({"moved": (TOPIC_MOVED,)}, "move-servers.md"),
+    ({"owed": (TOPIC_MOVED,)}, "cdcv2 external shop.yaml"),
+])  # fmt: skip
+def test_no_start_is_promised_of_a_job_that_waits_for_a_person(
+    things: dict[str, Any], remedy: str, kept: bool
+) -> None:
+    """cdcv2 up runs, and starts it never before: of the capture, and of a reader what it needs itself."""
+    waits = {"state": "waiting", "alive": False, "reason": "it waits for topic shop.public.orders (lost)"}
+    both = WELL._replace(kept=kept, capture=capture(**waits), view=view(**waits), **things)
+    of_reader = both._replace(of_reader=next(iter(things.values())))
+    for seen, kind, other in ((both, "capture", "reader"), (of_reader, "reader", "capture")):
+        remedies = {link.kind: link.remedy or "" for link in links(seen)}
+        start = "by itself" if kept else "cdcv2 up shop.yaml"
+        assert remedy in remedies[kind] and start not in remedies[kind] and start in remedies[other]
 
 
 def test_while_the_slot_is_made_nothing_else_is_at_fault() -> None:

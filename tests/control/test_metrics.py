@@ -56,7 +56,7 @@ def status(**changed: Any) -> dict[str, Any]:
     }  # fmt: skip
     owner = changed.get("owner", "process 7 on host")
     return {"pipeline": "shop", "owner": owner, "tables": [table], "jobs": [job], "sources": [source], "topics": [],
-            "lost": [], "changed": []}
+            "lost": [], "changed": [], "moved": []}
 
 
 def measured(**changed: Any) -> Measurements:

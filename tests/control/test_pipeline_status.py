@@ -167,6 +167,32 @@ def test_what_others_have_changed_is_shown(
     assert [("shop", "connector")] == [(one["job"], one["kind"]) for one in status.to_plain()["changed"]]
 
 
+def test_what_another_server_answers_for_is_not_called_complete(
+    shop: Pipeline, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The catalogue knows it at once: status and explain look there first."""
+    log(shop, 401, 701)
+    answering(monkeypatch, WELL, Reply([701]), topic)
+    entries = [
+        CatalogueEntry(
+            f"7{n}", Kind.TOPIC, f"shop.{n}", "Kafka k:9092", {}, True, ("shop",), state=state, server="one",
+            debt=Debt(Reason.MOVED, f"Kafka k:9092 is another server now (two), where shop.{n} was seen on one", 1, 1),
+        ) for n, state in enumerate((EntryState.IN_USE, EntryState.IN_USE, EntryState.UNWANTED))
+    ]  # fmt: skip
+    with OwnedFolder(shop.state, 5.0) as folder, take_catalogue(folder, "cdcv2 up", 5.0, "shop") as catalogue:
+        catalogue.write(entries)
+    status = status_of(shop)
+    main(["status", str(shop.path)])
+    shown = capsys.readouterr().out
+    main(["explain", str(shop.path), "copy", "--json"])
+    (way,) = json.loads(capsys.readouterr().out)
+
+    assert {(None, "not known")} == {(row.seconds_behind, row.basis) for row in status.tables} and not status.well
+    assert "  Kafka k:9092 is another server now" in shown and "shop.1 was" not in shown and "shop.2" not in shown
+    assert ["shop.0", "shop.1"] == [one["name"] for one in status.to_plain()["moved"]]
+    assert "topic" == way["fault"]["kind"] and "another server now" in way["fault"]["fault"]
+
+
 def behind(status: PipelineStatus) -> list[tuple[str, float | None, str]]:
     return [(row.kind, row.seconds_behind, row.basis) for row in status.tables]
 
