@@ -89,8 +89,8 @@ def configure(parser: OptionParser) -> None:
     parser.add_argument("--start-held", action="append", default=[], metavar="NAME",
                         help="let a held job start again; several: repeat the option")
     parser.add_argument("--accept-lost", action="append", default=[], metavar="NAME",
-                        help="go on with a publication, connector or slot that was lost: the publication is as it was, "
-                             "or the slot has a new snapshot, or its server has all; an owned slot only if it is lost "
+                        help="go on with what was lost: a publication or connector that is as it was, or a slot that "
+                             "has a new snapshot, or whose server has all; an owned slot only if it is lost "
                              "for another timeline of its server; then run cdcv2 compare --source, which shows "
                              "whether something is missing; NAME: the entry, as cdcv2 external prints it, or the name "
                              "of the thing, which others of these may have, too; several: repeat the option")
