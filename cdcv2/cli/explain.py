@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> Exit:
             for way in ways:
                 for line in lines(way, time.time()):
                     output.line(line)
-    return Exit.MISSING if any(way.fault is not None for way in ways) else Exit.DONE
+    return Exit.MISSING if any(way.fault is not None or way.hangs is not None for way in ways) else Exit.DONE
 
 
 def lines(way: Explanation, now: float) -> Iterator[str]:
@@ -80,6 +80,8 @@ def lines(way: Explanation, now: float) -> Iterator[str]:
                 yield f"  {'':<9}  -> {link.remedy}"
     for row in way.tables:
         yield f"  {row.table if row.target is None else f'{row.job}: {row.target}'}: {row.behind}"
+    if way.hangs is not None:
+        yield f"  {way.hangs}"
     if way.fault is None:
         yield "  nothing stands still"
     else:

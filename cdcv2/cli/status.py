@@ -96,9 +96,7 @@ def run(args: argparse.Namespace) -> Exit:
 
 def lines(status: PipelineStatus, now: float) -> Iterator[str]:
     """The table for people; ``now`` in seconds since 1970."""
-    yield f"{status.pipeline}: " + (
-        "no cdcv2 up keeps its jobs running" if status.owner is None else f"kept running by {status.owner}"
-    )
+    yield f"{status.pipeline}: {status.kept}"
     yield from _tables(status)
     width = max((len(row.name) for row in status.jobs), default=0)
     for row in status.jobs:

@@ -52,7 +52,7 @@ from cdcv2.control.entries import CatalogueEntry, EntryState, Kind
 from cdcv2.control.external_work import ExternalWork, waiting_text
 from cdcv2.control.instance_jobs import make_places
 from cdcv2.control.job_folder import JobFolder
-from cdcv2.control.owner import OwnedFolder
+from cdcv2.control.owner import OwnedFolder, beat
 from cdcv2.control.pipeline_check import demand_captured, mistakes
 from cdcv2.control.pipeline_external import PipelineExternal, external_needs, new_nonce
 from cdcv2.control.pipeline_file import Pipeline, read_pipeline
@@ -121,6 +121,7 @@ def run(args: argparse.Namespace) -> Exit:
             remark(f"cdcv2 up: {name} cannot run: {text}")
         with at_work(pipeline, catalogue, external, plans, supervisor, args.accept_lost) as (work, plans):
             while not stopping():
+                beat(pipeline.state)
                 catalogue.demand()
                 work.look()
                 # Asked before the turn: what is there now, the turn starts jobs on.
@@ -292,6 +293,7 @@ def end_jobs(pipeline: Pipeline, command: str, shown: dict[str, str], *, patienc
     supervisor = Supervisor(folder_of(pipeline))
     deadline = None if patience is None else time.monotonic() + patience
     while True:
+        beat(pipeline.state)
         reports = supervisor.turn([])
         show(pipeline, command, reports, shown)
         left = [report.name for report in reports if report.sight.alive]

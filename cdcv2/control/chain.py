@@ -118,7 +118,7 @@ class ChainSight(NamedTuple):
     ``changed``: the same, of what others have changed. ``made_by_up``: cdcv2 up makes the connector; ``owed``: what it
     could not make on the way yet; ``moved``: what the server that answers now does not have, as it is another one;
     ``of_reader``: of these three, what the reader needs. ``kept``: a cdcv2 up keeps the jobs running, so no second one
-    can be started.
+    can be started; ``hangs``: that it does nothing, in words, and what to do.
     """
 
     file: str
@@ -147,6 +147,7 @@ class ChainSight(NamedTuple):
     kept: bool = False
     moved: tuple[MissingState, ...] = ()
     of_reader: tuple[MissingState, ...] = ()
+    hangs: str | None = None
 
     @property
     def without_kafka(self) -> bool:
@@ -477,11 +478,15 @@ def _mended(row: JobRow) -> str:
 
 def _start(seen: ChainSight) -> str:
     """What starts a job that waits for its next start."""
+    if seen.hangs is not None:
+        return seen.hangs
     return "cdcv2 up, which runs, starts it again by itself" if seen.kept else f"then cdcv2 up {seen.file}"
 
 
 def _release(seen: ChainSight, name: str) -> str:
     """What starts one that is held."""
+    if seen.hangs is not None:
+        return seen.hangs
     if seen.kept:
         return f"cdcv2 pause {seen.file} {name}, and cdcv2 resume {seen.file} {name}"
     return f"cdcv2 up {seen.file} --start-held {name}"

@@ -44,19 +44,23 @@ _Way: TypeAlias = tuple[CaptureFields | None, ViewFields | ReplayFields | None]
 
 
 class Explanation(NamedTuple):
-    """The way to one name: its links, the first that stands still, and how far the table rows of it are."""
+    """The way to one name: its links, the first that stands still, and how far the table rows of it are.
+
+    ``hangs``: that the cdcv2 up that keeps the jobs does nothing, and what to do; None: it works, or there is none.
+    """
 
     name: str
     links: list[Link]
     fault: Link | None
     tables: list[TableRow]
+    hangs: str | None = None
 
     def to_plain(self) -> dict[str, object]:
         """As JSON has it."""
         return {
             "name": self.name, "links": [link.to_plain() for link in self.links],
             "fault": None if self.fault is None else self.fault.to_plain(),
-            "tables": [row._asdict() for row in self.tables],
+            "tables": [row._asdict() for row in self.tables], "hangs": self.hangs,
         }
 
 
@@ -133,6 +137,7 @@ def _way(
     )
     kept = status.owner is not None
     seen = ChainSight(str(pipeline.path), time.time(), lost=lost, changed=changed, owed=owed, kept=kept, moved=moved)
+    seen = seen._replace(hangs=None if status.owner_silent is None else status.kept)
     source = capture.source if capture is not None else None
     if source is not None:
         connector, found = source.connector, status.sight.sources.get(source.name, SourceView())
@@ -166,7 +171,7 @@ def _way(
         seen = seen._replace(instance=_instance(pipeline, status, instance))
     found_links = links(seen)
     name = next((part.name for part in (instance, view, capture) if part is not None), "")
-    return Explanation(name, found_links, first_fault(found_links), tables)
+    return Explanation(name, found_links, first_fault(found_links), tables, seen.hangs)
 
 
 def _instance(pipeline: Pipeline, status: PipelineStatus, part: InstanceFields) -> InstanceSight | None:

@@ -22,6 +22,11 @@ from cdcv2.errors import OutputError, RefusedError
 
 #: The file in the state folder whose lock they share who run a pipeline in one process.
 RUNNING = "run.lock"
+#: The file whose lock the owner has. When it was changed is when the owner's loop has made its last round.
+_LOCK = "owner.lock"
+#: A loop makes a round in about a second, and waits for no server. After so many without one it counts as hanging: it
+#: is stopped (SIGSTOP, a cgroup, a debugger), or waits for a disk that does not answer.
+SILENT = 30.0
 
 
 class OwnerRecord(NamedTuple):
@@ -47,7 +52,7 @@ class OwnedFolder:
         self.path = path
         try:
             path.mkdir(parents=True, exist_ok=True)
-            self._opened = _opened(path / "owner.lock", os.O_CREAT)
+            self._opened = _opened(path / _LOCK, os.O_CREAT)
         except OSError as error:
             raise OutputError(
                 f"{path} cannot be written: {error.strerror or error}; name another folder as 'state'"
@@ -123,7 +128,31 @@ def is_running(path: Path) -> bool:
 
 def is_owned(path: Path) -> bool:
     """Whether a process keeps the jobs of the state folder now."""
-    return _may_be_held(path / "owner.lock", fcntl.LOCK_SH)
+    return _may_be_held(path / _LOCK, fcntl.LOCK_SH)
+
+
+def beat(path: Path) -> None:
+    """State that the loop of the owner makes a round now. Nothing is stated where the folder cannot be written."""
+    with suppress(OSError):
+        os.utime(path / _LOCK)
+
+
+def silent_for(path: Path, now: float) -> float | None:
+    """For how many seconds the loop of the owner has made no round, if it hangs; None: it works, as far as is known.
+
+    It is not known of one that has made no round yet, and where it cannot state its rounds.
+    """
+    record = owner(path) if is_owned(path) else None
+    if record is None:
+        return None
+    try:
+        at = (path / _LOCK).stat().st_mtime
+        can_state = os.access(path / _LOCK, os.W_OK, effective_ids=True)
+    except OSError:
+        return None
+    silent = now - at
+    # The clock of a file system may be some milliseconds behind.
+    return silent if can_state and at >= record.since - 1.0 and silent > SILENT else None
 
 
 def _may_be_held(path: Path, how: int) -> bool:

@@ -18,7 +18,7 @@ from cdcv2.completeness import through_text
 from cdcv2.control.job_folder import JobFolder
 from cdcv2.control.lost_state import LostState, MissingState, lost_state
 from cdcv2.control.log_tail import stated_frontier, uncovered_tables
-from cdcv2.control.owner import is_owned, owner
+from cdcv2.control.owner import is_owned, owner, silent_for
 from cdcv2.control.pipeline_check import row_types
 from cdcv2.control.pipeline_file import CaptureFields, Pipeline, ViewFields
 from cdcv2.control.pipeline_jobs import folder_of, jobs_of
@@ -133,6 +133,7 @@ class PipelineStatus(NamedTuple):
     """All tables and jobs of a pipeline, and the process that keeps the jobs running (None: no process does).
 
     ``sight`` is what its servers have answered; ``lost`` what its jobs used in other systems, and is lost.
+    ``owner_silent``: for how many seconds that process has done nothing; None: it works, as far as is known.
     """
 
     pipeline: str
@@ -141,11 +142,13 @@ class PipelineStatus(NamedTuple):
     jobs: list[JobRow]
     sight: PipelineSight
     lost: LostState = LostState({})
+    owner_silent: float | None = None
 
     def to_plain(self) -> dict[str, Any]:
         """As JSON has it."""
         return {
-            "pipeline": self.pipeline, "owner": self.owner, "tables": [row._asdict() for row in self.tables],
+            "pipeline": self.pipeline, "owner": self.owner, "owner_silent": self.owner_silent,
+            "tables": [row._asdict() for row in self.tables],
             "jobs": [row._asdict() for row in self.jobs],
             "sources": [_source(name, view) for name, view in self.sight.sources.items()],
             "topics": [_topic(name, answer) for name, answer in self.sight.topics.items()],
@@ -154,11 +157,25 @@ class PipelineStatus(NamedTuple):
         }
 
     @property
+    def kept(self) -> str:
+        """Who keeps the jobs running, in words."""
+        if self.owner is None:
+            return "no cdcv2 up keeps its jobs running"
+        if self.owner_silent is None:
+            return f"kept running by {self.owner}"
+        return (
+            f"{self.owner}, which is to keep its jobs running, has done nothing for {self.owner_silent:.0f} s: it "
+            "hangs. End that process (kill -9), and start cdcv2 up again: the jobs stay; or let it go on (kill -CONT), "
+            "if it was stopped"
+        )
+
+    @property
     def well(self) -> bool:
         """Whether every job of the file is well, and a process keeps them running, and nothing is lost, changed or on
         another server.
         """
-        kept = self.owner is not None and not (self.lost.of or self.lost.changed or self.lost.moved)
+        works = self.owner is not None and self.owner_silent is None
+        kept = works and not (self.lost.of or self.lost.changed or self.lost.moved)
         return kept and all(row.well for row in self.jobs if row.kind != "left")
 
     @property
@@ -203,7 +220,8 @@ def status_of(pipeline: Pipeline, before: PipelineStatus | None = None) -> Pipel
     jobs = [_with_its_slot(pipeline, row, sight) for row in jobs]
     kept_by = owner(pipeline.state) if is_owned(pipeline.state) else None
     tables = list(copies.rows(sight, now))
-    return PipelineStatus(pipeline.name, None if kept_by is None else kept_by.text(), tables, jobs, sight, lost)
+    by, silent = None if kept_by is None else kept_by.text(), silent_for(pipeline.state, time.time())
+    return PipelineStatus(pipeline.name, by, tables, jobs, sight, lost, silent)
 
 
 class StatusWatch:

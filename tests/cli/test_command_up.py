@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +21,8 @@ from cdcv2.cli import up as up_command
 from cdcv2.cli.main import main
 from cdcv2.control.catalogue import take_catalogue
 from cdcv2.control.job_folder import JobFolder
-from cdcv2.control.owner import OwnedFolder
+from cdcv2.control.kept_value import keep
+from cdcv2.control.owner import OwnedFolder, is_owned, owner
 from cdcv2.control.supervisor import JobPlan, Supervisor
 from cdcv2.errors import MissingLogError, UsageError
 from cdcv2.exits import Exit
@@ -123,6 +125,31 @@ def test_a_view_is_kept_through_kills_of_the_job_and_of_what_keeps_it(
     assert (same, code, alive, ended) == (1, Exit.DONE, True, Exit.DONE)
     assert refused.returncode == Exit.UNABLE and f"process {second.pid}" in refused.stderr
     assert not job.alive()
+
+
+def test_each_round_of_up_is_stated(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One that is stopped by a signal is named by what reads the status, and goes on as if nothing had happened."""
+    state = file.parent / "shop.state"
+    with up(file) as process:
+        assert poll_until(lambda: is_owned(state) and (state / "owner.json").exists(), 60)
+        long_ago = keep_since(state, 600.0)
+        assert poll_until(lambda: (state / "owner.lock").stat().st_mtime > long_ago + 300, 30)
+        process.send_signal(signal.SIGSTOP)
+        os.utime(state / "owner.lock", (long_ago + 300,) * 2)
+        stopped = status(file, capsys)
+        process.send_signal(signal.SIGCONT)
+        assert poll_until(lambda: status(file, capsys)[1]["owner_silent"] is None, 30)
+
+    assert Exit.MISSING == stopped[0] and 299 <= stopped[1]["owner_silent"] < 400
+
+
+def keep_since(state: Path, seconds: float) -> float:
+    """The owner is there since so many seconds, and has made no round; the moment."""
+    record, moment = owner(state), time.time() - seconds
+    assert record is not None
+    keep(state / "owner.json", record._replace(since=moment)._asdict())
+    os.utime(state / "owner.lock", (moment,) * 2)
+    return moment
 
 
 def test_a_job_that_cannot_run_is_held_with_its_reason(

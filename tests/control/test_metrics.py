@@ -55,8 +55,8 @@ def status(**changed: Any) -> dict[str, Any]:
         "connector": None if errors["connector_error"] else connector, **errors,
     }  # fmt: skip
     owner = changed.get("owner", "process 7 on host")
-    return {"pipeline": "shop", "owner": owner, "tables": [table], "jobs": [job], "sources": [source], "topics": [],
-            "lost": [], "changed": [], "moved": []}
+    return {"pipeline": "shop", "owner": owner, "owner_silent": changed.get("owner_silent"), "tables": [table],
+            "jobs": [job], "sources": [source], "topics": [], "lost": [], "changed": [], "moved": []}
 
 
 def measured(**changed: Any) -> Measurements:
@@ -283,6 +283,7 @@ def firing(changed: dict[str, Any], entries: tuple[str, ...] = (), later: float 
 #: Alert -> what is so, while nothing is lost yet.
 BEFORE_A_LOSS: dict[str, dict[str, Any]] = {
     "Cdcv2NotKeptRunning": {"owner": None},
+    "Cdcv2UpHangs": {"owner_silent": 31.0},
     "Cdcv2JobHeld": {"state": "held", "alive": False},
     "Cdcv2JobDies": {"deaths": 3},
     "Cdcv2JobSilent": {"event_at": NOW - 601},

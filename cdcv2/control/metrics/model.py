@@ -79,6 +79,7 @@ _HOLD = ("remap", "holder", "identity")
 _TABLE = ("table", "kind", "job", "target")
 METRICS = (
     Metric("cdcv2_kept_running", "1: a cdcv2 up keeps the jobs running"),
+    Metric("cdcv2_up_silent_seconds", "for how long the cdcv2 up that keeps the jobs has done nothing; 0: it works"),
     Metric("cdcv2_status_timestamp_seconds", "when the status was looked at"),
     Metric("cdcv2_job_state", "1 for the state that the job is in, 0 for the others", (*_JOB, "state")),
     Metric("cdcv2_job_state_since_timestamp_seconds", "since when the job is in its state", _JOB),
@@ -118,13 +119,14 @@ def samples_of(
 ) -> list[MetricSample]:
     """All samples. ``status`` and ``entries`` are plain, as ``cdcv2 status --json`` and ``external --json`` have them.
 
-    >>> nothing = {"pipeline": "shop", "owner": None, "tables": [], "jobs": [], "sources": []}
-    >>> samples_of(nothing, 7.0, [], None)[:2]  # doctest: +NORMALIZE_WHITESPACE
+    >>> nothing = {"pipeline": "shop", "owner": None, "owner_silent": None, "tables": [], "jobs": [], "sources": []}
+    >>> samples_of(nothing, 7.0, [], None)[::2]  # doctest: +NORMALIZE_WHITESPACE
     [MetricSample(name='cdcv2_kept_running', labels=(), value=0.0),
      MetricSample(name='cdcv2_status_timestamp_seconds', labels=(), value=7.0)]
     """
     found = [
         MetricSample("cdcv2_kept_running", (), float(status["owner"] is not None)),
+        MetricSample("cdcv2_up_silent_seconds", (), float(status["owner_silent"] or 0)),
         MetricSample("cdcv2_status_timestamp_seconds", (), looked_at),
     ]
     for row in status["jobs"]:

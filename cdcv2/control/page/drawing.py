@@ -37,12 +37,11 @@ def headline(page: PageModel) -> str:
 
 def _head(page: PageModel) -> Element:
     tone = Tone.BAD if page.verdict is PageVerdict.ATTENTION else _VERDICTS[page.verdict][0]
-    kept = "no cdcv2 up keeps its jobs running" if page.owner is None else f"kept running by {page.owner}"
     return element(
         "header",
         element("h1", page.pipeline),
         element("p", _mark(tone), headline(page), class_=f"verdict {tone}"),
-        element("p", kept, class_="faint"),
+        element("p", page.kept, class_="faint"),
         element("p", _next_step(page), class_="next") if page.verdict is PageVerdict.NOTHING else None,
     )
 

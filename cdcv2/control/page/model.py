@@ -125,14 +125,14 @@ class PageEntry(NamedTuple):
 
 
 class PageModel(NamedTuple):
-    """The whole page. ``file``: the pipeline file, as its commands name it; ``owner``: the process that keeps the jobs.
+    """The whole page. ``file``: the pipeline file, as its commands name it; ``kept``: which process keeps the jobs.
 
     Each section is a field. One that comes later is a field more, and a function of :mod:`cdcv2.control.page.drawing`.
     """
 
     pipeline: str
     file: str
-    owner: str | None
+    kept: str
     verdict: PageVerdict
     faults: tuple[PageFault, ...]
     picture: PipelinePicture
@@ -152,7 +152,7 @@ def page_model(
     picture = pipeline_picture(status, lambda row: _fault_of(row, ways) is not None)
     faults = tuple(_faults(status, ways, entries, file, now))
     return PageModel(
-        status.pipeline, file, status.owner, _verdict(status, faults), faults, picture, tables,
+        status.pipeline, file, status.kept, _verdict(status, faults), faults, picture, tables,
         tuple(_job(row, now) for row in status.jobs), tuple(_sources(status)),
         tuple(_entry(entry, now) for entry in entries),
     )
@@ -184,6 +184,8 @@ def _faults(
         for link in way.links:
             if link.kind in ("capture", "reader") and link.name in held and (link.kind, link.name) not in found:
                 found[link.kind, link.name] = _of_link(link, way, (), now)
+    if status.owner_silent is not None:
+        yield PageFault("cdcv2 up", status.kept, "", None, (), since=_moment(now - status.owner_silent, now))
     yield from found.values()
     explained = {link.name for way in ways if way.fault is not None for link in way.links}
     for job in status.jobs:
