@@ -316,6 +316,8 @@ def show(pipeline: Pipeline, command: str, reports: Iterable[JobReport], shown: 
 
 def _text(report: JobReport, folder: Path) -> str | None:
     status = report.status
+    if report.damage is not None and report.sight.alive and report.act is JobAct.NOTHING:
+        return f"not looked after, and its process goes on: {report.damage}"
     if report.act is JobAct.START:
         return f"started (run {status.run})"
     if report.act in (JobAct.STOP, JobAct.KILL):

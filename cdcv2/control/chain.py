@@ -84,10 +84,11 @@ class LogSight(NamedTuple):
 
 
 class StageSight(NamedTuple):
-    """A job: its row, and when its frontier moved last."""
+    """A job: its row, when its frontier moved last, and when it has printed something last."""
 
     row: JobRow
     moved_at: float | None = None
+    printed_at: float | None = None
 
 
 class InstanceSight(NamedTuple):
@@ -119,6 +120,7 @@ class ChainSight(NamedTuple):
     could not make on the way yet; ``moved``: what the server that answers now does not have, as it is another one;
     ``of_reader``: of these three, what the reader needs. ``kept``: a cdcv2 up keeps the jobs running, so no second one
     can be started; ``hangs``: that it does nothing, in words, and what to do.
+    ``disk``: why no job can state anything, as nothing can be written in the state folder.
     """
 
     file: str
@@ -148,6 +150,7 @@ class ChainSight(NamedTuple):
     moved: tuple[MissingState, ...] = ()
     of_reader: tuple[MissingState, ...] = ()
     hangs: str | None = None
+    disk: str | None = None
 
     @property
     def without_kafka(self) -> bool:
@@ -388,7 +391,9 @@ def _capture_fault(seen: ChainSight, capture: StageSight) -> _Fault | None:
     """One whose slot is being made waits for that, or for what has that."""
     if _makes_its_slot(seen) and capture.row.state not in ("held", "paused"):
         return None
-    return _after_entries(seen, capture, _job_fault(seen, capture, _topic_moved_at(seen)), of_reader=False)
+    # A log of another one cannot have moved: it is the capture that writes it.
+    fault = _job_fault(seen, capture, _topic_moved_at(seen), _log_moved_at(seen))
+    return _after_entries(seen, capture, fault, of_reader=False)
 
 
 def _after_entries(seen: ChainSight, job: StageSight, fault: _Fault | None, *, of_reader: bool) -> _Fault | None:
@@ -433,10 +438,13 @@ def _log_moved_at(seen: ChainSight) -> float | None:
     return None if seen.log is None else seen.log.moved_at
 
 
-def _job_fault(seen: ChainSight, job: StageSight, input_moved_at: float | None = None) -> _Fault | None:
+def _job_fault(
+    seen: ChainSight, job: StageSight, input_moved_at: float | None = None, wrote_at: float | None = None
+) -> _Fault | None:
     """Why a job stands still, of its own making or for what it waits for.
 
-    ``input_moved_at``: when what it reads moved last, in seconds since 1970; None: not known.
+    ``input_moved_at``: when what it reads moved last, ``wrote_at``: when what it writes did, in seconds since 1970;
+    None: not known.
     """
     row = job.row
     if row.state == "held":
@@ -450,7 +458,12 @@ def _job_fault(seen: ChainSight, job: StageSight, input_moved_at: float | None =
         return _Fault(f"it does not run{why}", f"{_mended(row)}; {_start(seen)}")
     if row.event_at is not None:
         silent, has_input = seen.now - row.event_at, (input_moved_at or 0.0) > row.event_at
-        if silent > (SILENT_WITH_INPUT if has_input else SILENT):
+        limit = SILENT_WITH_INPUT if has_input else SILENT
+        if silent > limit and seen.disk is not None:
+            return _Fault(f"it has stated nothing for {silent:.0f} s, as it cannot: {seen.disk}",
+                          f"mend that first; then look again, with cdcv2 explain {seen.file}")  # fmt: skip
+        worked_at = max((at for at in (job.printed_at, wrote_at) if at is not None), default=0.0)
+        if silent > limit and seen.now - worked_at > limit:
             meanwhile = ", and its input has moved" if has_input else ""
             ended = "" if row.reason is None else f". When it ended last: {row.reason}"
             text = f"it has stated nothing for {silent:.0f} s{meanwhile}: it hangs, or is in one long step{ended}"

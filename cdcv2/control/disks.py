@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -10,6 +11,10 @@ from typing import NamedTuple
 
 from cdcv2.control.pipeline_file import Pipeline
 from cdcv2.control.written_folders import written_folders
+
+
+#: With fewer bytes than these a disk is full: a job cannot write the next of its small files.
+_LEAST = 64 * 1024
 
 
 class DiskSpace(NamedTuple):
@@ -46,6 +51,24 @@ def refusal(folder: Path) -> str | None:
             file.flush()
     except OSError as error:
         return error.strerror or str(error)
+    return None
+
+
+def unwritable(folder: Path) -> str | None:
+    """Why no job of any user can write in a folder: its disk is full, or is read-only; None: it can, as far as
+    that is seen. Nothing is written.
+    """
+    there = _there(folder)
+    try:
+        disk = os.statvfs(there)
+    except OSError as error:
+        return f"{there} cannot be read: {error.strerror or error}"
+    if disk.f_flag & os.ST_RDONLY:
+        return f"the file system of {there} is read-only: see why, and mount it for writing (mount -o remount,rw)"
+    if disk.f_bavail * disk.f_frsize < _LEAST:
+        return f"the disk of {there} is full: make room there"
+    if disk.f_files and not disk.f_favail:
+        return f"the disk of {there} has no inode left: remove files there"
     return None
 
 

@@ -137,7 +137,7 @@ def _way(
     )
     kept = status.owner is not None
     seen = ChainSight(str(pipeline.path), time.time(), lost=lost, changed=changed, owed=owed, kept=kept, moved=moved)
-    seen = seen._replace(hangs=None if status.owner_silent is None else status.kept)
+    seen = seen._replace(hangs=None if status.owner_silent is None else status.kept, disk=status.disk)
     source = capture.source if capture is not None else None
     if source is not None:
         connector, found = source.connector, status.sight.sources.get(source.name, SourceView())
@@ -184,7 +184,10 @@ def _instance(pipeline: Pipeline, status: PipelineStatus, part: InstanceFields) 
 
 def _stage(pipeline: Pipeline, status: PipelineStatus, name: str) -> StageSight | None:
     row = status.job(name)
-    return None if row is None else StageSight(row, JobFolder(folder_of(pipeline) / name).moved_at())
+    if row is None:
+        return None
+    folder = JobFolder(folder_of(pipeline) / name)
+    return StageSight(row, folder.moved_at(), folder.printed_at())
 
 
 def _beats(pipeline: Pipeline, capture: CaptureFields) -> tuple[float | None, float | None]:

@@ -210,6 +210,12 @@ class JobFolder:
         """
         return supervision.moved_at(self._last_events())
 
+    def printed_at(self) -> float | None:
+        """When it has printed something last, in seconds since 1970; None: it has printed nothing."""
+        with suppress(OSError):
+            return self.output.stat().st_mtime if self.output.stat().st_size else None
+        return None
+
     def stop(self) -> None:
         """Ask it to end (SIGTERM): its first process, or what is left of it."""
         holders = self._holders()

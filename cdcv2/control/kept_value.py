@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -21,9 +22,10 @@ def keep(path: Path, plain: Mapping[str, Any]) -> None:
     try:
         replace_file(path, json.dumps({"version": VERSION, **plain}).encode())
     except OSError as error:
-        raise OutputError(
-            f"{path} cannot be written: {error.strerror or error}; make room, or grant the rights"
-        ) from error
+        remedy = "make room, or grant the rights"
+        if error.errno == errno.EROFS:
+            remedy = "its file system is read-only: see why, and mount it for writing (mount -o remount,rw)"
+        raise OutputError(f"{path} cannot be written: {error.strerror or error}; {remedy}") from error
 
 
 def kept(path: Path) -> dict[str, Any] | None:

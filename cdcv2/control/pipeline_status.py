@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from cdcv2.completeness import through_text
+from cdcv2.control.disks import unwritable
 from cdcv2.control.job_folder import JobFolder
 from cdcv2.control.lost_state import LostState, MissingState, lost_state
 from cdcv2.control.log_tail import stated_frontier, uncovered_tables
@@ -134,6 +135,7 @@ class PipelineStatus(NamedTuple):
 
     ``sight`` is what its servers have answered; ``lost`` what its jobs used in other systems, and is lost.
     ``owner_silent``: for how many seconds that process has done nothing; None: it works, as far as is known.
+    ``disk``: why nothing can be written in the state folder; None: it can be, as far as is known.
     """
 
     pipeline: str
@@ -143,11 +145,13 @@ class PipelineStatus(NamedTuple):
     sight: PipelineSight
     lost: LostState = LostState({})
     owner_silent: float | None = None
+    disk: str | None = None
 
     def to_plain(self) -> dict[str, Any]:
         """As JSON has it."""
         return {
             "pipeline": self.pipeline, "owner": self.owner, "owner_silent": self.owner_silent,
+            "disk": self.disk,
             "tables": [row._asdict() for row in self.tables],
             "jobs": [row._asdict() for row in self.jobs],
             "sources": [_source(name, view) for name, view in self.sight.sources.items()],
@@ -174,16 +178,18 @@ class PipelineStatus(NamedTuple):
         """Whether every job of the file is well, and a process keeps them running, and nothing is lost, changed or on
         another server.
         """
-        works = self.owner is not None and self.owner_silent is None
+        works = self.owner is not None and self.owner_silent is None and self.disk is None
         kept = works and not (self.lost.of or self.lost.changed or self.lost.moved)
         return kept and all(row.well for row in self.jobs if row.kind != "left")
 
     @property
     def changed(self) -> list[str]:
-        """What others have changed in other systems, each once; and which server is another one now."""
-        return list(dict.fromkeys(
-            [*self.lost.servers, *(one.text for things in self.lost.changed.values() for one in things)]
-        ))
+        """What others have changed in other systems, each once; before it, which server is another one now, and a disk
+        on which nothing can be written.
+        """
+        first = [*([] if self.disk is None else [self.disk]), *self.lost.servers]
+        changed = (one.text for things in self.lost.changed.values() for one in things)
+        return list(dict.fromkeys([*first, *changed]))
 
     @property
     def unanswered(self) -> list[str]:
@@ -221,7 +227,7 @@ def status_of(pipeline: Pipeline, before: PipelineStatus | None = None) -> Pipel
     kept_by = owner(pipeline.state) if is_owned(pipeline.state) else None
     tables = list(copies.rows(sight, now))
     by, silent = None if kept_by is None else kept_by.text(), silent_for(pipeline.state, time.time())
-    return PipelineStatus(pipeline.name, by, tables, jobs, sight, lost, silent)
+    return PipelineStatus(pipeline.name, by, tables, jobs, sight, lost, silent, unwritable(pipeline.state))
 
 
 class StatusWatch:

@@ -67,6 +67,8 @@ NEW = WELL._replace(topics=Reply(ENDS._replace(last=None)), capture=capture(fron
 FAILED = connector(tasks=("FAILED",))
 # What is seen of other links of a fault is planted, too: what stands behind it on the way.
 DEAD = {"state": "waiting", "alive": False, "reason": "PostgreSQL does not answer"}
+#: Logs that have not moved while the capture was silent.
+OLD = LogSight("logs", [501], 900.0)
 TOPIC_LOST = MissingState(Kind.TOPIC, "shop.public.orders", "the topic was removed by others")
 TOPIC_MOVED = MissingState(Kind.TOPIC, "shop.public.orders", "Kafka is another server now")
 TABLE_LOST = MissingState(Kind.TARGET_TABLE, "orders", "the table was removed by others")
@@ -148,6 +150,10 @@ FAULTS: dict[str, tuple[ChainSight, str, str, str]] = {
     "a folder of logs is on another disk now": (
         WELL._replace(moved=(MissingState(Kind.STATE_FOLDER, "logs", "it is another folder now"),)), "log",
         "another folder now", "cdcv2 external shop.yaml"),
+    "the capture is silent, as the disk of the state folder is full": (
+        WELL._replace(capture=capture(event_at=900.0), disk="the disk of s is full: make room there", view=view(
+            event_at=900.0)), "capture", "stated nothing for 100 s, as it cannot: the disk of s is full",
+        "mend that first"),
     "Connect refuses us": (
         WELL._replace(connector=Reply(error="it asks for a login")), "connector", "asks for a login", "doctor"),
     "the connector is paused, and Connect asks for a login": (
@@ -204,12 +210,13 @@ FAULTS: dict[str, tuple[ChainSight, str, str, str]] = {
     "the reader runs again a moment ago, and is no further": (
         WELL._replace(view=StageSight(VIEW._replace(reason="no right"), NOW - 1.0)), "reader", "no right", "copy.log"),
     "the capture runs again, and hangs": (
-        WELL._replace(capture=capture(event_at=900.0, reason="no broker")), "capture",
+        WELL._replace(log=OLD, capture=capture(event_at=900.0, reason="no broker")), "capture",
         "it hangs, or is in one long step. When it ended last: no broker", "cdcv2 pause shop.yaml"),
     "the capture hangs": (
-        WELL._replace(capture=capture(event_at=900.0)), "capture", "nothing for 100 s", "cdcv2 pause shop.yaml shop"),
+        WELL._replace(log=OLD, capture=capture(event_at=900.0)), "capture", "nothing for 100 s",
+        "cdcv2 pause shop.yaml shop"),
     "the capture hangs, and its topic moves": (
-        WELL._replace(capture=capture(event_at=979.0), topics=ended(980.0)), "capture",
+        WELL._replace(log=OLD, capture=capture(event_at=979.0), topics=ended(980.0)), "capture",
         "nothing for 21 s, and its input has moved", "cdcv2 resume shop.yaml shop"),
     "the view hangs, and its log moves": (
         WELL._replace(view=view(event_at=979.0)), "reader", "nothing for 21 s, and its input has moved",
@@ -293,6 +300,9 @@ def test_while_the_slot_is_made_nothing_else_is_at_fault() -> None:
     ("a view that is being ended, and had ended before", WELL._replace(
         view=view(state="stopping", reason="no right to write t"))),
     ("a view that is finished", WELL._replace(view=view(state="finished", alive=False))),
+    ("a capture is silent, and its log has moved", WELL._replace(capture=capture(event_at=900.0))),
+    ("a capture is silent, and has printed something", WELL._replace(
+        log=OLD, capture=capture(event_at=900.0)._replace(printed_at=NOW - 9))),
     ("a capture is silent, and so is its topic", WELL._replace(
         capture=capture(event_at=979.0), topics=ended(978.0))),
     ("a capture is in a step, and its topic moves", WELL._replace(

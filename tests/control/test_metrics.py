@@ -55,8 +55,8 @@ def status(**changed: Any) -> dict[str, Any]:
         "connector": None if errors["connector_error"] else connector, **errors,
     }  # fmt: skip
     owner = changed.get("owner", "process 7 on host")
-    return {"pipeline": "shop", "owner": owner, "owner_silent": changed.get("owner_silent"), "tables": [table],
-            "jobs": [job], "sources": [source], "topics": [], "lost": [], "changed": [], "moved": []}
+    return {"pipeline": "shop", "owner": owner, "owner_silent": changed.get("owner_silent"), "disk": None,
+            "tables": [table], "jobs": [job], "sources": [source], "topics": [], "lost": [], "changed": [], "moved": []}
 
 
 def measured(**changed: Any) -> Measurements:

@@ -193,6 +193,19 @@ def test_what_another_server_answers_for_is_not_called_complete(
     assert "topic" == way["fault"]["kind"] and "another server now" in way["fault"]["fault"]
 
 
+def test_a_state_folder_that_cannot_be_written_is_named_first(
+    shop: Pipeline, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Jobs that state nothing then work, perhaps: they are not called hung."""
+    answering(monkeypatch, WELL, Reply([501]), topic)
+    monkeypatch.setattr(pipeline_status, "unwritable", lambda folder: f"the disk of {folder.name} is full: make room")
+    status = status_of(shop)
+    main(["status", str(shop.path)])
+
+    assert "  the disk of shop.state is full: make room" in capsys.readouterr().out and not status.well
+    assert "the disk of shop.state is full: make room" == status.to_plain()["disk"]
+
+
 def behind(status: PipelineStatus) -> list[tuple[str, float | None, str]]:
     return [(row.kind, row.seconds_behind, row.basis) for row in status.tables]
 

@@ -11,10 +11,13 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from cdcv2.cli.up import show
 from cdcv2.control import kept_value, supervision
+from cdcv2.control.disks import unwritable
 from cdcv2.control.job_folder import JobFolder
 from cdcv2.control.owner import OwnedFolder, is_owned, owner
 from cdcv2.control.supervision import DEATHS, PATIENCE, JobAct, JobState
@@ -174,6 +177,51 @@ def test_a_lock_that_cannot_be_opened_leaves_the_others_at_work(jobs: Path) -> N
 
     assert (damaged.act, damaged.status.state, damaged.sight.alive) == (JobAct.NOTHING, JobState.HELD, True)
     assert isinstance(damaged.damage, OutputError) and other.act is JobAct.START
+
+
+def test_a_job_of_which_nothing_can_be_written_is_not_called_held(
+    jobs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its process goes on: only that cdcv2 up cannot keep how it stands is shown."""
+    supervisor = Supervisor(jobs, clock=Clock())
+    supervisor.turn([plan(jobs, "a")])
+    wait(jobs, "a", lambda job: job.sight().progress == "[7]")
+
+    def full(path: Path, content: bytes) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(kept_value, "replace_file", full)
+    report = supervisor.turn([plan(jobs, "a")._replace(argv=("other",))])[0]
+    shown = dict[str, str]()
+    show(SimpleNamespace(state=jobs.parent), "up", [report], shown)  # type: ignore[arg-type]
+
+    assert JobFolder(jobs / "a").alive() and isinstance(report.damage, OutputError)
+    assert shown["a"].startswith("not looked after, and its process goes on: ") and "No space left" in shown["a"]
+
+
+@pytest.mark.parametrize(("free", "inodes", "flags", "named"), [
+    (9, 9, 0, None), (9, 0, 0, "no inode left"), (0, 9, 0, "is full: make room"), (9, 9, os.ST_RDONLY, "is read-only"),
+])
+def test_a_disk_on_which_nothing_can_be_written_is_named(
+    free: int, inodes: int, flags: int, named: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a folder that is not there yet, that of the one above."""
+    disk = SimpleNamespace(f_flag=flags, f_bavail=free << 20, f_frsize=1, f_files=9, f_favail=inodes)
+    monkeypatch.setattr(os, "statvfs", lambda _: disk)
+    found = unwritable(tmp_path / "to come")
+
+    assert (found is None) is (named is None) and (named or "") in (found or "")
+
+
+def test_a_read_only_file_system_is_not_to_be_given_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The text names what it is."""
+    def read_only(path: Path, content: bytes) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(kept_value, "replace_file", read_only)
+    with pytest.raises(OutputError, match="its file system is read-only: see why") as refused:
+        kept_value.keep(tmp_path / "x.json", {})
+    assert "make room" not in str(refused.value)
 
 
 def test_a_job_whose_end_cannot_be_written_is_asked_once_and_then_killed(
