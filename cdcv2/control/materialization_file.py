@@ -129,7 +129,7 @@ def _plan_of(given: ViewFields, *, create: bool) -> MaterializationPlan:
     return MaterializationPlan(
         given.name, logs, parts.bindings, parts.driver, parts.view, parts.recovery,
         rows=parts.rows, start=parts.start, kafka=reader.kafka(), timeline=timeline, lines=parts.lines,
-        staging=reader.staging(target), store=reader.store(target, given.name),
+        staging=reader.staging(target), store=reader.store(target, given.name, [one.target for one in parts.bindings]),
     )  # fmt: skip
 
 
@@ -321,7 +321,7 @@ class _Reader:
         return (lambda: DeltaFolder(self.path(fields["folder"]))) if kind == "delta" else None
 
     @staticmethod
-    def store(part: YamlNode, name: str) -> Callable[[], list[Holding]]:
+    def store(part: YamlNode, name: str, targets: list[str]) -> Callable[[], list[Holding]]:
         """What looks at what a store has committed that keeps the checkpoint itself."""
         fields = dict(part.entries())
         if fields["driver"].text() in LOGGED:
@@ -331,7 +331,7 @@ class _Reader:
         def look() -> list[Holding]:
             from cdcv2.materialize.targets.postgres.view import committed
 
-            return committed(conninfo, name)
+            return committed(conninfo, name, targets)
 
         return look
 

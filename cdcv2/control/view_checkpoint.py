@@ -55,13 +55,17 @@ def checkpoint_of(view: ViewFields | ReplayFields, timeline: str | None = None) 
 
 
 def _demand_own(view: ViewFields, kept: Checkpoint) -> None:
-    bound = [dict(one.entries()).get("target") for one in view.fields["bindings"].items()]
-    targets = [one.text() for one in bound if one is not None]
+    targets = _targets(view)
     if kept.views and targets and not {*targets} & {*kept.views}:
         raise RefusedError(
             f"the target has {', '.join(sorted(kept.views))} of a view {view.name!r}, and none of its tables here "
             f"({', '.join(targets)}): it is another view of that name; give this one a name of its own"
         )
+
+
+def _targets(view: ViewFields) -> list[str]:
+    bound = [dict(one.entries()).get("target") for one in view.fields["bindings"].items()]
+    return [one.text() for one in bound if one is not None]
 
 
 def _held(view: ViewFields) -> list[Holding]:
@@ -71,7 +75,8 @@ def _held(view: ViewFields) -> list[Holding]:
         conninfo = target["conninfo"].conninfo() if "conninfo" in target else ""
         origin = f"the target of the view {view.name}"
         return committed(
-            conninfo, view.name, connect=lambda given: connect(given, origin=origin, patience=_PATIENCE)
+            conninfo, view.name, _targets(view),
+            connect=lambda given: connect(given, origin=origin, patience=_PATIENCE),
         )
     where = part if part.is_text else part.fields("sqlite")["sqlite"]
     path = where.path(view.folder)

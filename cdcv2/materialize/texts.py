@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from functools import partial
 from typing import Any, LiteralString
@@ -52,8 +52,12 @@ def plain(fields: Iterable[Field], row: Texts) -> dict[str, Any]:
     return {one.name: None if text is None else _for_people(one, text) for one, text in zip(fields, row)}
 
 
-def side(session: Any, table: Table, kept: Table, where: LiteralString) -> PostgresRows | None:
+def side(
+    session: Any, table: Table, kept: Table, where: LiteralString, place: Sequence[str]
+) -> PostgresRows | None:
     """A table in PostgreSQL, of which the rows count that fulfil ``where``; ``kept``: its columns, as they are there.
+
+    ``place``: its schema and name.
 
     None where PostgreSQL cannot make these texts: it has JSON or arrays, or text that stands for another type.
     """
@@ -61,7 +65,7 @@ def side(session: Any, table: Table, kept: Table, where: LiteralString) -> Postg
     columns = [TextColumn(one.name, sql, str) for one, sql in zip(table.fields, made) if sql is not None]
     if len(columns) < len(made):
         return None
-    return PostgresRows(session, tuple(columns), len(table.key), table.name, where)
+    return PostgresRows(session, tuple(columns), len(table.key), place, where)
 
 
 def _sql(field: Field, now: Field) -> LiteralString | None:

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, LiteralString, TypeAlias
@@ -247,14 +247,15 @@ _FUNCTIONS: dict[str, Callable[[Any], str]] = {
 class PostgresRows:
     """A table as a :class:`~cdcv2.rows.fingerprint.Side`, in the snapshot of the session's open transaction.
 
-    ``where`` selects the rows that count; the table is called ``s`` there.
+    ``table``: its name, or schema and name. ``where`` selects the rows that count; the table is called ``s`` there.
 
     The database works the fingerprints out; only rows of buckets that differ are moved. Cost: a scan of the table for
     either, and SHA-256 of each row.
     """
 
     def __init__(
-        self, session: Any, columns: tuple[TextColumn, ...], width: int, table: str, where: LiteralString = "true"
+        self, session: Any, columns: tuple[TextColumn, ...], width: int, table: str | Sequence[str],
+        where: LiteralString = "true",
     ) -> None:
         from psycopg import sql
 
@@ -266,7 +267,8 @@ class PostgresRows:
         )
         # Neither of the inner queries may be merged into the outer: each text is worked out once.
         self._texts = sql.SQL("SELECT {texts} FROM {table} s WHERE {where} OFFSET 0").format(
-            texts=texts, table=sql.Identifier(*parts_of(table)), where=sql.SQL(where)
+            texts=texts, where=sql.SQL(where),
+            table=sql.Identifier(*(parts_of(table) if isinstance(table, str) else table)),
         )
         number = sql.SQL("('x' || substr(encode(sha256({bytes}), 'hex'), 1, 8))::bit(32)::bigint & {mask}")
         self._bucket = number.format(bytes=self._bytes(width), mask=sql.Literal(BUCKETS - 1))

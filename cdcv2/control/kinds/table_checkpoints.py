@@ -12,7 +12,7 @@ from cdcv2.control.entries import CatalogueEntry
 from cdcv2.errors import ForeignStateError, RefusedError
 from cdcv2.materialize.protocol.messages import Checkpoint
 from cdcv2.materialize.targets.postgres import fence
-from cdcv2.materialize.targets.postgres.driver import plain_checkpoint
+from cdcv2.materialize.targets.postgres.places import plain_checkpoint
 
 if TYPE_CHECKING:
     from psycopg import Connection

@@ -16,7 +16,7 @@ and psycopg (``pip install '.[postgres]'``).
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
@@ -34,8 +34,12 @@ from cdcv2.materialize.protocol.messages import (
 from cdcv2.materialize.repair import RepairableDriver, TableRepair
 from cdcv2.materialize.targets.postgres import fence as postgres_fence
 from cdcv2.materialize.targets.postgres.changes import PostgresChanges, takes_changes
+from cdcv2.materialize.targets.postgres.places import (
+    TablePlace, as_named, demand_started_here, demand_same_places, kept_places, numbers_of, places_of, plain_checkpoint,
+    to_plain,
+)
 from cdcv2.materialize.targets.postgres.tables import (
-    SETTINGS, PostgresTable, alterations, check_names, demand_fit, lock, numbers_of, postgres_errors, stored_columns,
+    SETTINGS, PostgresTable, alterations, check_names, demand_fit, lock, postgres_errors, stored_columns,
 )
 from cdcv2.materialize.targets.postgres.worker import PostgresWorker, StagingTable
 from cdcv2.store.postgres_session import connect as connect_to
@@ -69,6 +73,8 @@ class PostgresDriver(DistributedDriver, RepairableDriver):
         # None before open and after close.
         self._session: Connection[Any] | None = None
         self._tables: list[PostgresTable] = []
+        # Target -> the table that it is; each commit keeps them.
+        self._places: dict[str, TablePlace] = {}
         # Whose commits these are: the parameters of the fence's statements.
         self._holding: dict[str, Any] = {}
         self._message: Open | None = None
@@ -101,29 +107,39 @@ class PostgresDriver(DistributedDriver, RepairableDriver):
                 raise UsageError(f"PostgreSQL {version} has no MERGE: 15 or later is needed")
             session.execute(SETTINGS)
             session.execute(postgres_fence.LOCK, {"name": "tables"})
-            kept = [stored_columns(session, table) for table in message.tables]
-            self._tables = [PostgresTable(number, table) for number, table in enumerate(kept)]
+            # From here on by schema and name: what the search path leads to may become another table.
+            places = places_of(session, [table.name for table in message.tables])
+            kept = [stored_columns(session, table, places[table.name]) for table in message.tables]
+            self._tables = [PostgresTable(number, table, places[table.name]) for number, table in enumerate(kept)]
             self.remarks = [one for pair in zip(message.tables, kept) for one in _remarks(*pair)]
-            if "cdcv2_checkpoints" not in numbers_of(session, ["cdcv2_checkpoints"]):
+            if places_of(session, ["cdcv2_checkpoints"])["cdcv2_checkpoints"].number is None:
+                demand_started_here(session, message.materialization, places)
                 session.execute(postgres_fence.CREATE)
-            self._make(session, message)
+            self._make(session, message, places)
             session.commit()
             pairs = enumerate(zip(message.tables, kept))
             taking = frozenset(number for number, pair in pairs if takes_changes(*pair))
             return replace(self._claim(session, message), changes=taking)
 
-    def _make(self, session: Connection[Any], message: Open) -> None:
+    def _make(self, session: Connection[Any], message: Open, places: Mapping[str, TablePlace]) -> None:
         """The tables. Those of a view that has begun are there; those of one that has not have no rows."""
-        made = {table.name: table.make(session, create=self._create) for table in self._tables}
-        # Asked behind the tables: a row of ours that was seen has its checkpoint now.
         name = message.materialization
-        held = [_checkpoint(text) for (text,) in session.execute(postgres_fence.ALL, {"name": name})]
-        last = next((one for one in held if not message.start.dominates(one.frontier)), None)
-        begun = None if last is None else last.frontier
+        demand_same_places(session, name, places, self._kept(session))
+        made = {table.name: table.make(session, create=self._create) for table in self._tables}
         for table, found in made.items():
             same = [other for other, one in made.items() if one.number == found.number and other != table]
             if same:
                 raise UsageError(f"{table} and {same[0]} are one table in PostgreSQL: give each binding its own target")
+        self._places = {
+            target: place._replace(number=made[target].number) for target, place in places.items()
+        }  # fmt: skip
+        # Asked behind the tables: a row of ours that was seen has its checkpoint now.
+        held = [Checkpoint.from_plain(as_named(plain, places)) for plain in self._kept(session)]
+        last = next((one for one in held if not message.start.dominates(one.frontier)), None)
+        begun = None if last is None else last.frontier
+        if last is None:
+            demand_started_here(session, name, places)
+        for table, found in made.items():
             if last is not None and found.missing:
                 demand_known_view(name, table, last)
                 raise RefusedError(
@@ -139,6 +155,12 @@ class PostgresDriver(DistributedDriver, RepairableDriver):
         self._new = begun is None
         self._demand_alone(session)
 
+    def _kept(self, session: Connection[Any]) -> list[Any]:
+        """The checkpoints of the view, as plain JSON."""
+        name = self._opened().materialization
+        rows = session.execute(postgres_fence.ALL, {"name": name}).fetchall()
+        return [plain_checkpoint(text) for (text,) in rows]
+
     def _demand_alone(self, session: Connection[Any], *, one_by_one: bool = False) -> None:
         """Raises RefusedError when another materialization has one of the tables.
 
@@ -146,7 +168,7 @@ class PostgresDriver(DistributedDriver, RepairableDriver):
         from then on. So an instance asks on opening, and again in its first commit, while no other's is at the table.
         """
         message = self._opened()
-        own = numbers_of(session, [table.name for table in self._tables])
+        own = numbers_of(session, self._places)
         for number in sorted(own.values()) if one_by_one else ():
             session.execute(postgres_fence.LOCK, {"name": f"table {number}"})
         for name, text in session.execute(postgres_fence.OTHERS, {"name": message.materialization}).fetchall():
@@ -154,7 +176,8 @@ class PostgresDriver(DistributedDriver, RepairableDriver):
                 checkpoint = _checkpoint(text)
             except ForeignStateError:
                 continue  # of a newer release, perhaps: it cannot be read, and is not ours to judge
-            theirs = set(numbers_of(session, checkpoint.views or ()).values())
+            places = {**places_of(session, checkpoint.views or ()), **kept_places(plain_checkpoint(text))}
+            theirs = set(numbers_of(session, places).values())
             shared = [target for target, number in own.items() if number in theirs]
             if shared:
                 raise RefusedError(
@@ -172,7 +195,8 @@ class PostgresDriver(DistributedDriver, RepairableDriver):
         }  # fmt: skip
         start = message.start
         found = pieces(near, message.range, lambda text: _checkpoint(text).started_at(start).frontier, start)
-        own = next(_checkpoint(one.value).started_at(start) for one in near if one.range == message.range)
+        plain = next(plain_checkpoint(one.value) for one in near if one.range == message.range)
+        own = Checkpoint.from_plain(as_named(plain, self._places)).started_at(start)
         even = len(found) == 1 and found[0].frontier == own.frontier
         return Opened(own if even else Checkpoint(meet_of(found), None, own.views), found)
 
@@ -230,7 +254,7 @@ class PostgresDriver(DistributedDriver, RepairableDriver):
     def start_commit(self, message: StartCommit) -> StartedCommit:
         """Fence, checkpoint and rows, in one transaction; committed on return."""
         session = self._open_session()
-        text = json.dumps(message.checkpoint.to_plain())
+        text = json.dumps({**message.checkpoint.to_plain(), "tables": to_plain(self._places)})
         with postgres_errors("write", "cdcv2_checkpoints"):
             self._end_copy()
             if self._new:
@@ -284,10 +308,11 @@ class PostgresDriver(DistributedDriver, RepairableDriver):
         have.
         """
         if self._staging is None:
-            self._staging = StagingTable([table.table for table in self._tables], self._holding)
+            self._staging = StagingTable(self._tables, self._holding)
             with postgres_errors("make staging tables for", self._holding["name"]):
                 self._staging.make(self._open_session())
-        return PostgresWorker(self._connect, [table.table for table in self._tables], self._staging.names)
+        tables = [(table.table, table.at) for table in self._tables]
+        return PostgresWorker(self._connect, tables, self._staging.names)
 
     def took(self, number: int, receipt: Any) -> None:
         """See :class:`DistributedDriver`.
@@ -370,12 +395,3 @@ def _remarks(table: Table, kept: Table) -> Iterator[str]:
 
 def _checkpoint(text: str) -> Checkpoint:
     return Checkpoint.from_plain(plain_checkpoint(text))
-
-
-def plain_checkpoint(text: str) -> Any:
-    """What stands in ``cdcv2_checkpoints``, as ``Checkpoint.from_plain`` takes it, and refuses it where it is damaged.
-    """
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text

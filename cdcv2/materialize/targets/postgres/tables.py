@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any, LiteralString, NamedTuple
 
 from cdcv2.errors import MalformedError, MissingLogError, OutputError, RefusedError, UnavailableError, UsageError
 from cdcv2.materialize.protocol.messages import Field, Key, Store, Table, Values
+from cdcv2.materialize.targets.postgres.places import TablePlace
 from cdcv2.sql_names import parts_of, quoted, sql_table
 from cdcv2.views.source_columns import demand_held, source_column
 
 if TYPE_CHECKING:
     import psycopg
     from psycopg import Connection
-    from psycopg.sql import Composable, Composed, Identifier
+    from psycopg.sql import Composable, Composed
 
 #: Bytes of a name; PostgreSQL cuts off what is longer.
 LONGEST_NAME = 63
@@ -87,15 +88,15 @@ def made_columns(table: Table) -> list[list[Any]]:
     return [[field.name, type_of(field), field.nullable and field.name not in keys] for field in plain]
 
 
-def stored_columns(session: Connection[Any], table: Table) -> Table:
-    """The table as it is, or would be made, there: without the source's types of columns that are not kept in these.
+def stored_columns(session: Connection[Any], table: Table, at: TablePlace) -> Table:
+    """The table as it is, or would be made, at its place, without the source's types of columns that are not kept so.
 
     They are kept as the log has them where a table was made so, and where the server lacks the type (as an enum).
     """
     typed = [field for field in table.fields if source_column(field.source, field.kind) is not None]
     wanted = [_maybe(field) for field in typed]
     there = {name for (name,) in session.execute(_THERE, [wanted]).fetchall()} if any(wanted) else set()
-    place = identifier(table.name).as_string(session)
+    place = at.identifier.as_string(session)
     plain = [replace(field, source=None) for field in typed]
     # Those of which the table has a column of the log's type, rather than another or none.
     misfits = {
@@ -120,13 +121,6 @@ def alterations(table: Table, kept: Table) -> list[str]:
         if column is not None and now.source is None and column.optional is None:
             found.append(column.altering(sql_table(table.name), quoted(field.name)))
     return found
-
-
-def identifier(name: str) -> Identifier:
-    """A table's name, as SQL takes it."""
-    from psycopg import sql
-
-    return sql.Identifier(*parts_of(name))
 
 
 def _maybe(field: Field) -> str | None:
@@ -166,15 +160,16 @@ class ExistingTable(NamedTuple):
 class PostgresTable:
     """The statements for one table, made once. ``number`` is in the names of its temporary tables.
 
-    ``staged``: the table in which executors stage rows, in place of a temporary one.
+    ``place``: where the session has found it; errors have its name in the binding. ``staged``: the table in which
+    executors stage rows, in place of a temporary one.
     """
 
-    def __init__(self, number: int, table: Table, staged: str | None = None) -> None:
+    def __init__(self, number: int, table: Table, place: TablePlace, staged: str | None = None) -> None:
         from psycopg import sql
 
         self.number, self.name, self.table = number, table.name, table
         check_names(table)
-        self.identifier = identifier(table.name)
+        self.at, self.identifier = place, place.identifier
         self._rows = sql.Identifier(staged or f"cdcv2_rows_{number}")
         self._keys = sql.Identifier(f"cdcv2_keys_{number}")
         kept = [source_column(field.source, field.kind) for field in table.fields]
@@ -354,14 +349,6 @@ def demand_fit(session: Connection[Any], tables: Iterable[PostgresTable]) -> Non
             "table is looked at when it is opened. If the source's column was altered: make the row schema again "
             "(cdcv2 rows), and name its folder with types in the file; or give the binding another target"
         )
-
-
-def numbers_of(session: Connection[Any], targets: Iterable[str]) -> dict[str, int]:
-    """PostgreSQL's numbers of those of these targets that are there."""
-    names = list(targets)
-    places = [identifier(name).as_string(session) for name in names]
-    rows = session.execute("SELECT to_regclass(p)::oid::bigint FROM unnest(%s::text[]) p", [places]).fetchall()
-    return {name: number for name, (number,) in zip(names, rows) if number is not None}
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from cdcv2.materialize.distributed import TargetTask, TargetWorker
 from cdcv2.materialize.protocol.messages import Key, Store, Table, Values
+from cdcv2.materialize.targets.postgres.places import TablePlace
 from cdcv2.materialize.targets.postgres.tables import SETTINGS, PostgresTable, postgres_errors
 
 if TYPE_CHECKING:
@@ -28,11 +29,11 @@ SELECT relname FROM pg_class WHERE relnamespace = current_schema()::regnamespace
 class StagingTable:
     """The staging tables of one instance, on the driver's side."""
 
-    def __init__(self, tables: Sequence[Table], holding: Mapping[str, Any]) -> None:
+    def __init__(self, tables: Sequence[PostgresTable], holding: Mapping[str, Any]) -> None:
         # Unlike a name, a number is short enough for an identifier, for every name of a materialization.
         self._prefix = f"cdcv2_staged_{zlib.crc32(str(holding['name']).encode('utf-8', 'surrogatepass')):08x}_"
         self.names = [f"{self._prefix}{holding['fence']}_{number}" for number in range(len(tables))]
-        self.tables = [PostgresTable(number, table, self.names[number]) for number, table in enumerate(tables)]
+        self.tables = [PostgresTable(one.number, one.table, one.at, name) for one, name in zip(tables, self.names)]
         #: number of the table -> attempts that count, and how many rows they have
         self.took: dict[int, list[tuple[str, int]]] = {}
 
@@ -64,12 +65,14 @@ class StagingTable:
 class PostgresWorker(TargetWorker):
     """Connects from an executor as the driver does. ``connect`` must be picklable."""
 
-    def __init__(self, connect: Callable[[], Connection[Any]], tables: Sequence[Table], names: Sequence[str]) -> None:
+    def __init__(
+        self, connect: Callable[[], Connection[Any]], tables: Sequence[tuple[Table, TablePlace]], names: Sequence[str]
+    ) -> None:
         self._connect, self._tables, self._names = connect, tuple(tables), tuple(names)
 
     def work(self, number: int) -> TargetTask:
         """See :class:`TargetWorker`. Raises UnavailableError when PostgreSQL does not answer there."""
-        table = PostgresTable(number, self._tables[number], self._names[number])
+        table = PostgresTable(number, *self._tables[number], self._names[number])
         return _PostgresTask(self._connect, table)
 
 
