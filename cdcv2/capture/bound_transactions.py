@@ -207,9 +207,7 @@ class BoundTransactions:
             elif isinstance(record, EndRecord):
                 again.add(record.tx)
         for one in unended:
-            after = self._tracker.lost_before(one.tx, one.after, one.end)
-            if after is not None:
-                self._tracker.comes_after(one.tx, after)
+            self._tracker.unended(one.tx, one.after, one.end)
         self._check({*touched, *doubted})
         self._drop_restarts(again, changed)
         self._release(touched, changed)

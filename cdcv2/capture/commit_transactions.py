@@ -260,9 +260,11 @@ class CommitTransactions:
         """
         self._doubt(tx)
         for begun, before in self._begins.end(tx, lsn):
-            after = self._tracker.lost_before(begun, before, lsn)
-            if after is not None and not makes_up_for(before, lsn, self.snapshots.declared):
-                self._lost_before(begun, after)
+            if makes_up_for(before, lsn, self.snapshots.declared):
+                continue
+            after = self._tracker.unended(begun, before, lsn)
+            if after is not None and self.snapshots.declared:
+                self._named[begun] = after
         of_none = end_of_declared(tx, lsn, self.snapshots.declared)
         if of_none is not None:
             self._judge([of_none])
@@ -596,24 +598,17 @@ class CommitTransactions:
         """How many transactions are open: seen in part, or whole but after one that is not whole."""
         return len(self._tracker.open())
 
-    def _lost_before(self, tx: int, after: int) -> None:
-        """The END of a transaction without rows is lost, or an earlier run found that it is."""
-        self._tracker.comes_after(tx, after)
-        if self.snapshots.declared:
-            self._named[tx] = after
-
     # -- memory
 
     def export(self) -> CommitsMemory:
         """What must survive a restart, as plain JSON. Facts of open transactions are read again from the topics."""
-        lost = self._tracker.lost()
         plain: CommitsMemory = {
             "version": MEMORY_VERSION,
             "tables": list(self.tables),
             "mode": self._mode,
             "through": self.through,
             "snapshot": self.snapshots.export(),
-            "lost": None if lost is None else list(lost),
+            "lost": self._tracker.export_lost(),
             "spoilt": None if self._spoilt is None else [*self._spoilt, not self._lasts],
         }
         if self.snapshots.declared:
@@ -652,5 +647,8 @@ class CommitTransactions:
             commits._resume_at(known - 1)
             return commits
         if plain.get("lost"):
-            commits._lost_before(*plain["lost"])
+            commits._tracker.restore_lost(*plain["lost"])
+            if commits.snapshots.declared:
+                tx, after, *_ = plain["lost"]
+                commits._named[tx] = after
         return commits

@@ -24,7 +24,8 @@ NEW_SOURCE = (
     f"Capture it as a new source: other topics, other logs.{OR_RESTARTED}"
 )
 LOST = (
-    "The transaction topic lacks a record: was it compacted or trimmed, or not dumped whole? If it can be had again, "
+    "The transaction topic lacks a record, or has one in another place than the connector sent it to: was it compacted "
+    "or trimmed, or not dumped whole, or in another order? If it can be had again as it was, "
     "remove the memory of this capture, and it is read from its start; on a remap, capture it with another remap and "
     f"other logs. If it is missing, {_REMEDY}"
 )

@@ -66,6 +66,9 @@ class TransactionTracker(Generic[T]):
         self._rows: dict[T, dict[str, tuple[int, int]]] = {}
         # The least commit that the rows of a transaction without END name; -1: there was none before.
         self._after: dict[T, int] = {}
+        # Those of which a BEGIN stands before another's END that their own had to be before: the commit that they come
+        # after, and that END. Their own END, if it comes, is in the wrong place.
+        self._unended: dict[T, tuple[int, int]] = {}
         self._restarted: set[T] = set()
         self._doubted: set[T] = set()
         self._renumbering: set[T] = set()
@@ -184,6 +187,7 @@ class TransactionTracker(Generic[T]):
     def _ended(self, tx: T) -> None:
         """Forget what belongs to an open transaction: this one is not open any more."""
         self._after.pop(tx, None)
+        self._unended.pop(tx, None)
         self._restarted.discard(tx)
         self._doubted.discard(tx)
         self._renumbering.discard(tx)
@@ -215,20 +219,42 @@ class TransactionTracker(Generic[T]):
 
         Its END would be the first one after that commit. ENDs come in order, and a later one was read.
         """
-        after = min(self._after.values(), default=self._highest)
+        # One behind which all is released, by a resnapshot, lacks no more.
+        unended = ((tx, after) for tx, (after, lsn) in self._unended.items() if lsn > (self.through or 0))
+        named = [*self._after.items(), *unended]
+        after = min((after for _, after in named), default=self._highest)
         if after >= self._highest:
             return None
-        return min((tx for tx, named in self._after.items() if named == after), key=str), after
+        return min((tx for tx, other in named if other == after), key=str), after
 
-    def lost_before(self, tx: T, after: int, lsn: int) -> int | None:
-        """The same of a transaction without rows: its BEGIN came, then ``lsn``, the first END behind ``after``.
+    def unended(self, tx: T, after: int, lsn: int) -> int | None:
+        """The same by a BEGIN of the transaction: it came, then ``lsn``, the first END behind ``after``, another one's.
 
-        The commit that it comes after, -1: none; None: its END is not lost. Perhaps it was there before the BEGIN.
+        Returns the commit that it comes after, -1: none; None: its END is not lost, as it was there before the BEGIN.
+        One that comes behind ``lsn`` is too late, and changes nothing: what is read together does not decide.
         """
-        through = self.through or 0
-        if lsn <= through or tx in self._end_of or self.released.has(tx):
+        through, end = self.through or 0, self._end_of.get(tx)
+        if lsn <= through or (end is not None and end <= lsn) or self.released.has(tx):
             return None
-        return max(after, through) or -1
+        after = max(after, through) or -1
+        _, found = self._unended.get(tx, (after, 0))
+        if found <= through or lsn < found:
+            # A connector that is started again sends its BEGIN again: the first END that it was to be before counts.
+            self._unended[tx] = after, lsn
+        return after
+
+    def export_lost(self) -> list[object] | None:
+        """What :meth:`lost` found, for :meth:`restore_lost`; None: nothing is lost."""
+        unended = [[tx, after, lsn] for tx, (after, lsn) in self._unended.items()]
+        lost = self.lost()
+        return unended[0] if unended else None if lost is None else [*lost]
+
+    def restore_lost(self, tx: T, after: int, lsn: int | None = None) -> None:
+        """An earlier run found that the END of the transaction is lost; ``lsn``: by :meth:`unended`, at that END."""
+        if lsn is None:
+            self.comes_after(tx, after)
+        else:
+            self._unended[tx] = after, lsn
 
     def lost_text(self, lost: tuple[T, int]) -> str:
         """What :meth:`lost` found, in words."""

@@ -263,11 +263,44 @@ def test_the_end_of_a_transaction_without_rows_is_lost_behind_its_begin() -> Non
     made = tracker((7, 100, {}))
     made.end(8, 110, {})
 
-    assert [None, None, 100, 105] == [made.lost_before(9, after, lsn) for after, lsn in (
+    assert [None, None, 100, 105] == [made.unended(9, after, lsn) for after, lsn in (
         (90, 95), (90, 100), (90, 101), (105, 120),
     )]
-    assert made.lost_before(8, 100, 120) is None and made.lost_before(7, 100, 120) is None
-    assert -1 == tracker().lost_before(7, 0, 100)
+    assert made.unended(8, 100, 120) is None and made.unended(7, 100, 120) is None
+    assert -1 == tracker().unended(7, 0, 100)
+
+
+@pytest.mark.parametrize("read_first", [True, False])
+def test_an_end_that_comes_behind_the_next_one_is_no_less_lost(read_first: bool) -> None:
+    """Its BEGIN stood before END 110 of another: whether both ENDs were read together does not matter."""
+    made = tracker((7, 100, {}))
+    made.end(8, 110, {})
+    if read_first:
+        made.end(9, 120, {})
+    assert 100 == made.unended(9, 100, 110)
+    # Its BEGIN was sent again behind END 110.
+    assert (None if read_first else 110) == made.unended(9, 110, 130)
+    made.end(9, 120, {})
+
+    assert (9, 100) == made.lost() and "and the next END is 110, of transaction 8" in made.lost_text((9, 100))
+    restored = tracker((7, 100, {}))
+    lost = made.export_lost()
+    assert [9, 100, 110] == lost
+    restored.restore_lost(9, 100, 110)
+    for tx, lsn in ((8, 110), (9, 120)):
+        restored.end(tx, lsn, {})
+    assert (9, 100) == restored.lost()
+    made.begin(110)
+    assert made.lost() is None
+
+
+def test_a_lost_end_that_an_earlier_version_kept_is_read() -> None:
+    """It kept no END that shows it."""
+    made = tracker((7, 100, {}))
+    made.restore_lost(9, 100)
+    made.end(8, 110, {})
+
+    assert (9, 100) == made.lost() and [9, 100] == made.export_lost()
 
 
 def test_another_end_in_the_place_of_one_that_was_given_out_lacks_in_the_logs() -> None:

@@ -20,7 +20,7 @@ from itertools import chain, pairwise
 
 from tests.every_way.connector import OLD, TRANSACTIONS, Place, Sent
 from tests.every_way.database import RARE, SNAPSHOT_LSN, TABLES, Change, Difference, difference
-from tests.every_way.world import Cut, World
+from tests.every_way.world import EARLY_BEGIN, Cut, World
 
 #: The snapshot as a transaction before all others.
 SNAPSHOT = 0
@@ -266,15 +266,37 @@ class Judge:
                 yield Culprit(LATE_END, end.commit, harm, end.tx, at_once=True)
             seen = max(seen, end.commit)
             yield from self._of_one(end, known, released)
+        yield from self._of_early_begins(known)
         for tx in {one.tx for one in known.of("begin")} - {one.tx for one in [*ends, *known.of("row")]}:
             if any(one.commit > self.commits[tx] for one in ends):
-                # Where little is read again of the topic, or it loses its beginning, a start may not know of the BEGIN.
-                sure = self.world.known is None and not self.world.forgets
-                yield Culprit("a lost END", self.commits[tx], sure, tx)
+                yield Culprit("a lost END", self.commits[tx], self._knows_begins(), tx)
         for tx in {one.tx for one in known.of("row")} - {one.tx for one in ends}:
             if any(one.commit > self.commits[tx] for one in ends):
                 yield Culprit("a lost END", self.commits[tx], True, tx)
             yield from self._of_rows(tx, known, None, released)
+
+    def _of_early_begins(self, known: Known) -> Iterator[Culprit]:
+        """A BEGIN stands before an END that no later one precedes, and behind none of its own transaction.
+
+        So its END was to come before that one, and whether it comes behind it changes nothing.
+        """
+        topic = [one for place, _, one in known.all if place == (TRANSACTIONS, 0) and one.what in ("begin", "end")]
+        begun, ended, seen = set[int](), set[int](), 0
+        for one in topic:
+            if one.what == "begin":
+                begun |= {one.tx} - ended
+                continue
+            begun.discard(one.tx)
+            ended.add(one.tx)
+            if one.commit > seen:
+                for tx in sorted(begun):
+                    yield Culprit(EARLY_BEGIN, one.commit, self._knows_begins(), tx)
+                begun.clear()
+            seen = max(seen, one.commit)
+
+    def _knows_begins(self) -> bool:
+        """Where little is read again of the topic, or it loses its beginning, a start may not know of a BEGIN."""
+        return self.world.known is None and not self.world.forgets
 
     def _of_one(self, end: Sent, known: Known, released: dict[int, Facts]) -> Iterator[Culprit]:
         tx, counted = end.tx, dict(end.counts)

@@ -10,6 +10,7 @@ import random
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 from cdcv2.capture.facts import Record
@@ -32,7 +33,10 @@ DECLARED_EMPTY = "declared empty"
 #: A row, or a copy of one, has another number in its table than the row at its place has; or another place than the
 #: row of its number.
 ANOTHER_NUMBER, ANOTHER_PLACE = "same place, another number", "same number, another place"
-FEATURES = (ANOTHER_SEQUENCE, LATE_TABLE, LOST_TRANSACTION, DECLARED_EMPTY, ANOTHER_NUMBER, ANOTHER_PLACE, *MISHAPS)
+#: The first BEGIN of a transaction stands before the first END of the one that was committed before it.
+EARLY_BEGIN = "early BEGIN"
+FEATURES = (ANOTHER_SEQUENCE, LATE_TABLE, LOST_TRANSACTION, DECLARED_EMPTY, ANOTHER_NUMBER, ANOTHER_PLACE, EARLY_BEGIN,
+            *MISHAPS)  # fmt: skip
 Cut = dict[Place, int]
 
 
@@ -156,6 +160,9 @@ def drawn(seed: int, features: Collection[str] = FEATURES) -> World:
         numbered = random.Random(f"{seed} {feature}")
         if feature in features and not mishaps and numbered.random() < 0.15 and drawing.renumber(numbered, feature):
             mishaps |= {feature}
+    early = random.Random(f"{seed} {EARLY_BEGIN}")
+    if EARLY_BEGIN in features and not mishaps and early.random() < 0.15 and drawing.begin_early(early):
+        mishaps |= {EARLY_BEGIN}
     full = frozenset({KEYLESS} | ({KEYED, RARE} if chance.random() < 0.5 else set()))
     world = World(seed, snapshot, full, tuple(sorted(mishaps)), database, connector, [], late=is_late,
                   declared_empty=declared_empty, unnamed=unnamed)
@@ -166,7 +173,7 @@ def drawn(seed: int, features: Collection[str] = FEATURES) -> World:
         world.stages = [_before(world, *drawing.contradicts), world.whole]
     world.known = chance.choice((None, None, None, 2, 4))
     # A BEGIN without anything else is in the transaction topic alone, so what that forgets nothing shows any more.
-    world.forgets = chance.random() < 0.2 and LOST_TRANSACTION not in mishaps
+    world.forgets = chance.random() < 0.2 and not {LOST_TRANSACTION, EARLY_BEGIN} & mishaps
     return world
 
 
@@ -265,6 +272,18 @@ class _Drawing:
         gone = chance.choice(self.database.transactions).tx
         for sent in self.entries.values():
             sent[:] = [one for one in sent if one.what not in ("end", "row", "tombstone") or one.tx != gone]
+        return True
+
+    def begin_early(self, chance: random.Random) -> bool:
+        """A BEGIN and the END before it have changed places; none of its transaction stands before them."""
+        sent = self._ends()
+        first = {(one.what, one.tx): at for at, one in reversed([*enumerate(sent)])}
+        found = [at for at, (one, other) in enumerate(pairwise(sent)) if (one.what, other.what) == ("end", "begin")
+                 and first[one.what, one.tx] == at and first[other.what, other.tx] == at + 1]
+        if self.contradicts is not None or not found:
+            return False
+        at = chance.choice(found)
+        sent[at], sent[at + 1] = sent[at + 1], sent[at]
         return True
 
     def renumber(self, chance: random.Random, feature: str) -> bool:

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.every_way import on_spark
-from tests.every_way.world import ANOTHER_NUMBER, ANOTHER_PLACE, FEATURES, World, drawn
+from tests.every_way.world import ANOTHER_NUMBER, ANOTHER_PLACE, EARLY_BEGIN, FEATURES, World, drawn
 
 pytestmark = pytest.mark.spark
 
@@ -38,6 +38,17 @@ def test_a_transaction_of_which_only_a_begin_is_left_is_passed_by_in_no_way(
     road = on_spark.ROADS[number]
     worlds = (drawn(seed, FEATURES) for seed in range(700, 900))
     world = next(one for one in worlds if one.shows_a_lost_end and on_spark.can(one) and road.takes(one))
+    stop = on_spark.check(road, world, spark, tmp_path).stop
+
+    assert stop is not None and "is missing: it comes" in stop
+
+
+@pytest.mark.parametrize("number", range(len(on_spark.ROADS)))
+def test_a_begin_before_the_end_before_it_stops_every_way(number: int, spark: SparkSession, tmp_path: Path) -> None:
+    """Its own END comes behind that, in the same micro-batch or in a later one."""
+    road = on_spark.ROADS[number]
+    worlds = (drawn(seed, [EARLY_BEGIN]) for seed in range(2000 + 20 * number, 2200))
+    world = next(one for one in worlds if one.mishaps and on_spark.can(one) and road.takes(one))
     stop = on_spark.check(road, world, spark, tmp_path).stop
 
     assert stop is not None and "is missing: it comes" in stop

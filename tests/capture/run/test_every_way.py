@@ -22,7 +22,9 @@ from tests.every_way.connector import PREFIX, TRANSACTIONS
 from tests.every_way.database import KEYED, KEYLESS, RARE, SNAPSHOT_LSN
 from tests.every_way.judge import Way
 from tests.every_way.ways import ROADS, checked
-from tests.every_way.world import ANOTHER_NUMBER, ANOTHER_PLACE, FEATURES, LATE_TABLE, MISHAPS, World, drawn
+from tests.every_way.world import (
+    ANOTHER_NUMBER, ANOTHER_PLACE, EARLY_BEGIN, FEATURES, LATE_TABLE, MISHAPS, World, drawn,
+)
 
 #: Histories of each block, all of whose mishaps are drawn.
 BLOCKS, SEEDS = 4, 30
@@ -65,6 +67,15 @@ def test_a_transaction_of_which_only_a_begin_is_left_is_passed_by_in_no_way() ->
     stops = {road.name: came.stop for _, road, came in checked([seed], FEATURES)}
 
     assert len(stops) > 3 and all(stop and "is missing: it comes" in stop for stop in stops.values())
+
+
+def test_a_begin_before_the_end_before_it_stops_every_way() -> None:
+    """Its own END comes behind that, and is read with it or later, by any life."""
+    seeds = [seed for seed in range(2000, 2100) if EARLY_BEGIN in drawn(seed, [EARLY_BEGIN]).mishaps][:6]
+    stops = [(road.name, came.stop) for _, road, came in checked(seeds, [EARLY_BEGIN])]
+
+    assert {road.name for road in ROADS} == {name for name, _ in stops} and len(seeds) == 6
+    assert all(stop is not None and "is missing: it comes" in stop for _, stop in stops)
 
 
 def test_an_old_row_may_be_missing_as_what_is_given_out_with_it_is_wrong() -> None:
