@@ -105,7 +105,8 @@ def lines(status: PipelineStatus, now: float) -> Iterator[str]:
         for wait in row.awaited:
             yield f"  {'':<{width}}  waits for {wait}"
         if row.reason is not None:
-            yield f"  {'':<{width}}  {row.reason}{f'. {row.remedy}' if row.remedy else ''}"
+            again = "" if row.due is None or row.due < now else f"; it is started again in {age(row.due - now)}"
+            yield f"  {'':<{width}}  {row.reason}{f'. {row.remedy}' if row.remedy else ''}{again}"
             yield f"  {'':<{width}}  output: {row.output}"
 
 

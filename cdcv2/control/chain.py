@@ -246,7 +246,9 @@ def _slot(seen: ChainSight) -> Link:
     if slot.being_made:
         remedy = "look again, with cdcv2 explain" if slot.oldest is None else slot.oldest.remedy
         return Link("slot", name, "it is being made", None, slot.awaits, {"slot": name}, remedy)
-    measure = f"confirmed {lsn_text(slot.confirmed)}, sent {lsn_text(slot.sent)}, WAL {slot.status}"
+    # What is sent is shown to few roles.
+    sent = "" if slot.sent is None else f"sent {lsn_text(slot.sent)}, "
+    measure = f"confirmed {lsn_text(slot.confirmed)}, {sent}WAL {slot.status}"
     found = _slot_fault(seen, slot)
     if found is None:
         return Link("slot", name, measure, moved)

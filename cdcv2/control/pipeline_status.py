@@ -11,22 +11,25 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from cdcv2.completeness import through_text
 from cdcv2.control.disks import unwritable
 from cdcv2.control.job_folder import JobFolder
+from cdcv2.control.entries import Kind
 from cdcv2.control.lost_state import LostState, MissingState, lost_state
 from cdcv2.control.log_tail import stated_frontier, uncovered_tables
+from cdcv2.control.metrics.measure import forgotten
 from cdcv2.control.owner import is_owned, owner, silent_for
 from cdcv2.control.pipeline_check import row_types
 from cdcv2.control.pipeline_file import CaptureFields, Pipeline, ViewFields
 from cdcv2.control.pipeline_jobs import folder_of, jobs_of
-from cdcv2.control.questions import NOT_ASKED, Reply
+from cdcv2.control.questions import NOT_ASKED, Reply, ask_all
 from cdcv2.control.replay_fields import ReplayFields
 from cdcv2.control.seconds_behind import UNANSWERED, Basis, ConnectorSight, CopySight, Lag, lag_of
-from cdcv2.control.sights import PipelineSight, SourceView, look
+from cdcv2.control.sights import ROUND, PipelineSight, SourceView, look
 from cdcv2.control.supervision import JobState, JobStatus, judged
 from cdcv2.control.supervisor import Supervisor
 from cdcv2.errors import UsageError
@@ -46,6 +49,7 @@ class JobRow(NamedTuple):
       (:func:`~cdcv2.control.supervision.judged`).
     - ``output``: the file with what it prints.
     - ``last_exit``: the exit code of its last run that reported its end; None: none has.
+    - ``due``: when it is started again, of one that waits for that; None: of any other.
     """
 
     name: str
@@ -64,6 +68,7 @@ class JobRow(NamedTuple):
     deaths: int = 0
     rows_held: int | None = None
     last_exit: int | None = None
+    due: float | None = None
 
     @property
     def through(self) -> str:
@@ -223,7 +228,8 @@ def status_of(pipeline: Pipeline, before: PipelineStatus | None = None) -> Pipel
     lost = lost_state(pipeline)
     copies = _Copies(pipeline, jobs, before, lost)
     sight = look(pipeline, copies.of_interest)
-    jobs = [_with_its_slot(pipeline, row, sight) for row in jobs]
+    _add_forgotten(pipeline, jobs, sight, lost)
+    jobs = [copies.as_far(_with_its_slot(pipeline, row, sight), sight.targets) for row in jobs]
     kept_by = owner(pipeline.state) if is_owned(pipeline.state) else None
     tables = list(copies.rows(sight, now))
     by, silent = None if kept_by is None else kept_by.text(), silent_for(pipeline.state, time.time())
@@ -291,6 +297,27 @@ def _behind(row: JobRow, held: JobRow | None) -> JobRow:
     return row._replace(waits=waits)
 
 
+def _add_forgotten(pipeline: Pipeline, jobs: list[JobRow], sight: PipelineSight, lost: LostState) -> None:
+    """Add what topics have removed before it was captured, of captures that do not run: one that runs ends for it.
+
+    Kafka is asked where it has answered a moment ago.
+    """
+    resting = [
+        pipeline.captures[row.name] for row in jobs
+        if row.name in pipeline.captures and not row.alive and sight.topics.get(row.name, NOT_ASKED).value is not None
+    ]
+    questions: dict[str, Callable[[], dict[str, int]]] = {
+        one.name: partial(forgotten, pipeline, one) for one in resting
+    }
+    for name, answer in ask_all(questions, ROUND).items():
+        for topic, number in (answer.value or {}).items():
+            text = (
+                f"the topic {topic!r} has removed {number} records before they were captured, as its retention has "
+                "passed: they cannot be captured any more, also when the capture goes on"
+            )
+            lost.of.setdefault(name, []).append(MissingState(Kind.TOPIC, topic, text))
+
+
 def _with_its_slot(pipeline: Pipeline, row: JobRow, sight: PipelineSight) -> JobRow:
     """The row of a capture whose slot is being made: it sees no record, and cannot know why."""
     source = pipeline.captures[row.name].source if row.name in pipeline.captures else None
@@ -308,7 +335,8 @@ def _row(
         name, kind, status.state.value, status.since, alive, status.run, event.get("frontier"),
         event.get("committed_at"), event.get("at"), list(event.get("waits") or []),
         status.reason if status.waits is None else f"it waits for {status.waits}", status.remedy,
-        str(folder.output), status.deaths, event.get("rows_held"),
+        str(folder.output), status.deaths, event.get("rows_held"), None,
+        status.due if status.state is JobState.WAITING and status.due and status.waits is None else None,
     )  # fmt: skip
 
 
@@ -343,6 +371,17 @@ class _Copies:
             if copy.of_commits and copy.frontier and isinstance(copy.frontier[0], int):
                 found[name].append(copy.frontier[0])
         return found
+
+    def as_far(self, row: JobRow, targets: Mapping[str, Reply]) -> JobRow:
+        """The row of a job that does not run, as far as its logs or its target are: its run may have stated less."""
+        if row.alive:
+            return row
+        copy = self._logs.get(row.name)
+        if copy is None and row.name in self._pipeline.readers:
+            copy = self._target(self._pipeline.readers[row.name], targets)
+        if copy is None or copy.frontier is None:
+            return row
+        return row._replace(frontier=list(copy.frontier), committed_at=copy.committed_at)
 
     def rows(self, sight: PipelineSight, now: float) -> Iterator[TableRow]:
         """A row for each log and each target, a table's together."""

@@ -38,6 +38,7 @@ def status(**changed: Any) -> dict[str, Any]:
         "name": "orders", "kind": "capture", "state": "running", "since": NOW - 50, "alive": True, "run": 3,
         "frontier": [17], "committed_at": NOW - 2, "event_at": NOW - 1, "waits": [], "reason": None, "remedy": None,
         "output": "output.log", "deaths": 0, "rows_held": 12, "last_exit": None,
+        "due": None,
     }  # fmt: skip
     table = {"table": "public.orders", "kind": "target", "job": "copy", "target": "orders", "frontier": [17],
              "committed_at": NOW - 2, "seconds_behind": 1.5, "basis": "exact", "text": "",

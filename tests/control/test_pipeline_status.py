@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from cdcv2.capture.topics import TopicExtents
 from cdcv2.cli.main import main
 from cdcv2.cli.status import lines
 from cdcv2.control import examination, explanation, pipeline_status, sights, view_checkpoint
@@ -21,6 +22,7 @@ from cdcv2.control.log_tail import stated_frontier
 from cdcv2.control.explanation import explain
 from cdcv2.control.job_folder import JobFolder
 from cdcv2.control.kept_value import keep
+from cdcv2.control.metrics import measure
 from cdcv2.control.metrics.model import samples_of
 from cdcv2.control.owner import OwnedFolder
 from cdcv2.control.pipeline_file import Pipeline, read_pipeline
@@ -204,6 +206,54 @@ def test_a_state_folder_that_cannot_be_written_is_named_first(
 
     assert "  the disk of shop.state is full: make room" in capsys.readouterr().out and not status.well
     assert "the disk of shop.state is full: make room" == status.to_plain()["disk"]
+
+
+def test_what_a_topic_forgets_while_its_capture_is_paused_is_lost(
+    shop: Pipeline, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is compared as for the metrics; a resume would capture nothing of it."""
+    log(shop, 401, 701)
+    extents = TopicExtents({("shop.public.orders", 0): (12, 30)})
+    answering(monkeypatch, WELL, Reply([701]), topic)
+    monkeypatch.setattr(measure, "KafkaRanges", lambda *_: SimpleNamespace(look=lambda: extents))
+    monkeypatch.setattr(measure, "_topics_of", lambda _: extents.topics)
+    for captured, lost in ((5, 7), (12, None), (20, None)):
+        place = {("shop.public.orders", 0): captured}
+        monkeypatch.setattr(measure, "_captured", lambda *_, place=place: place)
+        status = status_of(shop)
+        main(["explain", str(shop.path), "copy", "--json"])
+        (way,) = json.loads(capsys.readouterr().out)
+        found = [one for one in way["links"] if one["kind"] == "topic"][0]
+
+        named = f"has removed {lost} records before they were captured"
+        assert (lost is not None) is (named in (found["fault"] or "")) is bool(status.lost.of)
+        assert {lost is None} == {row.seconds_behind is not None for row in status.tables}
+
+
+def test_a_job_that_does_not_run_is_as_far_as_its_logs_and_its_target(
+    shop: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its last run may have stated nothing before it was paused."""
+    log(shop, 401, 701)
+    answering(monkeypatch, WELL, Reply([601]), topic)
+    rows = {row.name: row for row in status_of(shop).jobs}
+
+    assert ([701], [601]) == (rows["shop"].frontier, rows["copy"].frontier)
+
+
+def test_when_a_job_is_started_again_is_shown(shop: Pipeline, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of one that waits for its next start, and as long as that is to come."""
+    answering(monkeypatch, WELL, Reply([501]), topic)
+    folder = JobFolder(folder_of(shop) / "copy")
+    folder.make()
+    keep(folder.path / "status.json", JobStatus(
+        JobState.WAITING, since=5.0, run=1, due=time.time() + 100, reason="no server", attempts=1).to_plain())
+    status = status_of(shop)
+    row = status.job("copy")
+    assert row is not None and row.due is not None
+
+    assert any(text.endswith("no server; it is started again in 40 s") for text in lines(status, row.due - 40))
+    assert not any("started again" in text for text in lines(status, row.due + 1))
 
 
 def behind(status: PipelineStatus) -> list[tuple[str, float | None, str]]:

@@ -67,6 +67,20 @@ def needs_of(
     return found
 
 
+def forgotten(pipeline: Pipeline, capture: CaptureFields) -> dict[str, int]:
+    """Topic -> how many of its records were removed before they were captured: of those that have lost some. Of a
+    capture on a remap nothing is known. Raises UnavailableError, UsageError, MissingLogError.
+    """
+    if not from_kafka(capture.arguments) or capture.arguments.remap is not None:
+        return {}
+    topics = _topics_of(capture)
+    captured = of_topics(_captured(capture, None), topics)
+    if not captured:
+        return {}
+    found = needs_of(capture.name, KafkaRanges(_client(pipeline), topics).look(), captured, {})
+    return {one.topic: one.lost for one in found if one.lost}
+
+
 def holds_of(remap: str, shared: SharedRemap) -> Iterator[HoldAge]:
     """What holds a remap; its times are milliseconds since 1970."""
     for of, since in sorted(shared.holds.items()):
