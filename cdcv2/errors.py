@@ -14,6 +14,7 @@
     │   ├── UnsafeTopicError    a topic that loses, or has lost, statements
     │   ├── StartError          a log has a history before the time at which reading was to begin
     │   ├── FencedError         another instance has taken over what this one was doing; let it
+    │   ├── RestoredError       what was committed last is not there: the target was put back; start again
     │   ├── ForgottenError      what was still to be read of a remap is compacted away; resume from the output
     │   └── SourceStop          a source reported a fact that capture cannot carry over the frontier
     ├── TurnError               one side of a materialization spoke out of turn; mend that side
@@ -224,6 +225,13 @@ class FencedError(RefusedError):
     """Another instance has taken over what this one was doing, and nothing of this one's can be committed any more.
 
     Stop; nothing is lost: the other goes on from what was committed last.
+    """
+
+
+class RestoredError(RefusedError):
+    """A target, or a recovery log, was put back to an earlier moment while this instance worked.
+
+    Nothing of the transaction was committed. Start again: a new instance goes on from the checkpoint that is there.
     """
 
 

@@ -137,7 +137,7 @@ class TornPair(MemoryRecoveryLog):
     def open(self, wanted: Range, start: Antichain) -> RangeClaim:
         """One whose commit is torn."""
         found = super().open(wanted, start)
-        return self.claimed(self, wanted, found._fence, found.recovered)
+        return self.claimed(self, wanted, found._fence, found.recovered, found._left)
 
 
 class TornPairCheckpointFirst(TornPair):

@@ -20,7 +20,7 @@ from typing import Any
 
 from cdcv2 import failpoints
 from cdcv2.core.antichain import Antichain
-from cdcv2.errors import Cdcv2Error, FencedError, RefusedError, UsageError
+from cdcv2.errors import Cdcv2Error, FencedError, RefusedError, RestoredError, UsageError
 from cdcv2.materialize.commit_sequence import CommitSequence
 from cdcv2.materialize.driver import Driver
 from cdcv2.materialize.protocol.messages import (
@@ -254,11 +254,13 @@ class DistributedRuntime:
             yield answer
 
     def _demand(self, upper: Antichain) -> None:
-        """Raises FencedError if another instance has taken over; no other error, as one is on its way already."""
+        """Raises FencedError if another instance has taken over, RestoredError if the target was put back; no other
+        error, as one is on its way already.
+        """
         try:
             self._sequence.demand()
             list(self._driver.flush(Flush(self.checkpoint.frontier, upper)))
-        except FencedError:
+        except (FencedError, RestoredError):
             raise
         except Cdcv2Error:
             return

@@ -23,9 +23,9 @@ from typing import Any, TypeVar
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.json_text import parse_json
-from cdcv2.core.own_json import checked, reading, with_digest, without_digest
+from cdcv2.core.own_json import checked, digest, reading, with_digest, without_digest
 from cdcv2.errors import ForeignStateError, RefusedError
-from cdcv2.materialize.protocol.fence import Holding, Piece, Range, claim, fenced, meet_of, pieces
+from cdcv2.materialize.protocol.fence import Holding, Piece, Range, claim, fenced, meet_of, pieces, taken
 from cdcv2.materialize.protocol.messages import Checkpoint, Patch
 from cdcv2.store.numbered import NumberedFiles, local_path
 from cdcv2.store.sqlite_file import SqliteFile
@@ -69,15 +69,16 @@ class RecoveredState:
 class RangeClaim:
     """A range of a recovery log, until another instance opens one that overlaps it.
 
-    Every method is durable on return. It raises FencedError once another instance has: nothing is changed then.
+    Every method is durable on return. It raises FencedError once another instance has, and RestoredError when the
+    holding is not as this instance left it (``left``, a digest of its value): nothing is changed then.
     """
 
-    def __init__(self, log: RecoveryLog, wanted: Range, fence: int, recovered: RecoveredState) -> None:
+    def __init__(self, log: RecoveryLog, wanted: Range, fence: int, recovered: RecoveredState, left: str) -> None:
         self.recovered = recovered
-        self._log, self._range, self._fence = log, wanted, fence
+        self._log, self._range, self._fence, self._left = log, wanted, fence, left
 
     def demand(self) -> None:
-        """Raise FencedError unless the range is still ours; nothing else is done."""
+        """Raise FencedError or RestoredError unless the range is still ours; nothing else is done."""
         self._change({}, None)
 
     def patch(self, patch: Patch | None) -> dict[str, Any] | None:
@@ -94,25 +95,32 @@ class RangeClaim:
 
     def _change(self, changes: Mapping[str, Any], patch: Patch | None) -> dict[str, Any]:
         """The state that the range has then."""
+        # Another instance may build on what this one has put before this one knows that it did: it decides again then.
+        own = {self._left}
 
         def changed(holding: Holding) -> Holding:
             if holding.range != self._range:
                 return holding
-            if holding.fence != self._fence:
-                raise fenced(self._log.materialization, self._range)
+            if holding.fence != self._fence or digest(holding.value) not in own:
+                raise taken(self._log.materialization, self._range, self._fence, holding.fence)
             state = holding.value["state"]
             if patch is not None:
                 state = merge_patch(state, patch.document) if patch.merge else dict(patch.document)
-            return Holding(holding.range, holding.fence, {**holding.value, **changes, "state": state})
+            value = {**holding.value, **changes, "state": state}
+            own.add(digest(value))
+            return Holding(holding.range, holding.fence, value)
 
         def decide(holdings: list[Holding]) -> tuple[list[Holding], dict[str, Any]]:
             after = [changed(holding) for holding in holdings]
             mine = [one for one in after if one.range == self._range]
             if not mine:
+                # Not as one that was put back: a start would begin again, and what was pushed would come again.
                 raise fenced(self._log.materialization, self._range)
-            return after, dict(mine[0].value["state"])
+            return after, dict(mine[0].value)
 
-        return self._log.change(decide)
+        value = self._log.change(decide)
+        self._left = digest(value)
+        return dict(value["state"])
 
 
 class RecoveryLog(ABC):
@@ -147,7 +155,8 @@ class RecoveryLog(ABC):
 
         def decide(holdings: list[Holding]) -> tuple[list[Holding], RangeClaim]:
             after, fence, recovered = after_start(holdings, wanted, start)
-            return after, RangeClaim(self, wanted, fence, recovered)
+            left = next(digest(one.value) for one in after if one.range == wanted)
+            return after, RangeClaim(self, wanted, fence, recovered, left)
 
         return self.change(decide)
 

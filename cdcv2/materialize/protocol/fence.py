@@ -5,6 +5,10 @@ has a holding: the range, a *fence* (a number), and a value (its checkpoint). An
 raises the fence of every holding that overlaps it; a commit names the fence that its instance was given, and changes
 nothing if the holding has another one now. So of two instances that share a key, the later one wins, always.
 
+A commit demands, too, that the holding has the value that its instance left there. If not, and no later instance has
+been there, store or log were put back to an earlier moment: what the instance remembers goes with rows that are
+missing.
+
 Every holding states a fact: *the view has, for the keys of my range, everything not beyond my frontier*. So what
 is known of a key is the *join* of all holdings that its number lies in, whatever was split or joined on the way.
 """
@@ -17,7 +21,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cdcv2.core.antichain import Antichain
-from cdcv2.errors import FencedError, UsageError
+from cdcv2.errors import FencedError, RefusedError, RestoredError, UsageError
 
 #: The greatest number of a key.
 LAST = 2**32 - 1
@@ -177,4 +181,26 @@ def fenced(materialization: str, wanted: Range) -> FencedError:
     return FencedError(
         f"this instance of {materialization!r}{keys} was fenced off by another: nothing of this "
         "transaction was committed. If the other one is meant to run, stop this one; else stop it, and start this again"
+    )
+
+
+def taken(materialization: str, wanted: Range, fence: int, found: int | None) -> RefusedError:
+    """The error of an instance with this fence whose holding is not as it left it: by another, or put back.
+
+    ``found``: the fence that the holding has now; None: there is no holding.
+
+    >>> [type(taken("shop", Range(), 5, found)).__name__ for found in (6, 5, 4, None)]
+    ['FencedError', 'RestoredError', 'RestoredError', 'RestoredError']
+    """
+    return fenced(materialization, wanted) if found is not None and found > fence else restored(materialization)
+
+
+def restored(materialization: str, there: str = "its checkpoint is not the one that this instance wrote last") -> (
+    RestoredError
+):
+    """The error of an instance under which its target, or its recovery log, was put back to an earlier moment."""
+    return RestoredError(
+        f"the target or the recovery log of {materialization!r} was put back to another moment while it was worked on: "
+        f"{there}. Nothing of this transaction was committed. Start it again (cdcv2 up does): it goes on from what is "
+        "there now"
     )

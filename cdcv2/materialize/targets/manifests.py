@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.own_json import checked, reading
 from cdcv2.errors import ForeignStateError, RefusedError
-from cdcv2.materialize.protocol.fence import Holding, Piece, Range, ahead, meet_of, pieces
+from cdcv2.materialize.protocol.fence import Holding, Piece, Range, ahead, meet_of, pieces, restored
 from cdcv2.materialize.protocol.messages import Field, Open, Table
 from cdcv2.rows.source_types import SourceType
 from cdcv2.store.numbered import NumberedFiles, local_path
@@ -142,12 +142,22 @@ class Manifests(ABC, Generic[S]):
     def __init__(self, folder: str | Path) -> None:
         self.path = local_path(folder)
         self._numbered = NumberedFiles(self.path / "_manifests", f"the {self.KIND.WHAT}")
+        # The greatest number that was seen: none of them is ever removed.
+        self._greatest = -1
         # Number -> its file's stamp, and the manifest: each is read once.
         self._read: dict[int, tuple[Any, S]] = {}
 
     def last(self) -> tuple[int, S | None]:
-        """The manifest that counts, and its number; -1 and None where there is none yet."""
-        return self._numbered.newest(self.manifest)
+        """The manifest that counts, and its number; -1 and None where there is none yet.
+
+        Raises RestoredError where it is an older one than this object has seen: the folder was put back meanwhile.
+        """
+        number, manifest = self._numbered.newest(self.manifest)
+        if manifest is not None and number < self._greatest:
+            there = f"the last manifest in {self.path} has the number {number}, and {self._greatest} was there"
+            raise restored(manifest.materialization, there)
+        self._greatest = max(number, self._greatest)
+        return number, manifest
 
     def manifest(self, number: int) -> S:
         """The one with this number. Raises OutputError when it is not there, ForeignStateError when it is damaged."""

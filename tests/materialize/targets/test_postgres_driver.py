@@ -102,11 +102,17 @@ def test_installing_does_what_the_known_cases_say(connect: Connect, vector: Vect
         assert {FOREIGN, *vector.after} == plain(connection)
 
         begin, end = vector.install.begin, vector.install.end
-        commit = {"name": "m", "begin": begin, "end": end, "fence": given[0], "checkpoint": "changed"}
+        held = postgres_fence.held(given[1])
+        commit = {"name": "m", "begin": begin, "end": end, "fence": given[0], "held": held, "checkpoint": "changed"}
         changed = {(*row[:3], "changed") if row[:2] == (begin, end) else row for row in vector.after}
 
+        other = {**commit, "held": postgres_fence.held("another")}
+
+        assert 0 == connection.execute(postgres_fence.COMMIT, other).rowcount
         assert 1 == connection.execute(postgres_fence.COMMIT, commit).rowcount
-        assert 0 == connection.execute(postgres_fence.COMMIT, {**commit, "fence": given[0] - 1}).rowcount
+        changed_since = {**commit, "held": postgres_fence.held("changed")}
+
+        assert 0 == connection.execute(postgres_fence.COMMIT, {**changed_since, "fence": given[0] - 1}).rowcount
         assert {FOREIGN, *changed} == plain(connection)
 
 

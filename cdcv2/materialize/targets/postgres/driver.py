@@ -26,7 +26,7 @@ from cdcv2 import failpoints
 from cdcv2.errors import ForeignStateError, RefusedError, UsageError, ViewError
 from cdcv2.materialize.distributed import DistributedDriver, TargetWorker
 from cdcv2.materialize.intake import canonical
-from cdcv2.materialize.protocol.fence import fenced, meet_of, pieces
+from cdcv2.materialize.protocol.fence import meet_of, pieces, taken
 from cdcv2.materialize.protocol.messages import (
     Acknowledge, Acknowledged, Changes, Checkpoint, Flush, Flushed, Key, Load, Loaded, Open, Opened, StartCommit,
     StartedCommit, Store, Table,
@@ -190,13 +190,14 @@ class PostgresDriver(DistributedDriver, RepairableDriver):
         fresh = json.dumps(Checkpoint(message.start, committed=False).to_plain())
         fence, near = postgres_fence.claim(session, message.materialization, message.range, fresh)
         session.commit()
+        text = next(one.value for one in near if one.range == message.range)
         self._holding = {
             "name": message.materialization, "begin": message.range.begin, "end": message.range.end, "fence": fence,
+            "held": postgres_fence.held(text),
         }  # fmt: skip
         start = message.start
         found = pieces(near, message.range, lambda text: _checkpoint(text).started_at(start).frontier, start)
-        plain = next(plain_checkpoint(one.value) for one in near if one.range == message.range)
-        own = Checkpoint.from_plain(as_named(plain, self._places)).started_at(start)
+        own = Checkpoint.from_plain(as_named(plain_checkpoint(text), self._places)).started_at(start)
         even = len(found) == 1 and found[0].frontier == own.frontier
         return Opened(own if even else Checkpoint(meet_of(found), None, own.views), found)
 
@@ -223,10 +224,9 @@ class PostgresDriver(DistributedDriver, RepairableDriver):
                 demand_fit(session, self._tables)
         self._asked = {}
         with postgres_errors("read", "cdcv2_checkpoints"):
-            held = session.execute(postgres_fence.HELD, self._holding).rowcount
+            if session.execute(postgres_fence.HELD, self._holding).rowcount != 1:
+                raise self._taken(session)
             session.commit()
-        if held != 1:
-            raise self._fenced()
         yield Flushed()
 
     def store(self, message: Store) -> None:
@@ -260,8 +260,7 @@ class PostgresDriver(DistributedDriver, RepairableDriver):
             if self._new:
                 self._demand_alone(session, one_by_one=True)
             if session.execute(postgres_fence.COMMIT, {**self._holding, "checkpoint": text}).rowcount != 1:
-                session.rollback()
-                raise self._fenced()
+                raise self._taken(session)
         self._lock(session)
         for number in self._changed:
             with postgres_errors("write", self._tables[number].name):
@@ -280,6 +279,7 @@ class PostgresDriver(DistributedDriver, RepairableDriver):
         with postgres_errors("commit", self._holding["name"]):
             session.commit()
         failpoints.reach(AFTER_COMMIT)
+        self._holding["held"] = postgres_fence.held(text)
         self._staged, self._changed, self._new = {}, [], False
         return StartedCommit()
 
@@ -371,9 +371,13 @@ class PostgresDriver(DistributedDriver, RepairableDriver):
         self._copying = None
         self._copy_end.close()
 
-    def _fenced(self) -> Exception:
-        message = self._message
-        return fenced(self._holding["name"], message.range) if message is not None else RefusedError("nothing is open")
+    def _taken(self, session: Connection[Any]) -> Exception:
+        """Why the checkpoint is not the one that this instance left; what it has begun is rolled back."""
+        session.rollback()
+        found = session.execute(postgres_fence.FENCE, self._holding).fetchone()
+        session.rollback()
+        message, fence = self._opened(), self._holding["fence"]
+        return taken(message.materialization, message.range, fence, None if found is None else found[0])
 
     def _refuse_merge(self, session: Connection[Any], table: PostgresTable) -> None:
         """Fewer rows were merged than staged: a key was added, or deleted, since it was looked up."""

@@ -7,6 +7,7 @@ materialization's name, as there is no row yet that both could find.
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING, Any
 
 from cdcv2.materialize.protocol.fence import Holding, Range
@@ -54,14 +55,25 @@ SELECT key_begin, key_end, fence, checkpoint FROM cdcv2_checkpoints
 """
 ALL = "SELECT checkpoint FROM cdcv2_checkpoints WHERE materialization = %(name)s"
 OTHERS = "SELECT materialization, checkpoint FROM cdcv2_checkpoints WHERE materialization <> %(name)s ORDER BY 1"
-HELD = """
+#: A holding as its instance left it: its fence was not raised, and the table was not put back to an earlier moment.
+OURS = "fence = %(fence)s AND sha256(convert_to(checkpoint, 'UTF8')) = %(held)s"
+HELD = f"""
 SELECT FROM cdcv2_checkpoints
- WHERE materialization = %(name)s AND key_begin = %(begin)s AND key_end = %(end)s AND fence = %(fence)s
+ WHERE materialization = %(name)s AND key_begin = %(begin)s AND key_end = %(end)s AND {OURS}
 """
-COMMIT = """
+COMMIT = f"""
 UPDATE cdcv2_checkpoints SET checkpoint = %(checkpoint)s
- WHERE materialization = %(name)s AND key_begin = %(begin)s AND key_end = %(end)s AND fence = %(fence)s
+ WHERE materialization = %(name)s AND key_begin = %(begin)s AND key_end = %(end)s AND {OURS}
 """
+FENCE = """
+SELECT fence FROM cdcv2_checkpoints
+ WHERE materialization = %(name)s AND key_begin = %(begin)s AND key_end = %(end)s
+"""
+
+
+def held(checkpoint: str) -> bytes:
+    """What HELD and COMMIT know a checkpoint by, without its text being sent."""
+    return hashlib.sha256(checkpoint.encode()).digest()
 
 
 def install(
