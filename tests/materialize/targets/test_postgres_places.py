@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cdcv2.core.antichain import Antichain
-from cdcv2.errors import RefusedError
+from cdcv2.errors import OutputError, RefusedError
 from cdcv2.materialize import Runtime
 from cdcv2.materialize.intake import Cut
 from cdcv2.materialize.protocol.messages import Checkpoint
@@ -27,6 +27,7 @@ ENTRY = RowType({
     "type": "record", "name": "entry",
     "fields": [{"name": "id", "type": "string"}, {"name": "amount", "type": ["null", "long"]}],
 })  # fmt: skip
+GUARD = [f"ALTER TABLE entries {what} ROW LEVEL SECURITY" for what in ("ENABLE", "FORCE")]
 CREATE = "(id text PRIMARY KEY, amount bigint)"
 
 
@@ -179,3 +180,28 @@ def test_a_checkpoint_of_an_earlier_release_gets_its_tables_at_the_next_commit(p
     place.keep("a", "b")
 
     assert '"tables"' in place.do("SELECT checkpoint FROM cdcv2_checkpoints")[0][0]
+
+
+@pytest.mark.parametrize("owned", [True, False])
+def test_a_table_that_may_hide_rows_is_refused(place: Place, owned: bool) -> None:
+    """By who goes on, repairs, compares and looks how far it is; the statement of the error mends it."""
+    place.keep("a")
+    place.do("INSERT INTO entries VALUES ('hidden', 1)", *GUARD, "CREATE POLICY p ON entries USING (id <> 'hidden')")
+    if not owned:
+        place.do("ALTER TABLE entries OWNER TO CURRENT_USER", f"GRANT ALL ON entries TO {place.name}")
+    for ask in (lambda: place.keep("a", "b"), place.view, lambda: committed("", "m", ["entries"], connect=_of(place))):
+        with pytest.raises(RefusedError, match="row-level security could hide rows of public.entries") as refused:
+            ask()
+    place.do(str(refused.value).split(". ")[1].split(";")[0])
+    with closing(place.view()) as view:
+        assert ["a", "hidden"] == sorted(key[0] for key, _ in view.rows("entries"))
+
+
+def test_a_policy_that_comes_while_the_view_runs_hides_nothing(place: Place) -> None:
+    """The session's queries are errors then."""
+    runtime, steps = place.runtime("a", "b"), 0
+    with pytest.raises(OutputError, match="row-level security"):
+        for step in runtime.steps():
+            if getattr(step, "__name__", "") == "StartCommit" and (steps := steps + 1) == 2:
+                place.do(*GUARD)
+    runtime.close()

@@ -35,8 +35,8 @@ from cdcv2.materialize.repair import RepairableDriver, TableRepair
 from cdcv2.materialize.targets.postgres import fence as postgres_fence
 from cdcv2.materialize.targets.postgres.changes import PostgresChanges, takes_changes
 from cdcv2.materialize.targets.postgres.places import (
-    TablePlace, as_named, demand_started_here, demand_same_places, kept_places, numbers_of, places_of, plain_checkpoint,
-    to_plain,
+    TablePlace, as_named, demand_same_places, demand_started_here, demand_visible, kept_places, numbers_of, places_of,
+    plain_checkpoint, to_plain,
 )
 from cdcv2.materialize.targets.postgres.tables import (
     SETTINGS, PostgresTable, alterations, check_names, demand_fit, lock, postgres_errors, stored_columns,
@@ -125,6 +125,7 @@ class PostgresDriver(DistributedDriver, RepairableDriver):
         """The tables. Those of a view that has begun are there; those of one that has not have no rows."""
         name = message.materialization
         demand_same_places(session, name, places, self._kept(session))
+        demand_visible(session, name, places.values())
         made = {table.name: table.make(session, create=self._create) for table in self._tables}
         for table, found in made.items():
             same = [other for other, one in made.items() if one.number == found.number and other != table]

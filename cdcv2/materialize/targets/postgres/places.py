@@ -32,6 +32,11 @@ SELECT coalesce(n.nspname, current_schema())::text, c.relname::text, c.oid::bigi
 """
 _NUMBERS = "SELECT to_regclass(p)::oid::bigint FROM unnest(%s::text[]) p"
 _SESSION = "SELECT quote_ident(current_user), quote_ident(current_database()), current_setting('search_path')"
+#: Of these tables, those of which policies could hide rows from the role; and whether it owns them: forced on it then.
+_GUARDED = """
+SELECT c.oid::bigint, pg_has_role(c.relowner, 'USAGE'), quote_ident(current_user) FROM pg_class c
+ WHERE c.oid = ANY (%s::oid[]) AND row_security_active(c.oid) ORDER BY c.oid
+"""
 #: Other tables called ``cdcv2_checkpoints`` that the role may read, unless the session has its path from its address or
 #: environment: then who runs it has decided where it begins.
 _OTHERS = """
@@ -167,6 +172,21 @@ def demand_same_places(
 def _moved(session: Connection[Any], was: TablePlace, now: TablePlace) -> bool:
     """Whether it is the same table in another schema."""
     return now.number is not None and now.number == was.number and not numbers_of(session, {"": was})
+
+
+def demand_visible(session: Connection[Any], materialization: str, places: Iterable[TablePlace]) -> None:
+    """Raise RefusedError for a table of which policies of row-level security could hide rows from the role.
+
+    Rows that are hidden would be taken for rows that are not there.
+    """
+    numbers = {place.number: place for place in places if place.number is not None}
+    for number, owns, role in session.execute(_GUARDED, [list(numbers)]).fetchall():
+        table = numbers[number]
+        mend = f"ALTER TABLE {table} NO FORCE ROW LEVEL SECURITY" if owns else f"ALTER ROLE {role} BYPASSRLS"
+        raise RefusedError(
+            f"row-level security could hide rows of {table}, a table of {materialization!r}, from the role {role}: "
+            f"they would be taken for rows that are missing. {mend}; mends it"
+        )
 
 
 def demand_started_here(session: Connection[Any], materialization: str, targets: Iterable[str]) -> None:

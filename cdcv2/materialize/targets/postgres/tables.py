@@ -38,10 +38,11 @@ TYPES: dict[str, LiteralString] = {
 _AWAY, _TOO_MANY, _READ_ONLY = {"08", "40", "55", "57"}, "53300", "25006"
 #: kinds whose values PostgreSQL gives back as another type of Python's
 _INWARD: dict[str, Callable[[Any], Any]] = {"integer": int}
-#: How the texts of moments, numbers and bytes are spelled, whatever the server or the user has set.
+#: How the texts of moments, numbers and bytes are spelled, whatever the server or the user has set; and that a query is
+#: an error, rather than that a policy hides rows from it.
 SETTINGS = (
     "SET TimeZone = 'UTC'; SET DateStyle = 'ISO, MDY'; SET extra_float_digits = 1; SET array_nulls = on; "
-    "SET quote_all_identifiers = off"
+    "SET quote_all_identifiers = off; SET row_security = off"
 )
 
 _PLACE = "SELECT oid::bigint, relpersistence::text FROM pg_class WHERE oid = to_regclass(%s)"

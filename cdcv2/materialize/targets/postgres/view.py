@@ -12,7 +12,7 @@ from cdcv2.materialize.protocol.fence import Holding, Range, pieces
 from cdcv2.materialize.protocol.messages import Checkpoint, Key, Table, Values
 from cdcv2.materialize.recovery_log import holding_value
 from cdcv2.materialize.targets.postgres.places import (
-    TablePlace, as_named, demand_started_here, demand_same_places, places_of, plain_checkpoint,
+    TablePlace, as_named, demand_same_places, demand_started_here, demand_visible, places_of, plain_checkpoint,
 )
 from cdcv2.materialize.targets.postgres.tables import SETTINGS, PostgresTable, postgres_errors, stored_columns
 from cdcv2.materialize.texts import side
@@ -126,6 +126,7 @@ def _holdings(
         places = places_of(session, targets)
         plains = [plain_checkpoint(text) for *_, text in held]
         demand_same_places(session, materialization, places, plains)
+        demand_visible(session, materialization, places.values())
     found = [
         Holding(Range(begin, end), fence, as_named(plain, places))
         for (begin, end, fence, _), plain in zip(held, plains)
