@@ -234,7 +234,8 @@ class TransactionTracker(Generic[T]):
         One that comes behind ``lsn`` is too late, and changes nothing: what is read together does not decide.
         """
         through, end = self.through or 0, self._end_of.get(tx)
-        if lsn <= through or (end is not None and end <= lsn) or self.released.has(tx):
+        # One that was there before is no later than the latest before `lsn`.
+        if lsn <= through or (end is not None and end <= after) or self.released.has(tx):
             return None
         after = max(after, through) or -1
         _, found = self._unended.get(tx, (after, 0))
@@ -260,6 +261,9 @@ class TransactionTracker(Generic[T]):
         """What :meth:`lost` found, in words."""
         tx, after = lost
         later = next(self._ends.irange(after, inclusive=(False, True)), None)
+        _, shown = self._unended.get(tx, (after, 0))
+        # Its own END may be the next one, and be late.
+        later = shown if shown in self._ends else later
         instead = Commit(self._ends[later].tx, later) if later is not None else None
         return lost_end(tx, after, instead) if instead is not None else f"the END of transaction {tx} is missing"
 

@@ -477,7 +477,9 @@ def test_a_begin_without_an_end_stops_it_at_the_next_end(open_end: bool) -> None
 
     assert LOST == stop.remedy
     assert "the END of transaction 3 is missing: it comes after the commit 10 and before the next one" in stop.reason
-    assert [4] == whole_but(UnendedRecord(1, 0, 40)) == whole_but(UnendedRecord(4, 10, 40))
+    assert [4] == whole_but(UnendedRecord(1, 10, 40))
+    late = stop_of(opened(), UnendedRecord(3, 10, 40), end(1), end(4), EndRecord.of(3, 30, {}))
+    assert stop.reason == late.reason
 
 
 def whole_but(unended: UnendedRecord) -> list[Tx]:
