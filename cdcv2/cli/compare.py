@@ -39,7 +39,7 @@ from typing import Any
 
 from cdcv2.cli.at_option import TAKES, time_at
 from cdcv2.cli.compare_sides import (
-    ComparisonResult, not_compared_lines, source_request, verdict_of, with_logs, with_target,
+    ComparisonResult, held, not_compared_lines, source_request, verdict_of, with_logs, with_target,
 )
 from cdcv2.cli.compare_source import PAUSE, SourceSnapshot
 from cdcv2.cli.compare_target import (
@@ -228,7 +228,7 @@ def _with_target(
     plan: MaterializationPlan, found: CoveredLogs, opened: ExitStack, at: Time | None, args: argparse.Namespace,
     through: Time | None,
 ) -> ComparisonResult:
-    view = opened.enter_context(closing(plan.own_view()))
+    view = opened.enter_context(closing(held(plan.own_view(), plan)))
     frontier = view.frontier
     if at is not None and frontier.less_equal(at):
         raise IncompleteError(f"it is {through_text(frontier)}, and {at} is asked for: let it go on", what=BEHIND)

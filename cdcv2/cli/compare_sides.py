@@ -22,6 +22,7 @@ from cdcv2.logs.description import description_of
 from cdcv2.logs.named_logs import CoveredLogs, NamedLog
 from cdcv2.logs.quarantine import Quarantine
 from cdcv2.materialize.protocol.messages import DELETED, Key, Table, Values
+from cdcv2.materialize.targets.lake.view import LakeView, held_lake
 from cdcv2.materialize.texts import texts
 from cdcv2.rows.fingerprint import Texts
 from cdcv2.rows.postgres_texts import TextTable
@@ -40,6 +41,11 @@ def current(binding: ViewBinding, table: Table, rows: Iterable[tuple[Key, Values
     for key, values in rows:
         if not (mark is not None and values[mark]) and not (count is not None and not values[count]):
             yield key, values
+
+
+def held(view: TargetContent, plan: MaterializationPlan) -> TargetContent:
+    """The target, of which no file is needed any more: a lake that runs replaces its files while the logs are read."""
+    return held_lake(view, [one.target for one in plan.bindings]) if isinstance(view, LakeView) else view
 
 
 def added(table: Table, rows: Iterable[Values]) -> Iterator[tuple[Texts, int]]:
@@ -183,7 +189,7 @@ def with_target(source: SourceSnapshot, plan: MaterializationPlan, wanted: Sourc
         view.close()
         clock.sleep(min(PAUSE, wanted.patience))
         view = plan.view()
-    with closing(view):
+    with closing(held(view, plan)) as view:
         frontier = view.frontier
         rows = {one.target: list(_texts_of(one, tables[one.log], view)) for one in plan.bindings}
     found: dict[str, SourceComparison] = {}

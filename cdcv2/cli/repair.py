@@ -30,7 +30,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from typing import NamedTuple
 
-from cdcv2.cli.compare_sides import current, not_compared_lines, verdict_of
+from cdcv2.cli.compare_sides import current, held, not_compared_lines, verdict_of
 from cdcv2.cli.compare_target import (
     TableComparison, TargetRequest, compared_table, demand_started, left_out, rows_by_logs,
 )
@@ -112,7 +112,7 @@ class _Target:
 
     def damage(self) -> list[Damage]:
         """The tables that are not as their logs have them, now."""
-        with closing(self._plan.own_view()) as view:
+        with closing(_held(self._plan)) as view:
             self.frontier = view.frontier
             demand_started(self._plan, view.frontier)
             self.left = left_out(self._plan, self._found, view.frontier)
@@ -125,6 +125,15 @@ class _Target:
                 if binding.target not in self.left
             ]
         return [one for one in found if one is not None]
+
+
+def _held(plan: MaterializationPlan) -> TargetContent:
+    """The target; where it has lost files, as it is."""
+    view = plan.own_view()
+    try:
+        return held(view, plan)
+    except OutputError:
+        return view
 
 
 def run(args: argparse.Namespace) -> Exit:

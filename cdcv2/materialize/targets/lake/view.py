@@ -5,8 +5,8 @@ Of rows by key and of reductions, the last file that has a key counts; of a mult
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,8 @@ class LakeView:
     manifest: LakeManifest
     #: files that need not be read
     held: HeldFiles | None = None
+    #: tables that were read already, whole
+    known: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     @property
     def frontier(self) -> Antichain:
@@ -40,6 +42,8 @@ class LakeView:
     def read(self, table: str, at: Frontier = None) -> Any:
         """The rows, as a pyarrow.Table; see :func:`read_lake`. Raises MissingLogError for an unknown table."""
         demand_times(at)
+        if at is None and table in self.known:
+            return self.known[table]
         if table in self.manifest.histories:
             return TableHistory(self.folder, self.manifest, table).read(at)
         pa, found = arrow(), self._table(table)
@@ -138,6 +142,23 @@ def open_lake(folder: str | Path) -> LakeView:
     if manifest is None:
         raise MissingLogError(f"there is no lake in {place.path}: the name is wrong, or nothing was materialized yet")
     return LakeView(place, manifest)
+
+
+def held_lake(view: LakeView, tables: Iterable[str]) -> LakeView:
+    """The lake with these tables read, at this commit or a later one: its files may be replaced then.
+
+    Raises OutputError for a file that is missing or damaged, and that the newest manifest names.
+    """
+    names = [table for table in tables if table in view.manifest.tables]
+    while True:
+        try:
+            return replace(view, known={table: view.read(table) for table in names})
+        except OutputError:
+            newest = open_lake(view.folder.path)
+            if newest.manifest == view.manifest:
+                raise
+            # It was replaced while it was read, by many commits.
+            view = newest
 
 
 def read_lake(folder: str | Path, table: str, at: Frontier = None) -> Any:
