@@ -309,11 +309,11 @@ class ViewError(Cdcv2Error):
 
     def __init__(self, target: str, key: object, reason: str, rows: str = "") -> None:
         super().__init__(
-            f"{target}, key {key!r}: {reason}. Either the log lacks rows from before it begins (it was captured "
-            "without a snapshot, or the connector covers its table only later, as cdcv2 verify shows: take a new "
-            "snapshot that covers it), or its key columns are no key of the log's rows (name more of them, or none for "
-            "a multiset), or rows of the source were written again by ALTER TABLE ... TYPE, which is in no log "
-            "(docs/operations/columns.md), or the table was changed by hand (restore it, or materialize it again)"
+            f"{target}, key {key!r}: {reason}. If the table was changed by hand, or a trigger or another program "
+            "writes into it, end that and run cdcv2 repair. If cdcv2 as-of finds it in the log, too, the log lacks "
+            "rows from before it begins (cdcv2 verify shows it: take a new snapshot), or ALTER TABLE ... TYPE has "
+            "changed rows (docs/operations/columns.md). Else its key columns are no key of the log's rows: name more "
+            "of them, or none for a multiset"
             f"{rows and f'. The rows: {rows}'}"
         )
         self.target, self.key, self.reason, self.rows = target, key, reason, rows

@@ -292,7 +292,7 @@ def test_changes_are_what_a_transaction_does() -> None:
 )
 def test_less_than_nothing_and_two_rows_are_errors(binding: ViewBinding, changes: list[Change], text: str) -> None:
     """Never a silent choice; the error names table, key, row, and the two ways it can have come about."""
-    with pytest.raises(ViewError, match="no key of the log's rows.*or the table was changed by hand") as caught:
+    with pytest.raises(ViewError, match="changed by hand.*run cdcv2 repair.*no key of the log's rows") as caught:
         kept(binding, changes)
 
     assert text in caught.value.reason
@@ -313,7 +313,7 @@ def test_a_key_that_may_be_spelled_in_two_ways_is_named(kind: str) -> None:
 def test_of_many_rows_for_one_key_two_are_named_behind_what_to_do() -> None:
     """A key that is none may be that of a whole table."""
     rows = [(sale(item=item, tags=("x" * 90,)), 1, 1) for item in range(203)]
-    with pytest.raises(ViewError, match="it would have 203 current rows. Either .*; and 201 more$") as caught:
+    with pytest.raises(ViewError, match="it would have 203 current rows. If .*; and 201 more$") as caught:
         kept(ViewBinding("l", SALE, "t", ("shop",)), rows)
     assert len(str(caught.value)) < 1200 and 2 == str(caught.value).count("x" * 90)
     assert str(caught.value) == str(pickle.loads(pickle.dumps(caught.value)))

@@ -525,6 +525,16 @@ def test_two_names_of_one_table_are_refused(connect: Connect) -> None:
         run(connect, [ENTRIES, ViewBinding("more", ENTRY, f"{schema}.entries", ("id",))], cuts())
 
 
+def test_a_trigger_that_keeps_a_row_out_is_named_with_its_key(connect: Connect) -> None:
+    """The table is as the log has it, and stays so: the key is that of the row which was to come."""
+    run(connect, [ENTRIES], cuts(["a", 1]))
+    change(connect, "CREATE FUNCTION nothing() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'")
+    change(connect, "CREATE TRIGGER keeps_out BEFORE INSERT ON entries FOR EACH ROW EXECUTE FUNCTION nothing()")
+    text = r"entries, key \('b',\): PostgreSQL wrote fewer rows .* triggers are keeps_out\. .*run cdcv2 repair"
+    with pytest.raises(ViewError, match=text):
+        run(connect, [ENTRIES], cuts(["a", 1], ["b", 2]))
+
+
 def test_a_row_that_comes_between_look_and_commit_is_an_error(connect: Connect) -> None:
     """Somebody else writes to the table: nothing is merged, and the key is named."""
     runtime = Runtime("m", [ENTRIES], PostgresDriver(connect=connect), cuts(["a", 1], ["b", 2]), rows=1)

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
+from cdcv2.errors import ViewError
 from cdcv2.materialize.protocol.messages import DELETED, Changes, ConflictError, Field, Table
 from cdcv2.materialize.targets.postgres.tables import PostgresTable, expression, type_of
 from cdcv2.views.source_columns import demand_held, normal_of, source_column
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 #: What becomes of a staged row's key.
 UPDATED, DELETES, INSERTED = 0, 1, 2
 _MOST_COLUMNS = 400
+_TRIGGERS = "SELECT tgname::text FROM pg_trigger WHERE tgrelid = to_regclass(%s) AND NOT tgisinternal ORDER BY 1"
 #: Rows of a message of COPY.
 _AT_ONCE = 65_536
 _CSV = pyarrow.csv.WriteOptions(include_header=False)
@@ -90,6 +92,7 @@ class PostgresChanges:
             "WHEN s.change = 2 THEN t.ctid IS NOT NULL AND NOT {free} ELSE t.ctid IS NULL OR NOT ({is_old}) END "
             "ORDER BY {key_into} LIMIT 1"
         )
+        self._first = made("SELECT {key_into} FROM {rows} s ORDER BY s.change DESC, {key_into} LIMIT 1")
         #: how many rows are staged
         self.rows = 0
 
@@ -124,12 +127,16 @@ class PostgresChanges:
             session.execute("ROLLBACK TO cdcv2_changes")
         return merged
 
-    def conflict(self, session: Connection[Any]) -> ConflictError:
+    def conflict(self, session: Connection[Any]) -> ViewError:
         """Of what is staged and was not merged: the first key where the table has another row."""
         name, binding = self._of.name, self._of.number
         row = session.execute(self._odd).fetchone()
         if row is None:
-            return ConflictError(name, binding, (), None)
+            # The table is as it should be, so something has kept PostgreSQL from writing: the first key that was to be.
+            staged = session.execute(self._first).fetchone() or ()
+            triggers = [one for (one,) in session.execute(_TRIGGERS, [self._of.place(session)]).fetchall()]
+            by = f": its triggers are {', '.join(triggers)}" if triggers else ""
+            return ViewError(name, self._of.inward_key(staged), f"PostgreSQL wrote fewer rows than it was given{by}")
         width = self._width
         key = self._of.inward_key(row[:width])
         there = self._of.inward(row[width + 1:])[1] if row[width] else None
