@@ -29,6 +29,8 @@ from cdcv2.control.pipeline_file import Pipeline, read_pipeline
 from cdcv2.control.pipeline_jobs import folder_of, jobs_of, with_needs
 from cdcv2.control.refusals import refused_changes
 from cdcv2.control.supervisor import Supervisor
+from cdcv2.control.view_targets import demand_own_targets
+from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
 
 EXAMPLES = (
@@ -63,6 +65,14 @@ def run(args: argparse.Namespace) -> Exit:
     return Exit.MISSING if changes else Exit.DONE
 
 
+def _shares_a_target(pipeline: Pipeline) -> bool:
+    try:
+        demand_own_targets(pipeline)
+    except UsageError:
+        return True
+    return False
+
+
 def changes_of(pipeline: Pipeline) -> list[PipelineChange]:
     """What cdcv2 up would change; looks only."""
     now, external = time.time(), external_needs(pipeline)
@@ -74,7 +84,7 @@ def changes_of(pipeline: Pipeline) -> list[PipelineChange]:
     desired = list(external.needs.desired(entries))
     replaced = [PipelineChange("refused", one.shown, text) for one, text in refused_changes(pipeline, entries, desired)]
     refused = [PipelineChange("refused", f"job {name}", text) for name, text in mistakes(pipeline)]
-    if replaced:
+    if replaced or _shares_a_target(pipeline):
         # cdcv2 up does nothing then.
         return [*refused, *replaced]
     after = after_looks(planned_entries(entries, desired, now), look, now)

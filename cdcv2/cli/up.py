@@ -63,6 +63,7 @@ from cdcv2.control.refusals import refused_changes
 from cdcv2.control.sights import sent_through
 from cdcv2.control.supervision import JobAct, JobState
 from cdcv2.control.supervisor import JobPlan, JobReport, Supervisor
+from cdcv2.control.view_targets import demand_own_targets
 from cdcv2.errors import Cdcv2Error, RefusedError, UsageError
 from cdcv2.exits import Exit
 
@@ -108,6 +109,7 @@ def run(args: argparse.Namespace) -> Exit:
         raise UsageError("--once and --stop-jobs: one leaves the jobs at work, the other ends them; leave one out")
     pipeline = read_pipeline(args.pipeline)
     demand_captured(pipeline)
+    demand_own_targets(pipeline)
     plans, external = jobs_of(pipeline), external_needs(pipeline)
     deadline = time.monotonic() + patience_of(args.timeout)
     with owned(pipeline, "up") as catalogue, served(args, pipeline) as requests, stop_signals() as stopping:

@@ -38,6 +38,12 @@ def demand_own_target(pipeline: Pipeline, view: ViewFields) -> None:
                 )
 
 
+def demand_own_targets(pipeline: Pipeline) -> None:
+    """Raise UsageError, with both lines, where two views of the file write the same: nothing may be started then."""
+    for view in pipeline.views.values():
+        demand_own_target(pipeline, view)
+
+
 def _written(view: ViewFields) -> Iterator[WrittenPlace]:
     """As far as the file shows it; what cannot be read is named by another check."""
     target = dict(view.fields["target"].entries())

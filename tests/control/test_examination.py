@@ -290,6 +290,7 @@ def test_two_views_that_write_one_place_are_named(
         looked = run("doctor", str(file)).out
         planned = run("plan", str(file)).out
         assert found["other"] in " ".join(looked.split()) and found["other"] in planned
+        assert "start" not in planned and found["other"] in " ".join(run("up", str(file), "--once").err.split())
 
 
 def test_a_name_that_postgres_would_cut_off_is_named_before_anything_starts(tmp_path: Path) -> None:

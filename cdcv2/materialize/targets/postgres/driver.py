@@ -140,6 +140,9 @@ class PostgresDriver(DistributedDriver, RepairableDriver):
         begun = None if last is None else last.frontier
         if last is None:
             demand_started_here(session, name, places)
+        self._new = begun is None
+        # Before its rows are judged: to empty the table would destroy what the other one keeps.
+        self._demand_alone(session)
         for table, found in made.items():
             if last is not None and found.missing:
                 demand_known_view(name, table, last)
@@ -153,8 +156,6 @@ class PostgresDriver(DistributedDriver, RepairableDriver):
                     f"{table} has rows: what the view brings would be added to them. Empty it, give the binding "
                     "another target, or connect to the place where it was begun"
                 )
-        self._new = begun is None
-        self._demand_alone(session)
 
     def _kept(self, session: Connection[Any]) -> list[Any]:
         """The checkpoints of the view, as plain JSON."""
