@@ -120,9 +120,9 @@ def samples_of(
     """All samples. ``status`` and ``entries`` are plain, as ``cdcv2 status --json`` and ``external --json`` have them.
 
     >>> nothing = {"pipeline": "shop", "owner": None, "owner_silent": None, "tables": [], "jobs": [], "sources": []}
-    >>> samples_of(nothing, 7.0, [], None)[::2]  # doctest: +NORMALIZE_WHITESPACE
+    >>> samples_of(nothing, 7.0, [], None)[:2]  # doctest: +NORMALIZE_WHITESPACE
     [MetricSample(name='cdcv2_kept_running', labels=(), value=0.0),
-     MetricSample(name='cdcv2_status_timestamp_seconds', labels=(), value=7.0)]
+     MetricSample(name='cdcv2_up_silent_seconds', labels=(), value=0.0)]
     """
     found = [
         MetricSample("cdcv2_kept_running", (), float(status["owner"] is not None)),
