@@ -17,7 +17,7 @@ import pytest
 
 from cdcv2 import __version__, errors
 from cdcv2.cli import verify
-from cdcv2.cli.main import COMMANDS, PARTS, _module, main
+from cdcv2.cli.main import COMMANDS, PARTS, _module, command, main
 from cdcv2.exits import Exit, exit_of
 from cdcv2.protocol.messages import Progress, Updates
 from tests.children import CDCV2, started
@@ -227,4 +227,4 @@ def test_the_console_script_is_this_command() -> None:
 
     (script,) = entry_points(group="console_scripts", name="cdcv2")
 
-    assert main is script.load()
+    assert command is script.load()
