@@ -17,7 +17,7 @@ import pytest
 
 from cdcv2 import __version__, errors
 from cdcv2.cli import verify
-from cdcv2.cli.main import COMMANDS, PARTS, _module, command, main
+from cdcv2.cli.main import COMMANDS, PARTS, _module, command
 from cdcv2.exits import Exit, exit_of
 from cdcv2.protocol.messages import Progress, Updates
 from tests.children import CDCV2, started
