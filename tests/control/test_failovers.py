@@ -136,6 +136,16 @@ def test_what_comes_while_the_right_is_missing_is_of_the_new_timeline(topic: lis
         assert case.entry.slot is not None and (2, None) == (case.entry.slot.timeline, case.entry.slot.fork)
 
 
+def test_what_was_sent_on_a_timeline_in_between_counts_on_a_third_one() -> None:
+    """A standby is promoted, and then another one that lacks what came since; the right is there at the second only."""
+    case = Failover()
+    case.topic = [480]
+    assert EntryState.IN_USE is case.turn(2, unjudged=DENIED, wal=700, kept=400, confirmed=480)
+    case.topic = [480, 650]
+
+    assert EntryState.LOST is case.turn(3, wal=900, kept=400, confirmed=480, ancestors={1: 600, 2: 620})
+
+
 def test_a_slot_that_was_made_while_the_right_was_missing_is_lost() -> None:
     """It keeps nothing of before, and is not seen to be the one of the first look."""
     case = Failover()
