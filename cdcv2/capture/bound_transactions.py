@@ -238,14 +238,12 @@ class BoundTransactions:
             return True
         if before is None:
             return False
-        after = before.base if record.after is None else record.after
-        if after >= before.commit:
-            return False
-        self._check_counted(record.tx)
-        found = self._tracker.released.row(record.tx, after, table, number)
-        if found is not None:
+        found = self._tracker.is_repeat(record.tx, before.base if record.after is None else record.after, table, number)
+        if found:
+            self._check_counted(record.tx)
+        if isinstance(found, Contradiction):
             raise stop_of(found)
-        return True
+        return found
 
     def _check_done(self, tx: Tx, table: str, number: int) -> None:
         """Raise SourceStop if a released transaction, which an open one precedes, did not count this row."""

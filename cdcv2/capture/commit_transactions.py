@@ -175,16 +175,15 @@ class CommitTransactions:
             seq = self._null_reads
             if seq is None:
                 return self._is_finished(tx, table, number)
-        if seq >= self.through:
-            return False
-        found = self._tracker.released.row(tx, seq, table, number)
-        if found is not None:
+        found = self._tracker.is_repeat(tx, seq, table, number)
+        if isinstance(found, Contradiction):
             # The END may be lost with a slot, and a resnapshot that this run was not given may have made up for it.
             healed = found.lost and self.seeks and not self.snapshots.declared
             self._spoilt_by_lost |= healed and not none and self._spoilt is None
             # The END of that transaction does not count the row, whichever commit the row names.
             self._contradicted(found, None, by_none=found.lost and (none or healed))
-        return True
+            return True
+        return found
 
     def _is_finished(self, tx: int, table: str, number: int) -> bool:
         known = not self.snapshots.declared and self._tracker.released.has(tx)

@@ -149,6 +149,15 @@ class TransactionTracker(Generic[T]):
         self._after.pop(tx, None)
         return True
 
+    def is_repeat(self, tx: T, after: int, table: str = "", number: int = 0) -> bool | Contradiction:
+        """Whether a row that names the commit ``after`` belongs to a released transaction; or why it cannot be right.
+
+        ``number`` is the row's in its table, or the greatest of several rows'.
+        """
+        if self.through is None or after >= self.through:
+            return False
+        return self.released.row(tx, after, table, number) or True
+
     def rows_seen(self, tx: T, table: str, distinct: int, highest: int) -> None:
         """There are ``distinct`` rows of the table in the transaction by now, duplicates left out.
 
