@@ -34,7 +34,7 @@ def declare(name: str, meaning: str) -> str:
 
 
 def reach(name: str) -> None:
-    """The step has been reached: crash there if a crash is placed, else return."""
+    """Raise PlacedCrash, or be killed, if a crash is placed at the step that has been reached; else return."""
     if not _placed or name not in _placed:
         return
     _placed[name] -= 1

@@ -1,13 +1,16 @@
-"""Documents lead where they should: every link and every anchor, in Markdown and in the texts of the code."""
+"""Documents lead where they should, in Markdown and in the code; and a text names what its function raises."""
 
 from __future__ import annotations
 
+import ast
 import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.test_architecture import ROOT
+from tests.test_architecture import PACKAGE, ROOT
+from tests.test_names import named
 
 #: A link of Markdown: its text may hold brackets of code, its target no blank.
 LINK = re.compile(r"\]\(([^()\s]+)\)")
@@ -155,3 +158,82 @@ def test_no_cell_of_a_table_is_a_paragraph(page: Path) -> None:
     cells = [cell.strip() for row in rows for cell in re.split(r"(?<!\\)\|", row)]
 
     assert [] == [cell for cell in cells if len(cell) > WIDEST_CELL and not re.fullmatch(r"[\w.-]+(, [\w.-]+)*", cell)]
+
+
+# -- what a function raises --------------------------------------------------------------------------------------------
+
+
+def own_nodes(node: ast.AST) -> Iterator[ast.AST]:
+    """What is in the body of a function itself, and not in a function or a class in it."""
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
+            yield child
+            yield from own_nodes(child)
+
+
+def raised(function: ast.AST) -> set[str]:
+    """The names of what the function raises by a name: ``raise Name(...)``."""
+    given = [one.exc for one in own_nodes(function) if isinstance(one, ast.Raise)]
+    return {one.func.id for one in given if isinstance(one, ast.Call) and isinstance(one.func, ast.Name)}
+
+
+def only_checks(body: Iterable[ast.stmt]) -> bool:
+    """Whether statements come to nothing unless they raise: they look, and keep what they see in own names."""
+    for one in body:
+        inner = [getattr(one, part, []) for part in ("body", "orelse")] if isinstance(one, (ast.If, ast.For)) else []
+        text = isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant)
+        names = isinstance(one, ast.Assign) and all(isinstance(to, (ast.Name, ast.Tuple)) for to in one.targets)
+        if not (text or names or isinstance(one, (ast.Raise, ast.Return)) or inner and all(map(only_checks, inner))):
+            return False
+    return True
+
+
+def undocumented(package: Path = PACKAGE) -> list[str]:
+    """Functions whose text does not name what they raise; and checks that do not state first when they raise it."""
+    every = [(name, node) for name, node in named(package) if node is not None]
+    parents = {
+        node.name: {ast.unparse(base).rpartition(".")[2] for base in node.bases}
+        for _, node in every if isinstance(node, ast.ClassDef)
+    }
+
+    def family(name: str) -> set[str]:
+        return {name}.union(*map(family, parents.get(name, ())))
+
+    found = []
+    for name, node in every:
+        text = "" if isinstance(node, ast.ClassDef) else ast.get_docstring(node)
+        errors = {one for one in raised(node) if "Cdcv2Error" in family(one)}
+        if not text or not errors or name.split(".")[0] in {"demo", "servers", "testing"}:
+            continue
+        public = not any(part.startswith("_") for part in name.split("."))
+        found += [f"{name}: {one}" for one in errors if public and not family(one) & set(re.findall(r"\w+", text))]
+        assert not isinstance(node, ast.ClassDef)
+        check = ast.unparse(node.returns or ast.Constant("")) == "None" and only_checks(node.body)
+        always = isinstance(node.body[-1], ast.Raise)
+        if check and not always and not re.match(r"Raise\b[^.]*\b(unless|if)\b|See :", text):
+            found.append(f"{name}: Raise X unless ...")
+    return sorted(found)
+
+
+def test_a_text_names_what_its_function_raises() -> None:
+    """The error, or one that it is a kind of; of a function that only checks, it begins "Raise X unless ..."."""
+    assert [] == undocumented()
+
+
+def test_a_text_that_names_no_error_is_seen(tmp_path: Path) -> None:
+    """The judge itself: an error, a kind of one, a check that does not begin so, one that always raises, a private one.
+    """
+    (tmp_path / "part.py").write_text(
+        "class Cdcv2Error(Exception): ...\n"
+        "class Own(Cdcv2Error): ...\n"
+        "def one() -> int:\n    'An int.'\n    raise Own('no')\n"
+        "def two() -> int:\n    'An int. Raises Cdcv2Error if it is none.'\n    raise Own('no')\n"
+        "def three(a: int) -> None:\n    'Look at it. Raises Own unless it is 1.'\n    if a != 1:\n"
+        "        raise Own('no')\n"
+        "def four(a: int) -> None:\n    'Raise Own unless it is 1.'\n    if a != 1:\n        raise Own('no')\n"
+        "def five(a: int) -> None:\n    'A part that is not there. Raises Own.'\n    raise Own('no')\n"
+        "def _six() -> int:\n    'An int.'\n    raise Own('no')\n",
+        "utf-8",
+    )
+
+    assert ["part.one: Own", "part.three: Raise X unless ..."] == undocumented(tmp_path)

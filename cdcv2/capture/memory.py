@@ -397,7 +397,7 @@ def _check_version(plain: Mapping[str, Any], place: object) -> None:
 
 
 def check_memory(plain: Mapping[str, Any], tables: tuple[str, ...], snapshot: str, known: int) -> None:
-    """Raises ForeignStateError where it is of another capture, or ahead of logs that are stated up to ``known``."""
+    """Raise ForeignStateError if it is of another capture, or ahead of logs that are stated up to ``known``."""
     _check_version(plain, MEMORY)
     if tuple(plain["tables"]) != tables or plain["mode"] != snapshot:
         raise ForeignStateError(

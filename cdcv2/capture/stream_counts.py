@@ -160,7 +160,7 @@ class StreamCounts:
             self._check_late(before, rows, place)
 
     def _check_late(self, before: int, rows: int, place: object = None) -> None:
-        """Raise SourceStop for a bound that the updates which were read before it contradict."""
+        """Raise SourceStop if the updates that were read before a bound contradict it."""
         there = self._past.before(before)
         if there is None and rows > self._past.older:
             there = self._past.older

@@ -58,7 +58,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> Exit:
-    """Add up the updates, and print what they come to."""
+    """Add up the updates, and print what they come to. Raises UsageError if --table is empty."""
     if args.table == "":
         raise UsageError("--table '' names nothing: name a table, or leave it out")
     logs = open_one(args, args.table)

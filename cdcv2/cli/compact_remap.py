@@ -50,7 +50,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> Exit:
-    """Let go what is released, and compact as far as the rest allows."""
+    """Let go what is released, and compact as far as the rest allows.
+
+    Raises UsageError if --keep is no number of hours, RefusedError if no logs are known to hold the remap.
+    """
     # Written so that what is no number is none of these either.
     if not 0 <= args.keep <= LONGEST:
         raise UsageError(f"--keep {args.keep}: it takes hours, 0 to {LONGEST}")

@@ -145,7 +145,7 @@ def with_logs(source: SourceSnapshot, covered: CoveredLogs, start: int, wanted: 
 
 
 def _demand_positions(logs: Iterable[NamedLog]) -> None:
-    """Raise UsageError where times are no positions of a source: those of a remap are milliseconds."""
+    """Raise UsageError unless the times are positions of a source: those of a remap are milliseconds."""
     for named in logs:
         stated = description_of(named.log)
         # By commit times the log set stands for the timeline.

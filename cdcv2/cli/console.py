@@ -125,7 +125,7 @@ class ResultOutput:
         self._beside = None
 
     def line(self, text: str) -> None:
-        """Write one line."""
+        """Write one line. Raises OutputError if the file, or the encoding of standard output, does not take it."""
         try:
             # In one piece: parts of a command print at once.
             print(f"{_of_part(text) if self._file is None else text}\n", end="", file=self._file or sys.stdout)

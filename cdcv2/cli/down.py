@@ -62,7 +62,10 @@ def configure(parser: OptionParser) -> None:
 
 
 def run(args: argparse.Namespace) -> Exit:
-    """End all jobs, and remove what is owned in other systems if that is asked for."""
+    """End all jobs, and remove what is owned in other systems if that is asked for.
+
+    Raises UsageError if --leave-doubtful is given without --remove-external.
+    """
     if args.leave_doubtful and not args.remove_external:
         raise UsageError("--leave-doubtful goes with --remove-external: without it all external state stays")
     patience, pipeline = patience_of(args.timeout), read_pipeline(args.pipeline)

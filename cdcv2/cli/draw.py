@@ -58,7 +58,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> Exit:
-    """Look, and draw it."""
+    """Look, and draw it. Raises UsageError if a pipeline is named with anything else."""
     first, *rest = addresses(args)
     if not first.is_topic and first.name.endswith((".yaml", ".yml")):
         if rest:

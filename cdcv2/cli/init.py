@@ -84,7 +84,7 @@ def configure(parser: OptionParser) -> None:
 
 
 def run(args: argparse.Namespace) -> Exit:
-    """Ask the database, and write the files."""
+    """Ask the database, and write the files. Raises UsageError if one of them is there already."""
     made = _draft(args)
     folder = Path(args.output)
     files = {folder / path: text for path, text in made.files().items()}

@@ -63,7 +63,7 @@ def configure(parser: OptionParser) -> None:
 
 
 def run(args: argparse.Namespace) -> Exit:
-    """Print each message with its position."""
+    """Print each message with its position. Raises UsageError if --limit is below 1."""
     if args.limit is not None and args.limit < 1:
         raise UsageError(f"--limit {args.limit}: it takes a number from 1 on")
     if args.bindings or all(map(is_remap, args.log)):

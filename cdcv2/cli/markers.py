@@ -24,7 +24,7 @@ def add_marker_arguments(parser: OptionParser) -> None:
 
 
 def check_marker(args: argparse.Namespace) -> None:
-    """Raise UsageError where one of the two options is given alone."""
+    """Raise UsageError if one of the two options is given alone."""
     if bool(args.marker) != (args.source is not None):
         raise UsageError("--marker and --source go together: --source names the database that markers are committed in")
 

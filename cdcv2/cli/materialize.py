@@ -133,7 +133,7 @@ def configure(parser: OptionParser) -> None:
 
 
 def run(args: argparse.Namespace) -> Exit:
-    """Materialize until the logs end, or a signal stops it."""
+    """Materialize until the logs end, or a signal stops it. Raises UsageError unless --report-every is 0 or more."""
     if not args.report_every >= 0:
         raise UsageError(f"--report-every {args.report_every}: it takes a number of seconds from 0 on")
     plan = read_plan(args.file, args.view, create=not args.no_create)

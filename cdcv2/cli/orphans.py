@@ -52,7 +52,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> Exit:
-    """Show them, or remove them."""
+    """Show them, or remove them. Raises MissingLogError if nothing was materialized into the folder yet."""
     plan = read_plan(args.file, args.view)
     if plan.staging is None:
         plan.lines[None].fail(NO_FILES)

@@ -52,7 +52,7 @@ def configure(parser: OptionParser) -> None:
 
 
 def run(args: argparse.Namespace) -> Exit:
-    """Print them."""
+    """Print them. Raises UsageError if --lines is negative."""
     if args.lines < 0:
         raise UsageError(f"--lines {args.lines}: it takes a number from 0 on")
     pipeline = read_pipeline(args.pipeline)

@@ -73,7 +73,10 @@ def configure(parser: OptionParser) -> None:
 
 
 def run(args: argparse.Namespace) -> Exit:
-    """Read the logs to their ends, and print each batch as it is complete; or write them into a lake."""
+    """Read the logs to their ends, and print each batch as it is complete; or write them into a lake.
+
+    Raises UsageError if --output is given with --lake, or --follow without it.
+    """
     if args.lake is not None:
         if args.output is not None:
             raise UsageError("--lake and --output: the history goes into the lake, or is printed; leave one out")

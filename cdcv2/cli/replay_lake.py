@@ -38,7 +38,10 @@ _SHOWN = 3
 
 
 def write_lake(args: argparse.Namespace) -> Exit:
-    """Bring the lake to where the logs are; with --follow, keep it there until a signal ends it."""
+    """Bring the lake to where the logs are; with --follow, keep it there until a signal ends it.
+
+    Raises UsageError if the folder has no name, or the times have several coordinates.
+    """
     if not args.lake.strip():
         raise UsageError("--lake '': a folder is wanted there: name one")
     logs = open_logs(args)

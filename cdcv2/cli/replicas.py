@@ -57,7 +57,7 @@ def configure(parser: OptionParser) -> None:
 
 
 def run(args: argparse.Namespace) -> Exit:
-    """Keep the replicas at work and answer clients, until a signal."""
+    """Keep the replicas at work and answer clients, until a signal. Raises UsageError if two are at one place."""
     keys, places = index_keys(args.index), [Path(place) for place in args.of]
     if len(set(args.of)) < len(args.of) or args.instance in args.of:
         raise UsageError("each --of is the place of another replica, and --instance is none of them")

@@ -55,7 +55,7 @@ def configure(parser: OptionParser) -> None:
 
 
 def run(args: argparse.Namespace) -> Exit:
-    """List, show or decide."""
+    """List, show or decide. Raises UsageError if a decision names no case."""
     quarantine = Quarantine(path_to_read(args.folder))
     deciding = args.pass_over or any(one is not None for one in (args.count, args.diff, args.data))
     if args.case is None and deciding:

@@ -66,7 +66,10 @@ def configure(parser: OptionParser) -> None:
 
 
 def run(args: argparse.Namespace) -> Exit:
-    """Make the schema and print it."""
+    """Make the schema and print it.
+
+    Raises UsageError if the table lacks its schema, or if columns are to be left out of a record.
+    """
     if "." not in args.table:
         raise UsageError(f"the table {args.table!r} lacks its schema: write public.{args.table}")
     excluded = listed("--exclude-columns", args.exclude_columns)

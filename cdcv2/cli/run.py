@@ -64,7 +64,10 @@ def configure(parser: OptionParser) -> None:
 
 
 def run(args: argparse.Namespace) -> Exit:
-    """Run all parts until their inputs end, or a signal stops them. Raises the error of the first that failed."""
+    """Run all parts until their inputs end, or a signal stops them.
+
+    Raises UsageError if there are none, and the error of the first that failed.
+    """
     pipeline = read_pipeline(args.pipeline)
     of_views = [one.spark for one in pipeline.views.values()]
     for spark in [*(one.spark for one in pipeline.captures.values()), *of_views]:
@@ -101,7 +104,7 @@ def run(args: argparse.Namespace) -> Exit:
 
 
 def _demand_no_jobs(pipeline: Pipeline) -> None:
-    """Raise RefusedError where cdcv2 up keeps the pipeline, or its jobs go on: each would fence the other off."""
+    """Raise RefusedError if cdcv2 up keeps the pipeline, or its jobs run on: each would fence the other off."""
     by = owner(pipeline.state)
     kept = f"cdcv2 up keeps it: {by.text()}" if is_owned(pipeline.state) and by is not None else None
     alive = [report.name for report in Supervisor(folder_of(pipeline)).look() if report.sight.alive]

@@ -73,7 +73,7 @@ def configure(parser: OptionParser) -> None:
 
 
 def run(args: argparse.Namespace) -> Exit:
-    """Print it, once or until a signal."""
+    """Print it, once or until a signal. Raises UsageError unless --watch is above 0."""
     if args.watch is not None and not args.watch > 0:
         raise UsageError(f"--watch {args.watch}: it takes a number of seconds above 0")
     pipeline = read_pipeline(args.pipeline)

@@ -102,7 +102,10 @@ def configure(parser: OptionParser) -> None:
 
 
 def run(args: argparse.Namespace) -> Exit:
-    """Keep the jobs running until a signal ends this, or the jobs are started."""
+    """Keep the jobs running until a signal ends this, or the jobs are started.
+
+    Raises UsageError if --timeout is given without --once, or --once with --stop-jobs.
+    """
     if args.timeout is not None and not args.once:
         raise UsageError("--timeout goes with --once: without it cdcv2 up waits for ever, and tries again")
     if args.once and args.stop_jobs:
@@ -164,7 +167,7 @@ def at_work(
     """What the file wants is in the catalogue, and is made and removed in a thread until the block is left.
 
     ``accepted``: names of what is lost, and goes on as it is. Gives that work, and the jobs with what is made for
-    them.
+    them. Raises RefusedError if the file changes what cannot be changed.
     """
     with catalogue.session() as session:
         captured, sent = partial(captured_since, pipeline, supervisor), partial(sent_through, pipeline)

@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> Exit:
 
 
 def _check_source(position: Time, text: str) -> None:
-    """Raise UsageError for a source that the recipe of a capture does not have; of other recipes nothing is known."""
+    """Raise UsageError unless the recipe of a capture has the source; of other recipes nothing is known."""
     try:
         recipe = BoundRecipe.parse(text)
     except ForeignStateError:

@@ -140,7 +140,7 @@ class DumpedRanges:
         )
 
     def read(self, ranges: Mapping[Place, tuple[int, int]]) -> Iterator[Record]:
-        """The records; see :class:`~cdcv2.capture.topics.Ranges`."""
+        """The records; see :class:`~cdcv2.capture.topics.Ranges`. Raises UnsafeTopicError if the dump lacks one."""
         for place, (low, high) in sorted(ranges.items()):
             records = self._records.get(place, [])
             first = bisect_left(records, low, key=lambda record: record.offset)

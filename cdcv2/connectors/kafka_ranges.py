@@ -105,7 +105,7 @@ def judge(client: Client, place: Place, error: Any, remedy: str) -> None:
 
 
 def demand_one_partition(topic: str, partitions: int) -> None:
-    """Raise UnsafeTopicError for a topic whose records need an order, and that has several partitions."""
+    """Raise UnsafeTopicError if a topic whose records need an order has several partitions."""
     if partitions > 1:
         raise UnsafeTopicError(
             f"the topic {topic!r} has {partitions} partitions, so its records have no order, and Kafka takes no "

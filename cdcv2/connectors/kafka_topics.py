@@ -76,7 +76,7 @@ class KafkaTopics:
     def check(self, positions: Mapping[Place, int], *, follow: bool = False) -> dict[Place, int]:
         """Raise unless everything from the positions on is there, and will stay; returns where the partitions end now.
 
-        Raises as :meth:`read` does.
+        Raises MissingLogError if a topic is not there and is not waited for; else as :meth:`read` does.
         """
         every = self.topics()
         self._absent = self.lacks(every)

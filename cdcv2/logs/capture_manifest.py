@@ -131,7 +131,7 @@ def read_manifest(path: Path, *, named: bool = False) -> dict[str, Any]:
 
 
 def _check_version(path: Path, version: Any) -> None:
-    """Before anything else is judged: another version may have other values in it."""
+    """Raise RefusedError unless the version is ours: before all else, as another version may have other values."""
     if type(version) is not int:
         raise _damaged(path, f"version is {json.dumps(version)[:40]}")
     if version != VERSION:

@@ -89,7 +89,7 @@ class TableCoverage(NamedTuple):
         return table not in self.uncovered
 
     def demand_started(self, at: Time | None) -> None:
-        """Raise UsageError, naming the first table of which nothing is stated at ``at``; None: that is no time."""
+        """Raise UsageError, naming the table, unless something is stated of each at ``at``; None: that is no time."""
         for table, begins in self.starts.items():
             if at is not None and not less_equal(begins, at):
                 raise UsageError(

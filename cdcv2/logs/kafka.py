@@ -436,7 +436,8 @@ def split(message: Message, parts: int) -> list[Message]:
     >>> [part.counts for part in split(Progress([0], [9], {1: 5, 4: 2, 7: 1}), 2)]
     [((1, 5), (4, 2)), ((7, 1),)]
 
-    Raises RefusedError where that cannot be done: one update, one count, or times without a total order.
+    Raises RefusedError if that cannot be done: one update, one count, or times without a total order; MalformedError
+    unless it is a message.
     """
     if isinstance(message, Updates):
         if len(message.updates) < 2:

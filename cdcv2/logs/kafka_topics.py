@@ -155,7 +155,10 @@ def spans_of(client: Client, topics: Collection[str]) -> dict[str, tuple[str, di
 
 
 def partitions_of(client: Client, topic: str) -> list[int]:
-    """The numbers of the topic's partitions. Asking does not make the topic. Raises as :func:`describe` does."""
+    """The numbers of the topic's partitions. Asking does not make the topic.
+
+    Raises UsageError if the topic has no name; else as :func:`describe` does.
+    """
     if not topic:
         raise UsageError("a topic needs a name")
     names = client.kafka.TopicCollection([topic])

@@ -74,7 +74,7 @@ def make(path: Path, row_type: RowType, times: Times, description: LogDescriptio
 
 
 def demand_not_lost(path: Path) -> None:
-    """Raise RefusedError for a directory with the files of a log and without its description, which was put first.
+    """Raise RefusedError if a directory has the files of a log and not its description, which was put first.
 
     Cost: a look at the directory.
     """

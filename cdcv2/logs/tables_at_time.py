@@ -136,7 +136,7 @@ class TableAtTime:
 
 
 def demand_no_less(table: str, row_type: RowType, rows: Iterable[tuple[Row, int]], when: str, why: str) -> None:
-    """Raise MalformedError for a row that is there less than zero times; ``when`` and ``why`` are for people."""
+    """Raise MalformedError if a row is there less than zero times; ``when`` and ``why`` are for people."""
     for row, count in rows:
         if count < 0:
             raise MalformedError(f"at {when}, {row_type.text(row)} is in {table} {count} times: {why}")

@@ -46,9 +46,9 @@ def describe_log_set(logs: Mapping[str, Log], stated: LogDescription) -> LogDesc
 
 
 def demand_room(logs: LogAddress) -> None:
-    """Raise UsageError for a directory that is itself a log: a set of logs has one of its own.
+    """Raise UsageError if the directory is itself a log: a set of logs has one of its own.
 
-    Raises UnavailableError where that cannot be known.
+    Raises UnavailableError if that cannot be known.
     """
     if logs.is_topic:
         return

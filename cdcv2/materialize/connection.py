@@ -106,7 +106,7 @@ class InlineConnection:
         return response
 
     def wait(self) -> None:
-        """Raises TurnError when there is no answer: only this thread could give one."""
+        """Raise TurnError unless there is an answer: only this thread could give one."""
         if not self._answers:
             raise TurnError("driver", "owes an answer, and has returned without it")
 

@@ -56,7 +56,10 @@ class TargetTask(ABC):
         """Stage the new rows of these keys. No reader may see them yet."""
 
     def changes(self, message: Changes) -> None:
-        """Take rows that go and come, and stage them. Raises ConflictError as a driver does."""
+        """Take rows that go and come, and stage them.
+
+        Raises ConflictError as a driver does; UsageError unless the target takes rows so.
+        """
         raise UsageError(f"{type(self).__name__} takes one row after the other, and no Changes")
 
     @abstractmethod
@@ -193,7 +196,10 @@ class DistributedRuntime:
         return self._driver.remarks
 
     def open(self) -> None:
-        """Take the materialization over from an earlier instance, and apply what was committed last."""
+        """Take the materialization over from an earlier instance, and apply what was committed last.
+
+        Raises RefusedError if the driver does, or if ranges of the keys are at different frontiers.
+        """
         tables = tuple(view.table for view in self.views)
         message = self._sequence.claim(Open(self.name, tables, start=self._start))
         try:

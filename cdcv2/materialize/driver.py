@@ -102,7 +102,7 @@ class Driver(ABC):
         """Take the rows of a table that go and come; stage them. No reader may see them yet.
 
         Called in place of ``load`` and ``store`` for the tables that Opened names, once per transaction at most. A key
-        that has no such form takes a Load and a Store also there.
+        that has no such form takes a Load and a Store also there. Raises UsageError unless the driver takes rows so.
         """
         raise UsageError(f"{type(self).__name__} takes one row after the other, and no Changes")
 

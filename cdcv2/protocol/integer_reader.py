@@ -88,7 +88,8 @@ class IntegerReader:
     def absorb(self, message: object) -> Batch | None:
         """Take in one message; return the batch that it completes, if it completes one.
 
-        Raises Undecided, and has changed nothing, for all but Updates and Progress, and for those that may be an error.
+        Raises UndecidedMessage, and has changed nothing, for all but Updates and Progress, and for those that may be
+        an error.
         """
         position = None
         if type(message) is Entry:

@@ -222,7 +222,8 @@ class Resolver:
 
         Returns the batch that this completes, if any. The decision is kept in :attr:`resolutions`, and holds
         against all later facts of the log. Raises UsageError unless reading with ``on_error="quarantine"``,
-        for a time that was given out already, and unless either ``count`` is given, or ``data`` and ``diff`` are.
+        for a time that was given out already, and unless either ``count`` is given, or ``data`` and ``diff`` are;
+        MalformedError unless the diff is an int.
         """
         if not self._quarantine:
             raise UsageError("resolve() needs a reader with on_error='quarantine'")

@@ -157,7 +157,7 @@ class Writer:
     def stage(self, frontier: Union[Iterable[Time], Antichain]) -> None:
         """The first half of :meth:`advance`: the updates are durable when it returns, and nothing is stated.
 
-        Raises as :meth:`advance` does.
+        Raises LogFinishedError if the log is complete, UsageError if the frontier goes back; else as :meth:`advance`.
         """
         if not self.known:
             raise LogFinishedError(f"the history of log {self.log.name} is complete: nothing can be added to it")

@@ -39,7 +39,7 @@ def meaning(source: SourceType) -> str:
 
 
 def demand_same_meaning(log: Path, held: RowType, given: RowType) -> None:
-    """Raise ForeignStateError for a column whose values would mean something else than those that the log has.
+    """Raise ForeignStateError if values of a column would mean something else than those that the log has.
 
     ``held`` is what the log states, ``given`` an equal row type. Where one of both states nothing, it is believed.
     """

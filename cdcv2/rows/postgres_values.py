@@ -188,7 +188,7 @@ def micros(value: str) -> int:
 def _demand_possible(
     value: str, year: str | None, month: str, day: str, clock: tuple[str | None, ...]
 ) -> None:
-    """Raise MalformedError for a day that its month does not have, and for what comes behind 24:00:00."""
+    """Raise MalformedError unless the month has the day, and if anything comes behind 24:00:00."""
     if year is not None and int(day) > _IN_FEBRUARY and date_of(days(int(year), int(month), int(day)))[2] != int(day):
         raise MalformedError(f"{value!r} is no moment: its month has no day {day}. {_AT_FAULT}")
     hour, *rest = clock

@@ -205,7 +205,11 @@ class LogChangesReader(DataSourceStreamReader):
         return [ChangesPartition(tuple(_ints(lower)), tuple(_ints(upper)), self._marks.get(lower, {}), log)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The changes. Raises RefusedError for another log, IncompleteError where the end is not reached any more."""
+        """The changes.
+
+        Raises UsageError unless the partition is one of ours, RefusedError for another log, IncompleteError if the end
+        is not reached any more.
+        """
         if not isinstance(partition, ChangesPartition):
             raise UsageError(f"{partition!r} is no part of a stream of changes")
         named = self._options.chosen(self._options.logs())

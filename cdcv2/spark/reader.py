@@ -291,7 +291,7 @@ class Reader:
         return reduce(DataFrame.unionByName, frames) if frames else None
 
     def _refuse_gap(self, session: SparkSession, one: PartitionBatch, following: int) -> None:
-        """Raise, unless the offsets that were passed over never held a message (as those of transaction markers)."""
+        """Raise RefusedError unless the offsets passed over never held a message (as those of transaction markers)."""
         where = f"{one.place}[{one.part}]"
         between = read_offsets(session, self._logs.kafka, one.place, one.part, following, one.least)
         passed = between.count()
@@ -446,7 +446,7 @@ class Reader:
             table.late, table.given = kept["late"], kept["given"]
 
     def _begin(self, table: TableReader) -> None:
-        """The state was made while the table was not covered. Raises RefusedError where it is past its beginning."""
+        """Raise RefusedError if the state, which was made while the table was not covered, is past its beginning."""
         if not table.start.dominates(self.released):
             raise RefusedError(
                 f"the state in {self.folder} has given out everything up to {self.released} without {table.name}, "

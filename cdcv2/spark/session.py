@@ -50,7 +50,7 @@ def ended(spark: SparkSession) -> Iterator[SparkSession]:
 
 
 def require(spark: SparkSession, *needs: tuple[str, str]) -> None:
-    """Check that Spark has the classes of AVRO or KAFKA. Raises UsageError with the remedy."""
+    """Raise UsageError, with the remedy, unless Spark has the classes of AVRO or KAFKA."""
     missing = [artifact for class_name, artifact in needs if not _has_class(spark, class_name)]
     if missing:
         version = spark.version

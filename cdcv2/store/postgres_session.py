@@ -156,6 +156,8 @@ def may_replicate(connection: Any) -> tuple[str, bool]:
 def demand_readable(conninfo: str) -> str:
     """The connection string. Raises UsageError for what is none, without showing it: it may be a password.
 
+    Raises MissingExtraError unless psycopg is installed.
+
     Of the password of a URL with a ``/`` or an ``@`` that is not escaped, libpq takes parts for host, port and
     database, which are shown where no server answers: so it is refused, and so is a port that is no number.
     """
@@ -201,7 +203,7 @@ def beside(before: str, value: str, behind: str = "") -> str:
 
 
 def _demand_port() -> None:
-    """Raise UsageError for a port in the environment that is none."""
+    """Raise UsageError unless the port in the environment is one."""
     port = os.environ.get("PGPORT", "")
     if not all(_is_port(one.strip()) for one in port.split(",")):
         raise UsageError(f"PGPORT is {port!r}, which is no number from 1 to 65535: export a port, or unset it")

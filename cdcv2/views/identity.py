@@ -71,7 +71,7 @@ def _ranked(binding: ViewBinding, reduction: Reduction) -> list[str]:
 
 
 def demand_same(materialization: str, bindings: Iterable[ViewBinding], checkpoint: Checkpoint) -> None:
-    """Raises RefusedError when a view is wanted that the checkpoint is not of. One that is left out may be."""
+    """Raise RefusedError unless the checkpoint is of all the views. It may be of one that is left out, too."""
     if checkpoint.views is None:
         return
     for binding in bindings:

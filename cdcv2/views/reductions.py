@@ -77,7 +77,7 @@ class Sum(Reduction):
     column: str
 
     def bind(self, name: str, row_type: RowType) -> BoundReduction:
-        """See :class:`Reduction`. Sums of floats depend on the order of adding, so they are refused."""
+        """See :class:`Reduction`. Raises UsageError unless the sum is of numbers, and the same in any order."""
         column = column_of(row_type, self.column)
         field, source = column.field, column.field.source
         if source is not None and source.type in ("numeric", "money") and field.kind in ("string", "json"):

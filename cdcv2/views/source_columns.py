@@ -171,7 +171,7 @@ def has_wider_equality(source: SourceType | None) -> bool:
 
 
 def demand_held(field: Field, value: Any, table: str) -> None:
-    """Raises MalformedError for a value that the source's type would round or cut, or that is no time."""
+    """Raise MalformedError if the source's type would round or cut the value, or if it is no time."""
     source = field.source
     if source is None or value is None:
         return

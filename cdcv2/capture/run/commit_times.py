@@ -338,8 +338,9 @@ class Capture:
     def release(self) -> Release | None:
         """Write all that is whole: updates, statements, memory. Returns what was released, or None.
 
-        Raises SourceStop once everything before the stop is written. One that lasts is for good when it is known that
-        the topics are those of the logs, at their ends at the latest.
+        Raises RefusedError if an earlier call failed while it was writing, and SourceStop once everything before the
+        stop is written. A stop that lasts is for good when it is known that the topics are those of the logs, at their
+        ends at the latest.
         """
         if self._failed:
             raise RefusedError("this capture failed while it was writing: open it again, it resumes from its logs")

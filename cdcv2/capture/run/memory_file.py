@@ -44,7 +44,7 @@ class MemoryFile:
         self._logs = logs
 
     def load(self) -> dict[str, Any] | None:
-        """What was saved last; None if there is no file."""
+        """What was saved last; None if there is no file. Raises ForeignStateError unless it is of these logs."""
         try:
             plain = parse_json(self.path.read_bytes())
         except FileNotFoundError:
@@ -61,7 +61,7 @@ class MemoryFile:
         return plain
 
     def save(self, plain: Mapping[str, Any]) -> None:
-        """Write beside, then put in place: a crash leaves the old or the new."""
+        """Write beside, then put in place: a crash leaves the old or the new. Raises OutputError unless it can."""
         kept = plain if self._logs is None else {**plain, "of": self._logs}
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)

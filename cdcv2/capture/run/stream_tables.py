@@ -237,7 +237,7 @@ def run(
 
 
 def demand_topics(wanted: Iterable[str], there: Collection[str], source: str = "") -> None:
-    """Raise MissingLogError for a topic that a source does not have; ``source`` names it."""
+    """Raise MissingLogError unless the source has all the topics; ``source`` names it."""
     missing = sorted(topic for topic in wanted if topic not in there)
     if missing:
         where = f" in {source}" if source else ""

@@ -145,7 +145,7 @@ def _lsns(text: str | None, where: str) -> tuple[int, ...]:
 
 
 def check_topic(option: str, topic: str | None) -> None:
-    """Raise UsageError for the name of a topic that is given, and empty."""
+    """Raise UsageError if the name of a topic is given, and empty."""
     if topic is not None and not topic.strip():
         raise UsageError(f"{option} {topic!r} names no topic: write its name, or leave the option out")
 

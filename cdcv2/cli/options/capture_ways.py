@@ -30,7 +30,7 @@ def check_together(given: Collection[str], args: argparse.Namespace) -> None:
 
 
 def check_kafka(given: Collection[str], *, reads: bool, writes: bool) -> None:
-    """Raise UsageError for an option about Kafka among those given of a capture that needs it for nothing.
+    """Raise UsageError if an option about Kafka is given to a capture that does not need Kafka for it.
 
     ``reads``: its topics are in Kafka; ``writes``: its logs are, or its remap is.
 
@@ -51,7 +51,7 @@ def check_kafka(given: Collection[str], *, reads: bool, writes: bool) -> None:
 
 
 def check_ways(given: Collection[str]) -> None:
-    """Raise UsageError for an option among those given that does not go with what is captured.
+    """Raise UsageError unless all options that are given go with what is captured.
 
     >>> check_ways(["--remap", "--plain", "--bind-as"])
     >>> check_ways(["--bind-as", "--prefix"])

@@ -73,7 +73,7 @@ class OptionParser(argparse.ArgumentParser):
                 self.error(f"{name} is given {times} times: give it once, with commas: {name} {action.metavar}")
 
     def error(self, message: str) -> NoReturn:
-        """Wrong arguments: one line, which names where to read more, and what was probably meant.
+        """Raise UsageError: one line, which names where to read more, and what was probably meant.
 
         Options that are unknown come before arguments that are missing, as argparse names these alone.
         """

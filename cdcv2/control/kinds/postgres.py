@@ -324,7 +324,7 @@ def _contents(session: Connection[Any], names: Mapping[str, str]) -> dict[str, d
 
 
 def _demand_empty(session: Connection[Any], entry: CatalogueEntry, tables: list[str]) -> None:
-    """Raise UsageError for a table that comes into a publication in use, and has a row: no record would have that row.
+    """Raise UsageError if a table that comes into a publication in use has a row: no record would have that row.
 
     Until the end of the transaction no other one writes to the tables.
     """

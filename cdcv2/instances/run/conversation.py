@@ -85,7 +85,7 @@ class InstanceConversation:
 
 
 def demand_seconds(name: str, seconds: float) -> float:
-    """The seconds, if one can wait for them; ``name`` goes before them in the UsageError that is raised otherwise.
+    """The seconds. Raises UsageError, with ``name`` before them, unless one can wait for them.
 
     >>> demand_seconds("timeout=", float("inf"))
     Traceback (most recent call last):
@@ -97,7 +97,7 @@ def demand_seconds(name: str, seconds: float) -> float:
 
 
 def demand_place(place: Path) -> None:
-    """Raise UsageError where nothing can ever answer, however long it is waited for."""
+    """Raise UsageError if nothing can ever answer there, however long it is waited for."""
     fault = place_fault(place)
     if fault is not None:
         raise UsageError(f"no instance can answer there: {fault}")

@@ -18,7 +18,7 @@ from cdcv2.materialize.targets.lake.view import LakeView
 
 
 def demand_there(path: Path) -> None:
-    """Raises OutputError where the driver does not see what an executor has written."""
+    """Raise OutputError unless the driver sees what an executor has written."""
     if not path.exists():
         raise OutputError(
             f"an executor has staged {path}, and it is not there for the driver: the folder must be one that driver "

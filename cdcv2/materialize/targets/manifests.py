@@ -192,7 +192,7 @@ class Manifests(ABC, Generic[S]):
         """
 
     def demand_there(self, number: int, state: Mapping[str, Any]) -> None:
-        """Raises RefusedError when the recovery log knows of a later manifest than the one that counts."""
+        """Raise RefusedError if the recovery log knows of a later manifest than the one that counts."""
         known = state.get("manifest", 0)
         if number < known:
             raise RefusedError(
@@ -210,7 +210,7 @@ class Manifests(ABC, Generic[S]):
         _demand_known(self.path, [*manifest.applied.items(), *manifest.under_way()], message)
 
     def demand_own(self, manifest: S, materialization: str, tables: Iterable[Table]) -> None:
-        """Raise ForeignStateError for a folder of another name, RefusedError for tables that it does not have so."""
+        """Raise ForeignStateError unless the folder is of this name, RefusedError unless it has these tables."""
         if manifest.materialization != materialization:
             raise ForeignStateError(
                 f"{self.path} holds the {manifest.WHAT} of {manifest.materialization!r}, not of "
@@ -227,7 +227,7 @@ class Manifests(ABC, Generic[S]):
 
 
 def _demand_known(place: Path, applied: Iterable[tuple[Range, Antichain]], message: Open) -> None:
-    """Raises RefusedError where more was applied than the recovery log has committed: it is another one, or an old one.
+    """Raise RefusedError if more was applied than the recovery log has committed: it is another one, or an old one.
 
     A transaction is applied when the recovery log has it. One whose log has lost it would be made again, of other cuts,
     and what is there already would be added a second time.

@@ -76,7 +76,7 @@ class FrameLogs:
 def _check(
     written: Mapping[tuple[str, int], WriteCounts], expected: Mapping[tuple[str, int], int], *, updates: bool
 ) -> None:
-    """Raise unless what was written is what was counted before: records of a topic must not vanish or change."""
+    """Raise UnsafeTopicError unless what was written is what was counted before: records must not vanish or change."""
     what = "updates" if updates else "rows"
     for table, time in sorted(written.keys() | expected.keys()):
         done, wanted = written.get((table, time), WriteCounts(0, 0, 0)), expected.get((table, time), 0)

@@ -58,7 +58,9 @@ class LogSpec:
         )
 
     def open(self, *, create: bool = False, writing: bool = False) -> Log:
-        """The log; with ``create`` it is made if it is not there, and may be; see KafkaLog. Raises what opening raises.
+        """The log; with ``create`` it is made if it is not there, and may be; see KafkaLog.
+
+        Raises UsageError unless it is a directory or a topic, and what opening raises.
         """
         if self.folder is not None:
             return DirectoryLog(self.folder, self.row_type, create=create, description=self.description)

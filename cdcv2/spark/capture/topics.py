@@ -164,7 +164,7 @@ def dumped_stream(spark: SparkSession, folder: Path, files: int | None = None) -
 
 
 def check_dumped_span(folder: Path, place: Place, wanted: int, span: PartitionSpan) -> None:
-    """Raise UnsafeTopicError where a dump lacks records of a partition, MalformedError where it has one twice."""
+    """Raise UnsafeTopicError if a dump lacks records of a partition, MalformedError if it has one twice."""
     low, high, records = span
     if low > wanted:
         raise gap(str(folder), place, f"{wanted}" if low == wanted + 1 else f"{wanted} to {low - 1}")

@@ -46,7 +46,7 @@ def delta() -> Any:
 
 
 def check(table: Table) -> None:
-    """Raises UsageError for a table that Delta cannot have."""
+    """Raise UsageError unless Delta can have the table."""
     demand_view(table, "Delta")
     name, seen = table.name, {KEY, GONE}
     for column in table.fields:
@@ -270,7 +270,10 @@ class DeltaView:
         return read, there
 
     def at(self, table: str, keys: Any) -> tuple[int, Any]:
-        """The same at the version of the cut as columns, with the canonical keys; ``keys`` is a table of the key's."""
+        """The same at the version of the cut as columns, with the canonical keys; ``keys`` is a table of the key's.
+
+        Raises ViewError if a key has more than one row.
+        """
         view = self.manifest.tables[table]
         read, rows = self._near(table, list(zip(*(column.to_pylist() for column in keys.columns))), None)
         there = canonical_keys(view, arrow().table([as_logged(one, rows[one.name]) for one in view.key], keys.schema))

@@ -77,7 +77,7 @@ class KafkaDriver(PushDriver):
         self._producer = self._client.producer(message_max_bytes=max(1000, least or 0))
 
     def _demand_known(self, topic: Topic) -> None:
-        """Raises RefusedError for a topic that does not go with the recovery log."""
+        """Raise RefusedError unless the topic goes with the recovery log."""
         opened = self._opened()
         known: Mapping[str, Mapping[str, int]] | None = (opened.state or {}).get("ends")
         begun = any(not opened.start.dominates(piece.frontier) for piece in opened.pieces)

@@ -72,7 +72,7 @@ class _Judge:
         self._extent = message.extent
 
     def take(self, record: Any, place: _Place) -> None:
-        """Raises RefusedError for what is no record of its."""
+        """Raise RefusedError unless the record is one of its own."""
         at = (record.partition(), record.offset())
         try:
             plain = parse_json(record.value() or b"")

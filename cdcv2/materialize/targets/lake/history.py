@@ -252,7 +252,7 @@ def requested(at: Antichain | Iterable[int] | int) -> Antichain:
 
 
 def demand_times(at: object) -> None:
-    """Raises UsageError for what is neither times nor nothing: a text is a list of letters to Python."""
+    """Raise UsageError unless it is times, or None: a text is a list of letters to Python."""
     if at is None or isinstance(at, Iterable) and not isinstance(at, (str, bytes)):
         return
     if not isinstance(at, int) or isinstance(at, bool):

@@ -64,7 +64,7 @@ _AFTER_MANIFEST = failpoints.declare(
 
 
 def demand_not_behind(place: str, upper: Antichain, released: Antichain, state: str = "the reader's state") -> None:
-    """Raise RefusedError where a target lacks something of what a state has given out, and will not give out again."""
+    """Raise RefusedError if a target lacks something of what a state has given out, and will not give out again."""
     if not upper.dominates(released):
         raise RefusedError(
             f"{state} has given out everything up to {shown(released)}, and {place} has it only up to {shown(upper)}: "
@@ -225,7 +225,7 @@ class HistoryFolder(HistoryOutput[Sequence[Update]]):
         super().begin()
 
     def _demand_held(self, table: str) -> None:
-        """Raise UsageError for a table whose rows have no columns in a file."""
+        """Raise UsageError unless the rows of the table have columns in a file."""
         row_type = self._manifest.histories[table]
         if arrow_schema(row_type) is None or _has_nulls(row_type.shape, within=False):
             raise UsageError(

@@ -40,7 +40,10 @@ class LakeView:
         return self.manifest.frontier
 
     def read(self, table: str, at: Frontier = None) -> Any:
-        """The rows, as a pyarrow.Table; see :func:`read_lake`. Raises MissingLogError for an unknown table."""
+        """The rows, as a pyarrow.Table; see :func:`read_lake`.
+
+        Raises MissingLogError if the table is unknown, RefusedError if its rows at that time are not kept.
+        """
         demand_times(at)
         if at is None and table in self.known:
             return self.known[table]

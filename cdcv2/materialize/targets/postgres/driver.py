@@ -164,7 +164,7 @@ class PostgresDriver(DistributedDriver, RepairableDriver):
         return [plain_checkpoint(text) for (text,) in rows]
 
     def _demand_alone(self, session: Connection[Any], *, one_by_one: bool = False) -> None:
-        """Raises RefusedError when another materialization has one of the tables.
+        """Raise RefusedError if another materialization has one of the tables.
 
         A table without rows may be another's, too. The first of two to commit has it: its checkpoint names its views
         from then on. So an instance asks on opening, and again in its first commit, while no other's is at the table.

@@ -153,7 +153,7 @@ def as_named(plain: Any, places: Mapping[str, TablePlace]) -> Any:
 def demand_same_places(
     session: Connection[Any], materialization: str, places: Mapping[str, TablePlace], checkpoints: Iterable[Any]
 ) -> None:
-    """Raise RefusedError where a target is another table than the one of these checkpoints, given as plain JSON."""
+    """Raise RefusedError if a target is another table than the one of these checkpoints, given as plain JSON."""
     for plain in checkpoints:
         for target, was in kept_places(as_named(plain, places)).items():
             now = places.get(target)
@@ -175,7 +175,7 @@ def _moved(session: Connection[Any], was: TablePlace, now: TablePlace) -> bool:
 
 
 def demand_visible(session: Connection[Any], materialization: str, places: Iterable[TablePlace]) -> None:
-    """Raise RefusedError for a table of which policies of row-level security could hide rows from the role.
+    """Raise RefusedError if policies of row-level security could hide rows of a table from the role.
 
     Rows that are hidden would be taken for rows that are not there.
     """
@@ -190,7 +190,7 @@ def demand_visible(session: Connection[Any], materialization: str, places: Itera
 
 
 def demand_started_here(session: Connection[Any], materialization: str, targets: Iterable[str]) -> None:
-    """Raise RefusedError where a view that has not begun here has begun with other checkpoints in the database."""
+    """Raise RefusedError if a view that has not begun here has begun with other checkpoints in the database."""
     from psycopg import sql
 
     own = {parts_of(target)[-1] for target in targets}

@@ -141,7 +141,7 @@ def line(cause: Exception) -> str:
 
 
 def check_names(table: Table) -> None:
-    """Raise UsageError for a name that PostgreSQL would cut off."""
+    """Raise UsageError if PostgreSQL would cut a name off."""
     for name in (*parts_of(table.name), *(field.name for field in table.fields)):
         if len(name.encode("utf-8")) > LONGEST_NAME:
             raise UsageError(
@@ -332,7 +332,7 @@ def lock(session: Connection[Any], tables: Sequence[PostgresTable]) -> None:
 
 
 def demand_fit(session: Connection[Any], tables: Iterable[PostgresTable]) -> None:
-    """Raises RefusedError unless all columns have the types that their bindings need.
+    """Raise RefusedError unless all columns have the types that their bindings need.
 
     PostgreSQL itself would not: it rounds what it puts into a column that was made narrower. Cost: one query.
     """

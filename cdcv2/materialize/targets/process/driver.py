@@ -91,8 +91,8 @@ class ProcessDriver(Driver):
     def prepare(self, message: Open) -> Patch | None:
         """See :class:`Driver`: start it, agree on the tables; then apply them, as often as it has more to apply.
 
-        Raises UsageError for tables that it does not take, and RefusedError for those that are new, or other than they
-        were.
+        Raises UsageError for tables that it does not take, RefusedError for those that are new, or other than they
+        were, and TurnError if it never has applied all.
         """
         if self._spec is None:
             self._adopt(message.state or {})
@@ -213,7 +213,7 @@ class ProcessDriver(Driver):
         return content
 
     def _demand_same(self, spec: Spec) -> None:
-        """Raise RefusedError for a table that is new: it would lack what came before."""
+        """Raise RefusedError if a table is new, or was another: it would lack what came before."""
         known = {one["collection"]["name"]: one for one in self._applied}
         for one in spec.bindings:
             name = one["collection"]["name"]

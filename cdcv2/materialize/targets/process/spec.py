@@ -126,7 +126,7 @@ class Spec:
         }  # fmt: skip
 
     def agree(self, validated: Mapping[str, Any]) -> None:
-        """Take note of the answer."""
+        """Take the answer in. Raises TurnError unless it is for all bindings."""
         found = validated.get("bindings") or []
         if not isinstance(found, list) or len(found) != len(self._tables):
             raise TurnError("driver", f"sent Validated, and not for the {len(self._tables)} bindings it was asked for")

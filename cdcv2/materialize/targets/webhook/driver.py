@@ -171,7 +171,7 @@ def _address(url: str) -> str:
 
 
 def _demand_header(name: str, value: str) -> None:
-    """Raises UsageError for a header that cannot be sent, without showing its value."""
+    """Raise UsageError, without showing the value, unless the header can be sent."""
     if not _NAME.fullmatch(name):
         raise UsageError(f"{name!r} is no name of a header: letters, digits and hyphens make one")
     if not _VALUE.fullmatch(value):
