@@ -92,7 +92,7 @@ class NumberedFiles:
         """
         return sorted(map(int, self._digits()))
 
-    def _greatest(self) -> int:
+    def greatest(self) -> int:
         """The greatest number that is there, -1 for none. Raises what :meth:`numbers` raises."""
         # All have the same number of digits.
         return int(max(self._digits(), default="-1"))
@@ -146,13 +146,13 @@ class NumberedFiles:
     def newest(self, read: Callable[[int], T]) -> tuple[int, T | None]:
         """The same, where ``read`` makes the value of a number, and raises OutputError when it is not there."""
         while True:
-            number = self._greatest()
+            number = self.greatest()
             if number < 0:
                 return number, None
             try:
                 return number, read(number)
             except OutputError:
-                if self._greatest() == number:
+                if self.greatest() == number:
                     raise
                 # Others have put so many since that it is removed: read the next.
 
@@ -187,7 +187,7 @@ class NumberedFiles:
             raise self._lost(number) from None
         except OSError as error:
             raise self._unwritable(error) from error
-        greatest = self._greatest()
+        greatest = self.greatest()
         if greatest < 0:
             raise self._unwritable(FileNotFoundError("it is missing, and what was put with it"))
         if greatest != number:

@@ -18,7 +18,9 @@ from cdcv2.materialize.protocol.fence import Range
 from cdcv2.materialize.protocol.messages import Checkpoint
 from cdcv2.materialize.recovery_log import RecoveryLog
 from cdcv2.materialize.targets.lake.driver import LakeDriver, open_lake
+from cdcv2.materialize.targets.lake.history_output import HistoryFolder
 from cdcv2.materialize.targets.postgres.driver import PostgresDriver
+from cdcv2.protocol.messages import Update
 from cdcv2.rows.row_type import RowType
 from cdcv2.views.combine import ViewBinding
 
@@ -110,3 +112,30 @@ def test_a_recovery_log_in_sqlite_that_is_put_back_is_noticed(tmp_path: Path) ->
     with pytest.raises(FencedError):
         claim.demand()
     log.close()
+
+
+def test_a_lake_of_histories_that_is_put_back_is_not_written_behind_a_gap(tmp_path: Path) -> None:
+    """A manifest that builds on one that is not there could be read by no one; a start goes on from what is there."""
+    kind = RowType({"type": "record", "name": "row", "fields": [{"name": "id", "type": "long"}]})
+    lake, backup = tmp_path / "lake", tmp_path / "backup"
+
+    def opened() -> HistoryFolder:
+        return HistoryFolder(lake, {"t": kind}, Antichain([0]))
+
+    def take(output: HistoryFolder, time: int) -> dict[str, int]:
+        return output.apply({"t": [Update((kind.row([time]), time, 1))]}, Antichain([time]), Antichain([time + 1]))
+
+    output = opened()
+    for time in range(3):
+        take(output, time)
+    shutil.copytree(lake, backup)
+    take(output, 3)
+    shutil.rmtree(lake)
+    shutil.copytree(backup, lake)
+    with pytest.raises(RestoredError, match=r"manifests up to 3, and had 4.*cdcv2 up does"):
+        take(output, 4)
+    again = opened()
+    assert again.upper == Antichain([3])
+    for time in (3, 4):
+        assert take(again, time) == {"t": 1}
+    assert opened().upper == Antichain([5])

@@ -27,7 +27,7 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.core.own_json import checked, reading
 from cdcv2.errors import OutputError, RefusedError
 from cdcv2.logs.coverage import ALL, TableCoverage
-from cdcv2.materialize.protocol.fence import Range
+from cdcv2.materialize.protocol.fence import Range, restored
 from cdcv2.materialize.protocol.messages import Table
 from cdcv2.materialize.targets.manifests import Manifests, TableFile, TargetManifest, is_staged
 from cdcv2.rows.row_type import RowType
@@ -119,13 +119,21 @@ class LakeFolder(Manifests[LakeManifest]):
     FULL = 64
 
     def append(self, number: int, before: LakeManifest | None, after: LakeManifest) -> None:
-        """Put the manifest behind ``before``, of histories alone. Raises RefusedError where another was faster."""
+        """Put the manifest behind ``before``, of histories alone.
+
+        Raises RefusedError where another was faster, RestoredError where ``before`` is not there any more: the folder
+        was put back meanwhile.
+        """
+        there = self._numbered.greatest()
+        if before is not None and 0 <= there < number - 1:
+            raise restored(before.materialization, f"{self.path} has its manifests up to {there}, and had {number - 1}")
         plain = after.to_plain()
         if before is not None and number % self.FULL:
             new = {name: parts[len(before.parts.get(name, ())):] for name, parts in after.parts.items()}
             plain["files"] = {name: [part.to_plain() for part in parts] for name, parts in new.items() if parts}
             plain["added_to"] = number - 1
         self._numbered.put(number, plain)
+        self._greatest = number
 
     def _load(self, number: int) -> LakeManifest:
         plain = self._numbered.read(number)
