@@ -5,6 +5,7 @@ The driver of a target refuses that, too, when the second one starts. Here it sh
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -32,9 +33,10 @@ def demand_own_target(pipeline: Pipeline, view: ViewFields) -> None:
         for theirs in _written(other):
             if theirs.key in mine:
                 same = mine[theirs.key]
+                schema = same.what.startswith("table ") and any("." not in one.part.text() for one in (same, theirs))
                 same.part.fail(
                     f"the views {other.name} (line {theirs.part.line}) and {view.name} write the same {same.what}: "
-                    "give each its own"
+                    f"give each its own{', with its schema' if schema else ''}"
                 )
 
 
@@ -42,6 +44,16 @@ def demand_own_targets(pipeline: Pipeline) -> None:
     """Raise UsageError, with both lines, where two views of the file write the same: nothing may be started then."""
     for view in pipeline.views.values():
         demand_own_target(pipeline, view)
+
+
+def _with_schema(name: str, server: DatabaseServer) -> str:
+    """A table's name with its schema: without one it is in the first of the search path, which is usually public."""
+    if "." in name:
+        return name
+    from psycopg.conninfo import conninfo_to_dict
+
+    options = conninfo_to_dict(server.conninfo).get("options") or os.environ.get("PGOPTIONS") or ""
+    return f"{name} ({options})" if "search_path" in str(options) else f"public.{name}"
 
 
 def _written(view: ViewFields) -> Iterator[WrittenPlace]:
@@ -59,8 +71,7 @@ def _written(view: ViewFields) -> Iterator[WrittenPlace]:
         for binding in view.fields["bindings"].items():
             part, prefix = target_of(binding), target["prefix"].text() if "prefix" in target else ""
             if isinstance(server, DatabaseServer):
-                name, what = part.text(), "table"
-                name = name if "." in name else f"public.{name}"
+                name, what = _with_schema(part.text(), server), "table"
             else:
                 name, what = f"{prefix}{part.text()}", "topic"
             yield WrittenPlace((server.address, name), f"{what} {name} ({server.address})", part)

@@ -267,6 +267,9 @@ views:
      "table public.items (PostgreSQL db/a)"),
     ("postgres, conninfo: host=db dbname=a", "postgres, conninfo: host=db dbname=a", "b.items", None),
     ("postgres, conninfo: host=db dbname=a", "postgres, conninfo: host=db dbname=b", "items", None),
+    ("postgres, conninfo: host=db options='-c search_path=a'", "postgres, conninfo: host=db options='-c search_path=b'",
+     "items", None),
+    ("postgres, conninfo: host=db options='-c search_path=a'", "postgres, conninfo: host=db", "items", None),
     ("kafka, bootstrap: 'k:9092'", "kafka, bootstrap: 'k:9092'", "items", "topic items (Kafka k:9092)"),
     ("kafka, bootstrap: 'k:9092'", "kafka, bootstrap: 'k:9092', prefix: b-", "items", None),
 ])  # fmt: skip
