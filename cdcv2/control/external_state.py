@@ -31,7 +31,9 @@ from cdcv2.control.entries import (
     Answer, CatalogueEntry, Debt, EntryState, ExternalObject, Kind, Look, NoAnswer, Reason, missing_answer,
 )  # fmt: skip
 from cdcv2.control.let_go import awaited, settled
-from cdcv2.control.slot_marks import Continuity, SlotMark, branched_off, continuity, forked, went_back
+from cdcv2.control.slot_marks import (
+    Continuity, SlotMark, branched_off, continuity, forked, made_behind_fork, went_back,
+)  # fmt: skip
 
 #: How long, in seconds, an act that got no answer may still come to pass in its server.
 DOUBT = 60.0
@@ -467,6 +469,11 @@ def recovered(entry: CatalogueEntry, look: Look, now: float) -> CatalogueEntry |
     if wrong:
         return f"{texts.comparison(entry, thing, wrong)}. Put it back as it was; then accept it, and compare"
     applied = _seen(replace(entry, applied=None), thing)
+    if entry.owned and made_behind_fork(entry.slot, thing.slot):
+        return (
+            "it keeps nothing of before the timeline of its server begins, as one that was made there does: what was "
+            "committed up to then may be in no topic. Start over (docs/operations/start-over.md)"
+        )
     if entry.owned and not _descends(entry.slot, thing.slot):
         return (
             "its server is not on a timeline that goes on from those on which it was seen: start over "

@@ -240,6 +240,20 @@ def forked(before: SlotMark, now: SlotMark) -> SlotMark:
     return replace(before, fork=replace(before.fork, last=now)) if same else before
 
 
+def made_behind_fork(before: SlotMark | None, now: SlotMark | None) -> bool:
+    """Whether a slot that was lost on another timeline kept nothing of before it when it was first seen there.
+
+    >>> first = SlotMark(wal=500, timeline=1, kept=100)
+    >>> there = SlotMark(wal=900, timeline=2, kept=700, ancestors={1: 600})
+    >>> made_behind_fork(replace(first, fork=Fork(there, there)), there)
+    True
+    """
+    if before is None or before.fork is None or now is None or now.ancestors is None:
+        return False
+    left, kept = now.ancestors.get(before.timeline), before.fork.first.kept
+    return left is not None and kept is not None and left < kept
+
+
 def _as_first_seen(before: SlotMark, now: SlotMark) -> SlotMark:
     """A slot that was seen on this timeline before, with what it kept then: its reader has carried it on since."""
     fork = before.fork

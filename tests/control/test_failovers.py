@@ -212,6 +212,15 @@ def test_an_owned_slot_is_accepted_after_a_false_alarm() -> None:
     assert EntryState.IN_USE is case.turn(2, wal=3000) and case.owes is None
 
 
+def test_a_slot_that_was_made_on_the_other_timeline_is_not_accepted() -> None:
+    """What was committed between the promotion and that would be in no topic, and compare shows rows alone."""
+    case = Failover()
+    case.topic = [480, 590]
+    assert EntryState.LOST is case.turn(2, ancestors={1: 600}, kept=900, confirmed=900)
+
+    assert "keeps nothing of before the timeline of its server begins" in _refusal(case)
+
+
 def test_an_owned_slot_that_is_lost_for_anything_else_is_not_accepted() -> None:
     """It has lost what it held."""
     case = Failover()
