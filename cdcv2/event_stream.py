@@ -58,7 +58,7 @@ class DescriptorStream:
             self._open = False
         except OSError as error:
             if not self._failing:
-                LOGGER.warning("events cannot be written: %s; the job goes on without them", error.strerror)
+                LOGGER.warning("events cannot be written: %s; the job runs on without them", error.strerror)
             self._failing = True
         else:
             self._failing = False

@@ -54,7 +54,7 @@ RETRIES: dict[type[BaseException], RetryRule] = {
     errors.UnsafeTopicError: RetryRule(_MENDED, "the topic's settings have to be mended, or its records restored"),
     errors.StartError: RetryRule(_NEVER, "it needs another start of the history, which is an argument"),
     errors.FencedError: RetryRule(_NEVER, "another process has taken over, and a new start would take it back"),
-    errors.RestoredError: RetryRule(_NOW, "a new start goes on from the checkpoint that was put back"),
+    errors.RestoredError: RetryRule(_NOW, "a new start resumes from the checkpoint that was put back"),
     errors.ForgottenError: RetryRule(_NOW, "a new start resumes from the output, behind what is compacted away"),
     errors.SourceStop: RetryRule(_MENDED, "the source has to be mended; while it is not, it stops there again"),
     errors.TurnError: RetryRule(_NEVER, "the program of one side is at fault"),

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.import_graph import sources
 from tests.test_architecture import PACKAGE, ROOT
 from tests.test_names import named
 
@@ -31,6 +32,14 @@ ASKED = {
 }
 #: What the glossary has other words for.
 OLD_WORDS = re.compile(r"\b(?:told|tells|said|anew|nobody|whoever|old rows?|row schemas?)\b", re.I)
+#: What messages and helps have other words for: continue or resume, before-image, open-records log, manifest.
+OLD_IN_MESSAGES = re.compile(r"\b(?:go|goes|went|going)\s+on\b|\bold\s+rows?\b|\bTEMP\b(?! TABLE)|\bnotes?\b")
+#: The one in a schema that logs have; and the name of a step, which no user sees.
+KEPT_MESSAGES = {
+    "of begun: whether old rows are looked up in the tables", "the statement of TEMP is durable; no other is",
+}
+#: The demo has tables and a story of its own.
+NOT_JUDGED = {"demo", "servers", "testing"}
 #: The longest phrase that a cell of a table may hold.
 WIDEST_CELL = 200
 
@@ -160,6 +169,27 @@ def test_no_cell_of_a_table_is_a_paragraph(page: Path) -> None:
     assert [] == [cell for cell in cells if len(cell) > WIDEST_CELL and not re.fullmatch(r"[\w.-]+(, [\w.-]+)*", cell)]
 
 
+def messages(path: Path) -> Iterator[str]:
+    """The texts in a file of the package, but for those that only its readers see: of a command it is the help."""
+    tree = ast.parse(path.read_text("utf-8"))
+    scopes = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    texts = {id(one.body[0]) for one in ast.walk(tree) if isinstance(one, scopes)}
+    if path.parent.name != "cli":
+        texts.add(id(tree.body[0]) if tree.body else 0)
+    hidden = {id(one.value) for one in ast.walk(tree) if isinstance(one, ast.Expr) and id(one) in texts}
+    for one in ast.walk(tree):
+        if isinstance(one, ast.Constant) and isinstance(one.value, str) and id(one) not in hidden:
+            yield one.value
+
+
+def test_messages_use_the_words_of_the_field() -> None:
+    """Errors, helps, events and what is printed; a text that a value stands in the middle of is judged in parts."""
+    judged = [path for path in sources(PACKAGE) if not NOT_JUDGED & set(path.relative_to(PACKAGE).parts)]
+    found = [(name(path), one) for path in judged for one in messages(path) if OLD_IN_MESSAGES.search(one)]
+
+    assert [] == [(path, one) for path, one in found if one not in KEPT_MESSAGES]
+
+
 # -- what a function raises --------------------------------------------------------------------------------------------
 
 
@@ -203,7 +233,7 @@ def undocumented(package: Path = PACKAGE) -> list[str]:
     for name, node in every:
         text = "" if isinstance(node, ast.ClassDef) else ast.get_docstring(node)
         errors = {one for one in raised(node) if "Cdcv2Error" in family(one)}
-        if not text or not errors or name.split(".")[0] in {"demo", "servers", "testing"}:
+        if not text or not errors or name.split(".")[0] in NOT_JUDGED:
             continue
         public = not any(part.startswith("_") for part in name.split("."))
         found += [f"{name}: {one}" for one in errors if public and not family(one) & set(re.findall(r"\w+", text))]

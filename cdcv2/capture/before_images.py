@@ -299,21 +299,21 @@ def _added_up(
                 rows[row] += diff
     if reader.frontier.less_equal(known - 1):
         raise RefusedError(
-            f"the log {log.name} of {table} lacks what it states before {known} ({reader.missing()}), so old rows "
+            f"the log {log.name} of {table} lacks what it states before {known} ({reader.missing()}), so before-images "
             f"cannot be taken from it. Put back what was removed from it; without that, {words.fill(_START_OVER)}"
         )
     if unstated:
         raise RefusedError(
             f"the log of {table} is stated beyond the resnapshot at {min(unstated.values())}, "
-            f"without its rows: it was declared too late (or there is none at that LSN). To go on, "
+            f"without its rows: it was declared too late (or there is none at that LSN). To continue, "
             f"{words.fill(_START_OVER)}"
         )
     for row, number in rows.items():
         if number < 0:
             raise RefusedError(
                 f"the log of {table} has {number} of the row {shown(row)} before {known}, so its rows are no table, "
-                "and old rows cannot be taken from it: its capture began without the rows that were there. Start over "
-                "with a snapshot, or go on with --before from-envelope"
+                "and before-images cannot be taken from it: its capture began without the rows that were there. Start "
+                "over with a snapshot, or continue with --before from-envelope"
             )
     return {row: number for row, number in rows.items() if number}
 
@@ -330,8 +330,9 @@ _START_OVER = f"start over with a new snapshot that covers the table (new topics
 _NOT_THERE = (
     "The logs lack rows that the table had: does the connector cover it only since its snapshot, was it captured with "
     "--snapshot none, are records missing from its topic, or is it named with --full-identity and has not "
-    f"{WHOLE_ROWS}? To go on, "
-    f"{_START_OVER}; where there is no snapshot, take whole old rows: {TAKE_WHOLE_ROWS}, and --before from-envelope"
+    f"{WHOLE_ROWS}? To continue, "
+    f"{_START_OVER}; where there is no snapshot, take whole before-images: {TAKE_WHOLE_ROWS}, and --before "
+    "from-envelope"
 )
 _TWICE = (
     f"The key in the records ({KEY}) must distinguish all rows of the "
@@ -344,5 +345,5 @@ _DIFFERENT = (
 )
 _NO_LARGE_VALUE = (
     "A changed key comes as a delete and, directly behind it, an insert, and there is no such delete: was the topic "
-    f"written by the connector alone? To go on, {_START_OVER}"
+    f"written by the connector alone? To continue, {_START_OVER}"
 )

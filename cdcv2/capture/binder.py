@@ -247,7 +247,7 @@ class Binder:
         if later:
             return IncompleteError(
                 f"the logs have come to {at}, and times up to {later[0].since} are bound under another recipe "
-                f"({points}): a capture with that one writes them, and stops there; then this one goes on"
+                f"({points}): a capture with that one writes them, and stops there; then this one continues"
             )
         once = "the same command, once, with that option"
         if self._command_line is not None:

@@ -153,8 +153,8 @@ class BoundTransactions:
                 self._reported = True
                 if held != self._begun:
                     raise ForeignStateError(
-                        f"what is in TEMP was begun as {held}, and this capture is {self._begun}: give it logs of its "
-                        "own, or begin it alike"
+                        f"the open-records log was begun as {held}, and this capture is {self._begun}: give it logs of "
+                        "its own, or begin it alike"
                     )
             elif isinstance(held, ReleaseRecord):
                 self._done[held.tx] = held

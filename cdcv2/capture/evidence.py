@@ -84,5 +84,5 @@ def _foreign(found: str) -> ForeignStateError:
     return ForeignStateError(
         f"the logs were made of other topics: {found}. Capture this source into logs of its own; or, if the topics "
         "were cut off or made again under the old names, start over with a new snapshot; or, if the logs were captured "
-        "with --snapshot-again, go on giving it"
+        "with --snapshot-again, keep giving it"
     )

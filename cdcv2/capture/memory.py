@@ -365,7 +365,7 @@ def declares_same(memory: CaptureMemory, again: tuple[int, ...]) -> bool:
     if not set(again).issuperset(kept):
         lsns = ",".join(map(str, kept))
         raise RefusedError(
-            f"these logs were captured with --snapshot-again {lsns}, and it is not given any more: go on giving it (if "
+            f"these logs were captured with --snapshot-again {lsns}, and it is not given any more: keep giving it (if "
             "it was wrong, remove the memory of this capture)"
         )
     spoilt = commits.get("spoilt") or []

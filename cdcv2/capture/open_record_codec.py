@@ -87,16 +87,16 @@ class OpenRecordCodec:
         """The record of a row. Raises DecodeError for a row that no capture writes."""
         decode = _DECODE.get(row.kind)
         if decode is None:
-            raise DecodeError(f"{row.kind!r} is nothing that TEMP holds")
+            raise DecodeError(f"{row.kind!r} is nothing that an open-records log holds")
         try:
             return decode(self, row)
         except (ValueError, TypeError, KeyError) as cause:
-            raise DecodeError(f"no {row.kind} of TEMP: {cause}") from None
+            raise DecodeError(f"no {row.kind} of an open-records log: {cause}") from None
 
     def _codec(self, table: str) -> Callable[[int], DataCodec]:
         """By the diff of a change, what its data are written with."""
         if table not in self._tables:
-            raise MalformedError(f"the row type of {table} is not given, so its rows in TEMP are bytes")
+            raise MalformedError(f"the row type of {table} is not given, so its rows in the open-records log are bytes")
         data, partial = self._tables[table], self._partial.get(table)
 
         def by_diff(diff: int) -> DataCodec:

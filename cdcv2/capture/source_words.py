@@ -15,8 +15,8 @@ class SourceWords(NamedTuple):
 
     - ``slot``: what keeps the connector's place in the source; ``replication_slot``: the same in full.
     - ``prefix``: the setting that names the source, and so its topics; for helps of options alone.
-    - ``whole_rows``: what makes records have whole old rows; ``take_whole_rows``: the same behind "take whole old
-      rows:". ``partial_rows``: a sentence about what does not. ``key``: what a row is known by.
+    - ``whole_rows``: what makes records have whole before-images; ``take_whole_rows``: the same behind "take whole
+      before-images:". ``partial_rows``: a sentence about what does not. ``key``: what a row is known by.
     - ``no_snapshot``: the setting with which a connector takes none. ``captured_tables``: what decides which tables it
       captures. ``snapshot_lsn``: where a record has the LSN of a snapshot. ``producers``: what sends its records.
     - ``or_restarted``: a sentence about a connector that was restarted inside a transaction, if that may spoil it.
@@ -29,7 +29,7 @@ class SourceWords(NamedTuple):
     slot: str = "place in the source"
     replication_slot: str = "place in the source"
     prefix: str = "name of the source, with which its topics begin"
-    whole_rows: str = "old rows whole in its records"
+    whole_rows: str = "before-images whole in its records"
     take_whole_rows: str = "let the records have them"
     partial_rows: str = ""
     key: str = "the primary key"

@@ -109,7 +109,7 @@ class Transactions:
         # How far its input is known to be complete.
         self._stated = Antichain([0])
         if state is not None:
-            check_ordered(ordering, "looking up old rows")
+            check_ordered(ordering, "looking up before-images")
         begun = StartRecord(ordering, tuple(sorted(set(tables))), snapshot, state is not None)
         self._words = words
         self._whole = BoundTransactions(
@@ -271,5 +271,7 @@ def _content(temp: Iterable[Update], frontier: Antichain) -> list[OpenRecord]:
     )
     odd = next((pair for pair in sums if pair[1] != 1), None)
     if odd is not None:
-        raise ForeignStateError(f"TEMP holds {odd[0]!r} {odd[1]} times: it is no set, so no capture wrote it alone")
+        raise ForeignStateError(
+            f"the open-records log holds {odd[0]!r} {odd[1]} times: it is no set, so no capture wrote it alone"
+        )
     return [held for held, _ in sums]

@@ -231,7 +231,7 @@ def _with_target(
     view = opened.enter_context(closing(held(plan.own_view(), plan)))
     frontier = view.frontier
     if at is not None and frontier.less_equal(at):
-        raise IncompleteError(f"it is {through_text(frontier)}, and {at} is asked for: let it go on", what=BEHIND)
+        raise IncompleteError(f"it is {through_text(frontier)}, and {at} is asked for: let it continue", what=BEHIND)
     demand_started(plan, frontier)
     request = TargetRequest(at, args.at == "now", quarantine_of(args), args.events, through)
     expected = rows_by_logs(plan, found, frontier, request)

@@ -163,7 +163,7 @@ def _demand_still(source: SourceSnapshot, read: LogHistory, at: int | None) -> N
         return
     if at > source.high:
         raise IncompleteError(
-            f"the source is at {source.high} only; let it go on, or leave --at out", what=f"--at {at}"
+            f"the source is at {source.high} only; let it continue, or leave --at out", what=f"--at {at}"
         )
     if read.moved:
         raise IncompleteError(

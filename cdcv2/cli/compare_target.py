@@ -138,13 +138,13 @@ def rows_by_logs(
     plan.demand_reached(frontier, reading.frontier, reading.missing())
     if now and not frontier.dominates(reading.frontier):
         raise IncompleteError(
-            f"it is {through_text(frontier)}, and its logs {through_text(reading.frontier)}: let it go on",
+            f"it is {through_text(frontier)}, and its logs {through_text(reading.frontier)}: let it continue",
             what=BEHIND,
         )
     if lacking:
         raise IncompleteError(
             f"it is {through_text(frontier)}, and its logs have {lacking} updates behind that, as the source has: let "
-            "it go on, or give it time (--wait SECONDS)", what=BEHIND,
+            "it continue, or give it time (--wait SECONDS)", what=BEHIND,
         )
     if moved:
         raise UsageError(

@@ -4,7 +4,7 @@ Each job is asked to end, writes what is complete, and ends. One that does not
 end within a minute is killed: nothing is lost by that. Logs, targets and the
 states of the jobs stay as they are, so cdcv2 up continues where they were.
 What was made in other systems stays, too: topics, slots, connectors, tables.
-The connector and its slot go on (docs/operations/stop.md).
+The connector and its slot keep running (docs/operations/stop.md).
 
 With --remove-external they are removed when the jobs have ended: all that cdcv2
 up made for the pipeline, with the data in it, and nothing of others. What the

@@ -1,7 +1,7 @@
 """Print the open transactions of a capture, and what each waits for.
 
-LOG is the open-records log (TEMP) of a capture with --remap, or the directory
-of the logs of that capture, if it is of one database.
+LOG is the open-records log of a capture with --remap, or the directory of the
+logs of that capture, if it is of one database.
 
 A transaction is released when all of it is there and, in the order of
 commits, everything before it is. Without --at, the answer is as of the last
@@ -51,7 +51,7 @@ EXITS = {
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    declare(parser, "log", more=": that of TEMP")
+    declare(parser, "log", more=": the open-records log")
     declare(parser, *KAFKA_WORDS)
     declare(parser, "--at", more="a finished time (default: the last one)")
     declare(parser, "--lsn")
@@ -67,9 +67,11 @@ def _temp_of(log: LogAddress) -> LogAddress:
     temps = Path(log.name) / TEMP_FOLDER
     inside = directory_logs(temps) if is_there(temps) else []
     if len(inside) > 1:
-        raise UsageError(f"{log} holds a log of TEMP for each of several databases: name one, for example {inside[0]}")
+        raise UsageError(
+            f"{log} holds an open-records log for each of several databases: name one, for example {inside[0]}"
+        )
     if not inside and is_there(Path(log.name) / CAPTURE_FILE):
-        raise UsageError(f"{log} holds no log of TEMP: only a capture with --remap keeps one")
+        raise UsageError(f"{log} holds no open-records log: only a capture with --remap keeps one")
     return LogAddress("directory", str(inside[0])) if inside else log
 
 
@@ -133,7 +135,8 @@ def transactions(held: Iterable[Row]) -> list[OpenTransactionView]:
 
 def _check(log: NamedLog) -> None:
     if log.row_type != TEMP:
-        raise UsageError(f"{log.log.name} is no log of TEMP: it has the columns {', '.join(log.row_type.columns[:5])}")
+        columns = ", ".join(log.row_type.columns[:5])
+        raise UsageError(f"{log.log.name} is no open-records log: it has the columns {columns}")
 
 
 def _released(held: Iterable[Row], *, as_lsn: bool) -> str:

@@ -9,7 +9,7 @@ and not applied yet.
 With --remove it takes the materialization over, as a run does: it applies
 what was committed, and then removes what no process can name any more. It
 reads and commits nothing. Of a pipeline, it pauses the job of the view
-meanwhile (cdcv2 pause), and lets it go on at the end, also at SIGTERM and
+meanwhile (cdcv2 pause), and resumes it at the end, also at SIGTERM and
 Ctrl-C. If it was killed in between, cdcv2 resume does that. Another process
 that keeps this target is fenced off: it ends, and loses nothing. Start it
 again. If one starts meanwhile, this command ends with an error and has removed

@@ -1,4 +1,4 @@
-"""End one job of a pipeline, and keep it from being started; the others go on.
+"""End one job of a pipeline, and keep it from being started; the others run on.
 
 The job is a capture, a view, a replay, a timer or a process of an instance. It
 is asked to end, and ends between two transactions. It stays down, also when
@@ -6,8 +6,8 @@ cdcv2 up is ended and started again, until cdcv2 resume. cdcv2 status shows it
 as paused.
 
 This command works beside cdcv2 up and without it. It waits until the job has
-ended. While a capture is paused, its connector goes on, and topics keep what
-comes for as long as their retention is.
+ended. While a capture is paused, its connector keeps running, and topics keep
+what comes for as long as their retention is.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> Exit:
     if ended:
         what = f"does not run: the {STRANGE}" if is_strange(pipeline, job) else "has ended"
         with ResultOutput(None) as output:
-            output.line(f"{args.name} {what}; cdcv2 resume {args.pipeline} {args.name} lets it go on")
+            output.line(f"{args.name} {what}; cdcv2 resume {args.pipeline} {args.name} resumes it")
         return Exit.DONE
     remark(f"cdcv2 pause: {args.name} still ends; it is not started again before cdcv2 resume")
     return Exit.UNABLE

@@ -14,8 +14,8 @@ Rows that were deleted softly count as deleted, as in cdcv2 compare. Those of
 lost files do not come back.
 
 To write, it takes the materialization over, as a run does. Of a pipeline, it
-pauses the job of the view meanwhile (cdcv2 pause), and lets it go on at the
-end, also at SIGTERM and Ctrl-C; a job that was held starts then, too. If it was
+pauses the job of the view meanwhile (cdcv2 pause), and resumes it at the end,
+also at SIGTERM and Ctrl-C; a job that was held starts then, too. If it was
 killed in between, cdcv2 resume does that. Another process that keeps this
 target is fenced off: it ends, and loses nothing. Start it again. If one starts
 during the repair, the repair ends with an error and has changed nothing. You

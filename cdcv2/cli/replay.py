@@ -10,7 +10,7 @@ frontier that they complete. As CSV (--csv, for one table): time, diff, and
 the columns. NULL is an empty field, an empty string is "".
 
 With --lake DIR it is not printed: it goes into Parquet files, as the replay
-job on Spark writes them, and cdcv2.read_lake reads them. A later run goes on
+job on Spark writes them, and cdcv2.read_lake reads them. A later run resumes
 where the lake is, so you may kill it and run it again at any time. With
 --follow it continues until SIGTERM or Ctrl-C. cdcv2 up keeps such a replay
 running.

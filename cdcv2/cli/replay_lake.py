@@ -1,4 +1,4 @@
-"""``cdcv2 replay --lake``: the history goes into a lake, as the job on Spark writes it, and each run goes on there."""
+"""``cdcv2 replay --lake``: the history goes into a lake, as the job on Spark writes it, and each run resumes there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Let a job of a pipeline go on that was paused.
+"""Resume a job of a pipeline that was paused.
 
 cdcv2 up starts it within a second, where it was; without it, the next cdcv2 up
 does.
@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> Exit:
     elif strange:
         text = f"{args.name} is not paused any more; the {STRANGE}"
     elif is_owned(pipeline.state):
-        text = f"{args.name} goes on"
+        text = f"{args.name} continues"
     else:
         text = f"{args.name} is not paused any more, and no cdcv2 up runs: cdcv2 up {args.pipeline} starts it"
     with ResultOutput(None) as output:

@@ -7,7 +7,7 @@ the same timeline, and are other logs.
 It is for logs that hold something wrong from some time on: a contradiction,
 bytes that are no message, a permanent stop. With --at only what is finished up
 to that time is written. What is wrong later is left out. With --quarantine it
-goes on with the decisions of cdcv2 resolve, so the new logs do not hold what
+applies the decisions of cdcv2 resolve, so the new logs do not hold what
 was in dispute.
 
 A directory that a capture wrote is written again log by log, with the

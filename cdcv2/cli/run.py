@@ -14,8 +14,8 @@ A part that stops with an error ends the others between two transactions. The
 exit code and the last line are those of that part. Lines begin with the name
 of the part. The logs must be in folders. What the file has as owned: yes is
 made by cdcv2 up alone, so it is refused here; and so is a file that cdcv2 up
-keeps, or whose jobs go on. Instances and
-replays are started by cdcv2 up alone, too.
+keeps, or whose jobs run. Instances and replays are started by cdcv2 up alone,
+too.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def _demand_no_jobs(pipeline: Pipeline) -> None:
     alive = [report.name for report in Supervisor(folder_of(pipeline)).look() if report.sight.alive]
     if kept or alive:
         raise RefusedError(
-            f"{pipeline.path} is at work ({kept or 'its jobs go on: ' + ', '.join(alive)}), and two would take each "
+            f"{pipeline.path} is at work ({kept or 'its jobs run: ' + ', '.join(alive)}), and two would take each "
             f"other's targets over: leave it to cdcv2 up, or run cdcv2 down {pipeline.path} first"
         )
 

@@ -1,4 +1,4 @@
-"""How a signal stops a command that may go on for ever, and it ends well."""
+"""How a signal stops a command that may run for ever, and it ends well."""
 
 from __future__ import annotations
 

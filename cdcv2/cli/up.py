@@ -21,7 +21,7 @@ with its data, when no capture or view of the file needs it any more. A job
 whose needs are not there yet waits, and its line names them
 (docs/operations/external-state.md).
 
-This command ends at SIGTERM or Ctrl-C. The jobs go on without it, and the next
+This command ends at SIGTERM or Ctrl-C. The jobs run on without it, and the next
 cdcv2 up finds them. (With --stop-jobs they end with it.) So change the file,
 end this command and start it again: only the jobs that changed are restarted.
 cdcv2 down ends the jobs, cdcv2 pause ends one, cdcv2 status shows them. One
@@ -90,8 +90,8 @@ def configure(parser: OptionParser) -> None:
     parser.add_argument("--start-held", action="append", default=[], metavar="NAME",
                         help="let a held job start again; several: repeat the option")
     parser.add_argument("--accept-lost", action="append", default=[], metavar="NAME",
-                        help="go on with what was lost: a publication or connector that is as it was, or a slot that "
-                             "has a new snapshot, or whose server has all; an owned slot only if it is lost "
+                        help="continue with what was lost: a publication or connector that is as it was, or a slot "
+                             "that has a new snapshot, or whose server has all; an owned slot only if it is lost "
                              "for another timeline of its server; then run cdcv2 compare --source, which shows "
                              "whether something is missing; NAME: the entry, as cdcv2 external prints it, or the name "
                              "of the thing, which others of these may have, too; several: repeat the option")
@@ -147,7 +147,7 @@ def run(args: argparse.Namespace) -> Exit:
                 requests.take(PAUSE)
         if args.stop_jobs:
             return end_jobs(pipeline, "up", shown, patience=None)
-        remark(f"cdcv2 up: ended; the jobs go on (cdcv2 down {args.pipeline} ends them)")
+        remark(f"cdcv2 up: ended; the jobs keep running (cdcv2 down {args.pipeline} ends them)")
     return Exit.DONE
 
 
@@ -272,7 +272,7 @@ def show_entries(command: str, entries: Iterable[CatalogueEntry], shown: dict[st
             text = f"{entry.shown}: not looked at any more; it is not owned, and stays"
         if entry.state is EntryState.GONE and entry.attempted is None and entry.key in going_on:
             # It was known by another address of its server. Nothing was removed.
-            text = f"{entry.shown}: it is there already, and goes on as entry {going_on[entry.key]}"
+            text = f"{entry.shown}: it is there already, and continues as entry {going_on[entry.key]}"
         elif entry.owned and entry.state is EntryState.GONE and entry.attempted is None and entry.identity is None:
             # What may be there is another's.
             text = f"{entry.shown}: nothing owned was made there, and nothing is removed"
@@ -322,7 +322,7 @@ def show(pipeline: Pipeline, command: str, reports: Iterable[JobReport], shown: 
 def _text(report: JobReport, folder: Path) -> str | None:
     status = report.status
     if report.damage is not None and report.sight.alive and report.act is JobAct.NOTHING:
-        return f"not looked after, and its process goes on: {report.damage}"
+        return f"not looked after, and its process keeps running: {report.damage}"
     if report.act is JobAct.START:
         return f"started (run {status.run})"
     if report.act in (JobAct.STOP, JobAct.KILL):

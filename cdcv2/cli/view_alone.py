@@ -1,4 +1,4 @@
-"""A command that takes a view over has it alone: the job that keeps it is paused, and goes on after the command."""
+"""A command that takes a view over has it alone: the job that keeps it is paused, and resumed after the command."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def view_alone(file: str, view: str | None, by: str) -> Iterator[None]:
         return
     pipeline = read_pipeline(file)
     name = pipeline.view(view).name
-    resumed = f"cdcv2 resume {file} {name} lets it go on"
+    resumed = f"cdcv2 resume {file} {name} resumes it"
     with put_right_first(), paused(pipeline, name, by, TIMEOUT) as was_paused:
         before = job_of(pipeline, name).paused()
         if was_paused:

@@ -473,7 +473,7 @@ def _job_fault(
     if row.reason is not None and row.state != "stopping":
         # As long as it counts: else it would stand still only in the pauses between two runs.
         return _Fault(f"it runs again, and has come no further than when it ended: {row.reason}",
-                      f"{_mended(row)}; it goes on by itself then")  # fmt: skip
+                      f"{_mended(row)}; it continues by itself then")  # fmt: skip
     if job.moved_at is not None and seen.now - job.moved_at < STILL:
         return None
     for wait in _waits(row):

@@ -476,7 +476,7 @@ def recovered(entry: CatalogueEntry, look: Look, now: float) -> CatalogueEntry |
         )
     if entry.owned and not _descends(entry.slot, thing.slot):
         return (
-            "its server is not on a timeline that goes on from those on which it was seen: start over "
+            "its server is not on a timeline that continues those on which it was seen: start over "
             "(docs/operations/start-over.md)"
         )
     identity = entry.identity if entry.owned else thing.identity

@@ -219,7 +219,7 @@ def lost_before(entry: CatalogueEntry) -> str:
 
 def _what_is_lost(entry: CatalogueEntry) -> str:
     theirs = entry.kind in (Kind.PUBLICATION, Kind.CONNECTOR, Kind.SLOT) and not entry.owned
-    after = f". Then cdcv2 up --accept-lost {entry.nonce} goes on with the one of its owner" if theirs else ""
+    after = f". Then cdcv2 up --accept-lost {entry.nonce} continues with the one of its owner" if theirs else ""
     return (
         f"Lost with it: {entry.rules.holds}. It is not made again by itself: "
         f"decide whether to start over (docs/operations/start-over.md){after}"
@@ -329,7 +329,7 @@ def slots_of_others(entry: CatalogueEntry, slots: list[CatalogueEntry]) -> str:
         f"{entry.shown} is missing, and {names} is there: it may be the one that this pipeline reads, or one that "
         "others have made in its place since it was seen last, as it was read further than the transaction topic "
         "shows. Do not drop it: it may keep changes that are in no topic. If it was not dropped, make the connector "
-        f"again, and cdcv2 up goes on with it: {_making_of(entry)} . If it was dropped and made again, start over "
+        f"again, and cdcv2 up continues with it: {_making_of(entry)} . If it was dropped and made again, start over "
         "(docs/operations/start-over.md)"
     )
 

@@ -189,8 +189,8 @@ class FirstPipeline:
         if not self.from_state():
             return []
         return [
-            f"    # Without REPLICA IDENTITY FULL: {', '.join(lacking)}. So old rows are looked up by their keys, and",
-            "    # all rows are in memory. With FULL on all tables this line may go before the first start.",
+            f"    # Without REPLICA IDENTITY FULL: {', '.join(lacking)}. So before-images are looked up by their keys,",
+            "    # and all rows are in memory. With FULL on all tables this line may go before the first start.",
             "    before: from-state",
         ]
 

@@ -144,8 +144,8 @@ def refused_replacements(
             ), None)
             if reader is not None:
                 found.append((slot, (
-                    f"{reader.shown} reads from {slot.shown}, and goes on: it has no position in another slot. Keep "
-                    "the name of the slot; or give the connector another one, too, and start over "
+                    f"{reader.shown} reads from {slot.shown}, and keeps running: it has no position in another slot. "
+                    "Keep the name of the slot; or give the connector another one, too, and start over "
                     "(docs/operations/start-over.md)"
                 )))
             continue
@@ -153,8 +153,8 @@ def refused_replacements(
             is_maker = old.kind is Kind.CONNECTOR and old.nonce == slot.maker and slot.is_live
             if is_maker and makers.get(slot.name, old.name) != old.name:
                 found.append((old, (
-                    f"{slot.shown} was made by {old.shown}, and goes on: another connector has none of its positions, "
-                    f"and takes a second snapshot, at which the capture stops. {_KEEP.format('connector')}"
+                    f"{slot.shown} was made by {old.shown}, and keeps running: another connector has none of its "
+                    f"positions, and takes a second snapshot, at which the capture stops. {_KEEP.format('connector')}"
                 )))
             is_read_by = old.kind is Kind.PUBLICATION and old.address == slot.address and {*old.users} & {*slot.users}
             ours = old.owned or slot.owned or any(
@@ -163,8 +163,8 @@ def refused_replacements(
             )
             if is_read_by and (old.kind, old.name) not in names and ours:
                 found.append((old, (
-                    f"{slot.shown} reads by {old.shown}, and goes on: what is committed before another publication is "
-                    f"made would be lost. {_KEEP.format('publication')}"
+                    f"{slot.shown} reads by {old.shown}, and keeps running: what is committed before another "
+                    f"publication is made would be lost. {_KEEP.format('publication')}"
                 )))
     return found
 
@@ -199,8 +199,8 @@ def _bound_otherwise(
             old, new = (None if one is None else str(one) for one in (before.get(name), wish.settings.get(name)))
             if old != new and not any(one is None or "${" in one for one in (old, new)):
                 found.append((same, (
-                    f"{same.shown} has {name}={old}, and goes on with its slot {slot!r}: {why}. Keep it, not {new}; or "
-                    "give connector and slot other names, too, and start over (docs/operations/start-over.md)"
+                    f"{same.shown} has {name}={old}, and continues with its slot {slot!r}: {why}. Keep it, not {new}; "
+                    "or give connector and slot other names, too, and start over (docs/operations/start-over.md)"
                 )))
     return found
 

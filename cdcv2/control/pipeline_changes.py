@@ -125,7 +125,7 @@ def _change(
     claimed = any(has_slot(one, entry) and one.identity is not None for one in after.values())
     step = decide_external(entry, look, now, claimed=claimed)
     if before is not None and before.address != entry.address:
-        yield PipelineChange("keep", what, f"it is the one at {before.address}, and goes on here")
+        yield PipelineChange("keep", what, f"it is the one at {before.address}, and continues here")
     if entry.state is EntryState.UNWANTED and step.act is not Act.NOTHING:
         instead = withheld(entry, after.values(), seen, now)
         if isinstance(instead, NoAnswer):

@@ -174,7 +174,7 @@ class PipelineStatus(NamedTuple):
             return f"kept running by {self.owner}"
         return (
             f"{self.owner}, which is to keep its jobs running, has done nothing for {self.owner_silent:.0f} s: it "
-            "hangs. End that process (kill -9), and start cdcv2 up again: the jobs stay; or let it go on (kill -CONT), "
+            "hangs. End that process (kill -9), and start cdcv2 up again: the jobs stay; or let it run (kill -CONT), "
             "if it was stopped"
         )
 
@@ -313,7 +313,7 @@ def _add_forgotten(pipeline: Pipeline, jobs: list[JobRow], sight: PipelineSight,
         for topic, number in (answer.value or {}).items():
             text = (
                 f"the topic {topic!r} has removed {number} records before they were captured, as its retention has "
-                "passed: they cannot be captured any more, also when the capture goes on"
+                "passed: they cannot be captured any more, also when the capture runs again"
             )
             lost.of.setdefault(name, []).append(MissingState(Kind.TOPIC, topic, text))
 

@@ -83,7 +83,7 @@ def _topics_of_its_logs(
         of_table = entry.kind is Kind.TOPIC and entry.owned and not entry.name.startswith("__")
         if gone and of_table and job in entry.users and is_its_own(entry):
             yield entry, (
-                f"{entry.shown} would be removed, with its records, and the capture {capture} goes on with the logs "
+                f"{entry.shown} would be removed, with its records, and the capture {capture} continues with the logs "
                 "that have its table: it would refuse them. Other tables need another 'into', and on a remap another "
                 "'remap' (docs/operations/tables.md)"
             )
@@ -104,7 +104,7 @@ def _tables_that_were_not_published(
         if lacking:
             yield entry, (
                 f"{entry.shown} does not publish {', '.join(lacking)} any more, as the file left that out, and the "
-                f"capture {capture} goes on with logs that have it: what was committed meanwhile is in no topic. "
+                f"capture {capture} continues with logs that have it: what was committed meanwhile is in no topic. "
                 f"{_START_OVER}"
             )
 
@@ -184,18 +184,18 @@ def _topics_that_lack_rows(
             )
             if gone is not None:
                 yield gone, (
-                    f"{gone.shown} was removed with its records, as the file left its table out, and {made.shown} goes "
-                    f"on: what it had sent of the table is in no topic. {_START_OVER}"
+                    f"{gone.shown} was removed with its records, as the file left its table out, and {made.shown} "
+                    f"keeps running: what it had sent of the table is in no topic. {_START_OVER}"
                 )
             elif unwanted is not None and not unwanted.may_return:
                 yield unwanted, (
                     f"{unwanted.shown} is being removed with its records, as the file left its table out, and "
-                    f"{made.shown} goes on: what it had sent of the table will be in no topic. {_START_OVER}"
+                    f"{made.shown} keeps running: what it had sent of the table will be in no topic. {_START_OVER}"
                 )
             elif unwanted is not None and left:
                 yield unwanted, (
                     f"{unwanted.shown} lacks what was committed while the file left its table out, and {made.shown} "
-                    f"goes on. {_START_OVER}"
+                    f"keeps running. {_START_OVER}"
                 )
 
 

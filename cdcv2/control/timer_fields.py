@@ -83,7 +83,7 @@ def _arguments(part: YamlNode) -> tuple[str, ...]:
         if option == "--remove":
             item.fail(
                 "--remove takes the view over, and its job stands still meanwhile: run cdcv2 orphans --remove "
-                "yourself, which pauses that job, and lets it go on at the end"
+                "yourself, which pauses that job, and resumes it at the end"
             )
         if option in _GIVEN:
             item.fail(f"{option} is given by the pipeline: leave it out, and name the view by its command")

@@ -78,7 +78,7 @@ def described_by_manifest(folder: Path, log: str, own: LogDescription) -> LogDes
         mine, theirs = getattr(own, attribute), getattr(named, attribute)
         if None not in (mine, theirs) and mine != theirs:
             raise ForeignStateError(
-                f"the log {folder / log} is none of the capture beside whose note it lies: the log is of "
+                f"the log {folder / log} is none of the capture beside whose {CAPTURE_FILE} it lies: the log is of "
                 f"{ONE_OF_EACH[attribute]} {mine}, and {folder / CAPTURE_FILE} of {theirs}. Somebody put it in the "
                 "place of another log: bring that one back, and read this one in a directory of its own"
             )

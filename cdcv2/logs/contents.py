@@ -24,7 +24,7 @@ from cdcv2.rows.times import least_time
 from cdcv2.store.file_system import is_there
 
 #: What to do where nothing more is stated yet.
-_WAIT = "let what writes the log go on"
+_WAIT = "let what writes the log continue"
 
 
 class TableContents(NamedTuple):

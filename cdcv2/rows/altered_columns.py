@@ -60,7 +60,7 @@ def altered_text(log: Path, held: RowType, given: RowType) -> str | None:
     return (
         f"the log {log} keeps the types of the source that it began with: {'; '.join(columns)}. Targets take those, "
         "unless the folder of the new row schemas is named with types in the file of the materialization; what was "
-        "made before goes on with the types that it has"
+        "made before keeps the types that it has"
     )
 
 

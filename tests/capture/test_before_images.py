@@ -276,7 +276,7 @@ def test_untouched_large_values_of_every_type_are_seen() -> None:
 @pytest.mark.parametrize("op, before, after, named, reason, remedy", [
     ("u", None, image(1), None, "was updated, and neither its old values nor its key are given",
      "ALTER TABLE public.t REPLICA IDENTITY FULL, or give it a primary key"),
-    ("d", None, None, None, "was deleted, and neither", "Without a key, old rows must come whole"),
+    ("d", None, None, None, "was deleted, and neither", "Without a key, before-images must come whole"),
     ("d", image(1, PLACEHOLDER), None, None, "its old values are not all given", "REPLICA IDENTITY FULL"),
     ("c", None, image(1), {"id": 1, "zone": 2}, "the key of a row of public.t is not given: 'zone'", "cdcv2 rows"),
     ("d", image(1), None, {"zone": 2}, "the key of a row of public.t is not given: 'zone'", "column.exclude.list"),

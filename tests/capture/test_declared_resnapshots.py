@@ -333,7 +333,7 @@ def test_topics_without_another_snapshot_do_not_explain_a_lost_end(found: tuple[
 
     assert stop is not None and lasting == stop.lasting and commits.lost
     assert lasting == (stop.remedy == ANY_SOURCE.fill(SPOILT))
-    assert lasting != ("If these logs were captured with --snapshot-again 40, go on giving it" in stop.remedy)
+    assert lasting != ("If these logs were captured with --snapshot-again 40, keep giving it" in stop.remedy)
 
 
 def test_a_lost_end_that_is_found_first_by_a_row_of_no_commit_is_never_for_good() -> None:
@@ -382,7 +382,7 @@ def test_a_row_that_may_be_of_another_slot_explains_no_stop_that_was_there_befor
     stop = commits.stopped()
 
     assert stop is not None and stopped == (stop.remedy == "mend it")
-    assert stopped != ("--snapshot-again 40, go on giving it" in stop.remedy)
+    assert stopped != ("--snapshot-again 40, keep giving it" in stop.remedy)
 
 
 @pytest.mark.parametrize("unknown", [False, True])

@@ -144,7 +144,7 @@ def test_a_transaction_without_a_name_is_kept() -> None:
 def test_data_of_another_codec_are_no_record() -> None:
     """A partial change is written with the codec of partial changes alone."""
     change = {"kind": "row", "transaction": "7", "table": "a", "place": "3", "changes": [{"data": b"row x", "diff": 0}]}
-    with pytest.raises(DecodeError, match="no row of TEMP: .* no word of part"):
+    with pytest.raises(DecodeError, match="no row of an open-records log: .* no word of part"):
         CODEC.held(TEMP.row(NOTHING | change))
 
 

@@ -81,7 +81,7 @@ def test_an_ordering_is_one_of_two() -> None:
     """And old rows are looked up in the order of commits only."""
     with pytest.raises(UsageError, match="the ordering is 'commit' or .*, not 'other'"):
         Transactions(["a"], ordering="other")
-    with pytest.raises(RefusedError, match="looking up old rows"):
+    with pytest.raises(RefusedError, match="looking up before-images"):
         Transactions(["a"], ordering=AS_COMPLETE, state=Table())
 
 
@@ -320,7 +320,7 @@ def test_what_was_given_out_may_come_again_where_its_ends_were_read_again() -> N
 def test_a_temp_that_is_no_set_is_of_no_capture(diffs: tuple[int, ...]) -> None:
     """Each record is held once."""
     temp = [(StartRecord(COMMIT_ORDER, ("a",), False), 1, 1), *((row(7, 1), 1, diff) for diff in diffs)]
-    with pytest.raises(ForeignStateError, match=f"TEMP holds .* {sum(diffs)} times: it is no set"):
+    with pytest.raises(ForeignStateError, match=f"the open-records log holds .* {sum(diffs)} times: it is no set"):
         Transactions(["a"], temp=temp, frontier=until(2))
     assert {StartRecord(COMMIT_ORDER, ("a",), False)} == Transactions(
         ["a"], temp=[*temp, (row(7, 1), 1, -sum(diffs))], frontier=until(2)

@@ -404,7 +404,7 @@ def test_one_that_waited_halts_when_its_turn_comes() -> None:
 
 def test_a_state_goes_with_the_order_of_commits_alone() -> None:
     """And a capture that looks up does not go on with the TEMP of one that does not."""
-    with pytest.raises(RefusedError, match="looking up old rows needs the state before each transaction"):
+    with pytest.raises(RefusedError, match="looking up before-images needs the state before each transaction"):
         operator(state=Numbers(), ordering=AS_COMPLETE)
     with pytest.raises(ForeignStateError, match="was begun as"):
         operator(state=Numbers(), temp=[(BEGUN, 1, 1)], frontier=Antichain([2]))

@@ -101,7 +101,7 @@ def test_a_time_that_no_statement_covers_yet_is_named_as_that(run: Run, tmp_path
 
     assert (1, "") == (said.code, said.out)
     assert "time 99 is not finished in prices: complete through 9, and no statement covers it yet: let what" in said.err
-    assert "writes the log go on, or ask for an earlier time" in said.err
+    assert "writes the log continue, or ask for an earlier time" in said.err
     assert (1, True) == (none.code, "no time is finished in none yet: no statement covers one: let what" in none.err)
 
 

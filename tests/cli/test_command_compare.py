@@ -86,7 +86,7 @@ def test_a_time_is_demanded(run: Run, kept: Path) -> None:
     assert 0 == run("compare", kept, "--at", 9).code
     early, late = run("compare", kept, "--at", 10), run("compare", kept, "--at", 8)
 
-    assert (1, True) == (early.code, "let it go on" in early.err)
+    assert (1, True) == (early.code, "let it continue" in early.err)
     assert (2, True) == (late.code, "shows no past" in late.err), late.err
     ReleaseTimes(kept.parent).keep(ReleaseTime(9, 10**12))
     assert [0, 0, 0] == [run("compare", kept, "--at", at).code for at in ("2001-09-09T01:46:40Z", "now", "0/9")]

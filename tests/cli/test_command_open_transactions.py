@@ -62,7 +62,7 @@ def test_another_log_is_refused(run: Run, prices: Path) -> None:
     """Exit 2, with what it is."""
     said = run("open-transactions", prices)
 
-    assert (2, True) == (said.code, "is no log of TEMP: it has the columns id, price, name" in said.err)
+    assert (2, True) == (said.code, "is no open-records log: it has the columns id, price, name" in said.err)
     assert 2 == main(["open-transactions", "nowhere"])
 
 

@@ -206,7 +206,7 @@ def test_a_repair_of_a_job_that_is_paused_names_what_lets_it_go_on(
     open_lake(tmp_path / "lake").folder.file("items", part).unlink()
 
     assert main(["repair", str(file), "--view", "copy"]) == Exit.DONE
-    text = f"the job copy is paused by cdcv2 repair already, and stays so: cdcv2 resume {file} copy lets it go on"
+    text = f"the job copy is paused by cdcv2 repair already, and stays so: cdcv2 resume {file} copy resumes it"
     assert text in capsys.readouterr().err
 
 

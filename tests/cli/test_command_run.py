@@ -200,7 +200,7 @@ def test_beside_up_or_its_jobs_it_is_refused(run: Run, shop: Path, kept: bool) -
         owned = run("run", shop) if kept else None
     refused = owned or run("run", shop)
     job.kill()
-    named = "process " if kept else "its jobs go on: copy"
+    named = "process " if kept else "its jobs run: copy"
 
     assert (Exit.UNABLE, True, True) == (refused.code, named in refused.err, f"cdcv2 down {shop}" in refused.err)
     until(lambda: not job.alive(), "the job ends")

@@ -331,7 +331,7 @@ def test_logs_in_kafka_are_kept_in_postgresql_and_pushed_to_kafka(
     pushed = run("materialize", tmp_path / "changes.yaml")
 
     assert (0, 0, "") == (kept.code, again.code, again.err), kept.err
-    remark = 'cdcv2 materialize: the table kept has columns as the log has them, and goes on so. To give them the types'
+    remark = 'cdcv2 materialize: the table kept has columns as the log has them, and keeps them. To give them the types'
     assert (0, True) == (altered.code, remark in altered.err), altered.err
     assert 'ALTER TABLE kept ALTER "price" TYPE date USING ' in altered.err
     assert [(1, 10, "apple", 1), (2, None, "", 2)] == rows

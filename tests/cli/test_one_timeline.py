@@ -175,7 +175,7 @@ def test_a_log_in_the_place_of_another_is_refused(run: Run, tmp_path: Path, stat
     for command in ("verify", "replay", "as-of"):
         said = run(command, tmp_path / "own", *(["--table", "a"] if command == "as-of" else []))
         assert (4, "") == (said.code, said.out)
-        assert f"the log {tmp_path / 'own' / 'a'} is none of the capture beside whose note it lies" in said.err
+        assert f"the log {tmp_path / 'own' / 'a'} is none of the capture beside whose _capture.json it lies" in said.err
         assert str(tmp_path / "own" / "_capture.json") in said.err
     with pytest.raises(ForeignStateError, match="Somebody put it in the place of another log"):
         describe_log_set({"a": DirectoryLog(tmp_path / "own" / "a")}, NONE)

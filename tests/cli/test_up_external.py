@@ -325,9 +325,9 @@ def test_another_prefix_is_refused_while_connector_and_slot_go_on(
     refused, planned, looked = run("up", file, "--once"), run("plan", file), run("doctor", file)
     assert (Exit.UNABLE, {"in use"}) == (refused.code, {*states(run, file)})
     for text in (refused.err, planned.out, looked.out):
-        assert "has topic.prefix=shop, and goes on with its slot 'shop'" in " ".join(text.split())
+        assert "has topic.prefix=shop, and continues with its slot 'shop'" in " ".join(text.split())
     write("other", "other")
-    assert "goes on with its slot" not in run("plan", file).out
+    assert "continues with its slot" not in run("plan", file).out
 
 
 class TwoTables:
@@ -399,7 +399,7 @@ def test_a_topic_of_logs_that_go_on_is_not_removed(
     place = place if "into" in place else f"{place}, into: there/logs"
     two.write(f"  {name}: {{{place}, tables: [public.orders]}}", ["orders"])
     planned, looked = run("plan", two.file).out, run("doctor", two.file).out
-    text = f"would be removed, with its records, and the capture {name} goes on with the logs"
+    text = f"would be removed, with its records, and the capture {name} continues with the logs"
 
     assert text not in same and [refused] * 2 == [text in " ".join(one.split()) for one in (planned, looked)]
     assert not refused or {"refused"} == {line.split()[0] for line in planned.splitlines()}
@@ -458,8 +458,8 @@ def test_logs_go_on_only_if_their_tables_were_published_all_the_time(
 #: How the topic of a table was left out; whether it is in the publication and in the list of the connector, still; when
 #: the connector began; and why it is refused.
 LEFT_OUT = [
-    ({"state": EntryState.GONE}, True, True, 5.0, "goes on: what it had sent"),
-    ({"state": EntryState.GONE}, False, True, 5.0, "goes on: what it had sent"),
+    ({"state": EntryState.GONE}, True, True, 5.0, "keeps running: what it had sent"),
+    ({"state": EntryState.GONE}, False, True, 5.0, "keeps running: what it had sent"),
     ({"state": EntryState.GONE}, False, False, 90.0, ""),
     ({"state": EntryState.UNWANTED}, False, True, 5.0, "lacks what was committed"),
     ({"state": EntryState.UNWANTED}, True, False, 5.0, "lacks what was committed"),
@@ -467,7 +467,8 @@ LEFT_OUT = [
     ({"state": EntryState.UNWANTED, "removal": True}, True, True, 5.0, "is being removed with its records"),
     ({"state": EntryState.UNWANTED, "before": EntryState.LOST}, True, True, 5.0, "is being removed with its records"),
     ({"state": EntryState.UNWANTED, "before": None}, True, True, 5.0, "is being removed with its records"),
-    ({"state": EntryState.GONE, "identity": None, "attempted": 6.0}, True, True, 5.0, "goes on: what it had sent"),
+    ({"state": EntryState.GONE, "identity": None, "attempted": 6.0}, True, True, 5.0,
+     "keeps running: what it had sent"),
     ({"state": EntryState.GONE, "identity": None, "attempted": None}, True, True, 5.0, ""),
 ]
 

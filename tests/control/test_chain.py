@@ -206,7 +206,7 @@ FAULTS: dict[str, tuple[ChainSight, str, str, str]] = {
         "cdcv2 up makes it", "cdcv2 external shop.yaml"),
     "the reader runs again, and is no further": (
         WELL._replace(view=view(reason="no right to write t", remedy="Grant it."), kept=True), "reader",
-        "come no further than when it ended: no right to write t", "Grant it; it goes on by itself then"),
+        "come no further than when it ended: no right to write t", "Grant it; it continues by itself then"),
     "the reader runs again a moment ago, and is no further": (
         WELL._replace(view=StageSight(VIEW._replace(reason="no right"), NOW - 1.0)), "reader", "no right", "copy.log"),
     "the capture runs again, and hangs": (

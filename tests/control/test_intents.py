@@ -177,7 +177,7 @@ def test_a_connector_keeps_its_prefix_while_it_goes_on_with_its_slot(back: dict[
     url = back.get("url", "connect")
     found = refused_replacements(entries, wished("shop", "other", url=url))
 
-    assert [Kind.CONNECTOR] == [one.kind for one, _ in found] and "has topic.prefix=shop, and goes on" in found[0][1]
+    assert [Kind.CONNECTOR] == [one.kind for one, _ in found] and "has topic.prefix=shop, and continues" in found[0][1]
     assert [] == refused_replacements(entries, wished("shop", "shop", url=url))
     assert [] == refused_replacements(entries, wished("slot 2", "other", "shop 2", url))
     # What was not requested yet has no position; one whose removal was begun is made again, with another slot.
@@ -205,7 +205,7 @@ def test_a_connector_that_goes_on_with_its_slot_keeps_what_it_is_bound_to(
     entries = [replace(one, state=EntryState.IN_USE, attempted=1.0) for one in drawn.entries.values()]
     found = refused_replacements(entries, [wished(new)])
 
-    assert ([f"has {name}={old}, and goes on"] if is_refused else []) == [
+    assert ([f"has {name}={old}, and continues"] if is_refused else []) == [
         text[text.index("has "):text.index(" with its slot")] for _, text in found
     ]
     assert [] == refused_replacements(entries, [wished(old)])

@@ -247,6 +247,6 @@ def test_a_job_is_started_on_what_goes_on(capsys: pytest.CaptureFixture[str]) ->
     show_entries("up", case.catalogue.kept.values(), shown)
     assert [
         "cdcv2 up: the topic 'shop' (localhost): in use",
-        f"cdcv2 up: the topic 'shop' (localhost): it is there already, and goes on as entry {nonce}",
+        f"cdcv2 up: the topic 'shop' (localhost): it is there already, and continues as entry {nonce}",
     ] == capsys.readouterr().err.splitlines()
     assert [(nonce, "localhost")] == [(one.nonce, one.address) for one in case.catalogue.kept.values() if one.is_live]

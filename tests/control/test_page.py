@@ -155,7 +155,7 @@ def test_a_job_that_starts_again_and_again_is_a_fault_while_it_runs_too() -> Non
 
     assert [(one.where, one.what, one.remedy) for one in alone.faults] == [
         ("reader copy", "it runs again, and has come no further than when it ended: the disk is full",
-         f"read {again.output}; it goes on by itself then")]
+         f"read {again.output}; it continues by itself then")]
     assert [one.where for one in behind.faults] == ["server database of shop"]
     assert [one.tone for one in first.model().jobs] == [Tone.GOOD, Tone.CALM]
 

@@ -246,7 +246,7 @@ def test_a_slot_of_ours_that_may_be_of_others_is_never_to_be_dropped() -> None:
     refused = pair.entry(Kind.CONNECTOR).debt or pytest.fail("no debt")
     assert Reason.REFUSED is refused.reason and {(Kind.SLOT, "shop")} == pair.there.keys()
     assert "Drop the slot" not in refused.text and "pg_drop" not in refused.text
-    command = shlex.split(refused.text.partition(" goes on with it: ")[2].partition(" . ")[0])
+    command = shlex.split(refused.text.partition(" continues with it: ")[2].partition(" . ")[0])
     mark = mark_of(pair.entry(Kind.CONNECTOR))
     assert ["curl", "-X", "PUT"] == command[:3] and "a/connectors/shop/config" == command[-1]
     assert {"slot": "shop", "cdcv2.entry": mark} == json.loads(command[-2])

@@ -196,7 +196,7 @@ def test_a_job_of_which_nothing_can_be_written_is_not_called_held(
     show(SimpleNamespace(state=jobs.parent), "up", [report], shown)  # type: ignore[arg-type]
 
     assert JobFolder(jobs / "a").alive() and isinstance(report.damage, OutputError)
-    assert shown["a"].startswith("not looked after, and its process goes on: ") and "No space left" in shown["a"]
+    assert shown["a"].startswith("not looked after, and its process keeps running: ") and "No space left" in shown["a"]
 
 
 @pytest.mark.parametrize(("free", "inodes", "flags", "named"), [

@@ -172,7 +172,7 @@ def test_old_rows_looked_up_or_whole_may_take_turns(broker: KafkaBroker, spark: 
         run.run(spark)
     run.run(spark, before=FROM_STATE)
     assert expected(2600) == run.found()
-    assert run.said.getvalue().count("goes on from its memory") == 2
+    assert run.said.getvalue().count("resumes from its memory") == 2
 
 
 def test_a_topic_that_comes_later_is_waited_for(broker: KafkaBroker, spark: SparkSession, tmp_path: Path) -> None:

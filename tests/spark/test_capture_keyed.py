@@ -127,7 +127,7 @@ def test_one_that_stopped_for_want_of_old_rows_goes_on(spark: SparkSession, tmp_
     run.recipe = how()
     run.run(spark)
     assert expected(RUN) == found(run)
-    assert "goes on from its memory" in run.said.getvalue()
+    assert "resumes from its memory" in run.said.getvalue()
     read = [int(number) for number in re.findall(r"read (\d+) records", run.said.getvalue())]
     assert 0 < read[-1] < len(first(RUN)), "what was released is not read again"
     assert uppers(run) != {caught.value.frontier}
@@ -164,7 +164,7 @@ def test_a_told_snapshot_heals_what_was_lost_with_the_slot(spark: SparkSession, 
     run.run(spark)
     then = {place: len(records) for place, records in world.stages[0].items()}
     dump_into(tmp_path / "topics", list(read(world.topics, chance, then)), size=999)
-    with pytest.raises(SourceStop, match=f"go on with --snapshot-again {world.told[0]} "):
+    with pytest.raises(SourceStop, match=f"continue with --snapshot-again {world.told[0]} "):
         run.run(spark)
     run.recipe = replace(run.recipe, resnapshots=tuple(world.told))
     with failpoints.placed("release.table-stated", 2), pytest.raises(failpoints.PlacedCrash):
@@ -178,7 +178,7 @@ def test_a_told_snapshot_heals_what_was_lost_with_the_slot(spark: SparkSession, 
                 (tuple(row), time, diff) for row, time, diff in said  # type: ignore[misc]
             }
             assert Antichain([frontier]) == reached
-    assert "goes on from its memory" in run.said.getvalue()
+    assert "resumes from its memory" in run.said.getvalue()
 
 
 def test_the_job_takes_it_without_a_remap(tmp_path: Path) -> None:

@@ -327,8 +327,8 @@ def test_a_truncate_that_was_not_counted_stops_behind_its_released_transaction()
 def test_old_rows_of_the_other_kind_are_refused(tmp_path: Path) -> None:
     """Before anything is made: there, rows of such tables would be left out without a word."""
     nothing: Any = None
-    with pytest.raises(UsageError, match="takes old rows from-envelope; with from-state it is a KeyedCapture"):
+    with pytest.raises(UsageError, match="takes before-images from-envelope; with from-state it is a KeyedCapture"):
         SparkCapture(Recipe(PREFIX, RECORDED, before="from-state"), nothing, {}, tmp_path, nothing)
-    with pytest.raises(UsageError, match="takes old rows from-state; with from-envelope it is a Capture"):
+    with pytest.raises(UsageError, match="takes before-images from-state; with from-envelope it is a Capture"):
         KeyedCapture(Recipe(PREFIX, RECORDED), nothing, {}, tmp_path, nothing)
     assert not list(tmp_path.iterdir())

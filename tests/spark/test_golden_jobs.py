@@ -26,7 +26,7 @@ def test_jobs_go_on_with_what_earlier_ones_left(spark: SparkSession, tmp_path: P
     assert Antichain([121]) == open_lake(folder / "out").frontier
     golden.arrange(folder, golden.REST, 1)
     golden.capture(spark, folder, before, CaptureReport(people=said))
-    assert "all through 120 is in the logs; goes on from its memory" in said.getvalue()
+    assert "all through 120 is in the logs; resumes from its memory" in said.getvalue()
     assert all(int(number) < len(golden.FIRST) for number in re.findall(r"read (\d+) records", said.getvalue()))
     if before == "from-state":
         return

@@ -101,7 +101,7 @@ def test_an_output_in_which_nothing_is_finished_has_no_last_table(starts: dict[s
     made.begin()
     if starts:
         made.apply({}, Antichain([5]), Antichain([9]))
-    with pytest.raises(IncompleteError, match="no time is finished in things yet: let the replay go on"):
+    with pytest.raises(IncompleteError, match="no time is finished in things yet: let the replay continue"):
         as_of(None, tmp_path)
 
 

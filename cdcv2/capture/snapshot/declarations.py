@@ -29,14 +29,14 @@ def late(declared: Collection[int], seen: Collection[int], through: int | None) 
 def remedy(declared: Collection[int], seen: Collection[int], through: int | None) -> str:
     """What to do about an undeclared snapshot.
 
-    >>> "go on with --snapshot-again 90,120 and" in remedy([90], [10, 90, 120], 95)
+    >>> "continue with --snapshot-again 90,120 and" in remedy([90], [10, 90, 120], 95)
     True
     """
     otherwise, missing = f"Otherwise: {TWO[0].lower()}{TWO[1:]}", undeclared(declared, seen, through)
     stated = late(declared, seen, through)
     if stated and not missing:
         lsns = ",".join(map(str, sorted({*stated, *declared})))
-        return f"If these logs were captured with --snapshot-again {lsns}, go on giving it. {otherwise}"
+        return f"If these logs were captured with --snapshot-again {lsns}, keep giving it. {otherwise}"
     known = [lsn for lsn in declared if lsn <= (through or 0) or lsn in seen]
     lsns, where = ",".join(map(str, sorted({*known, *missing}))), ""
     if not missing:
@@ -46,5 +46,5 @@ def remedy(declared: Collection[int], seen: Collection[int], through: int | None
         )
     return (
         f"If the connector's {SLOT} was lost, and it made a new one and took this snapshot on it first of all, and "
-        f"was not interrupted: go on with --snapshot-again {lsns} and --before from-state{where}. {otherwise}"
+        f"was not interrupted: continue with --snapshot-again {lsns} and --before from-state{where}. {otherwise}"
     )

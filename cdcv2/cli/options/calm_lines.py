@@ -1,4 +1,4 @@
-"""How far a command or a job is that goes on, for the person at the terminal: a line now and then."""
+"""How far a command or a job is that keeps running, for the person at the terminal: a line now and then."""
 
 from __future__ import annotations
 

@@ -156,8 +156,8 @@ WORDS: dict[str, dict[str, Any]] = {
     },
     "--quarantine": {
         "metavar": "DIR",
-        "help": "a folder of decisions about contradictions, and about bytes that are no message (cdcv2 resolve): go "
-                "on with them",
+        "help": "a folder of decisions about contradictions, and about bytes that are no message (cdcv2 resolve): "
+                "apply them",
     },
     "--remap": {"metavar": "REMAP", "type": remap_place, "help": "a shared remap: a directory, or kafka:TOPIC"},
     "--row": {

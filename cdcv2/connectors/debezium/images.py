@@ -73,17 +73,17 @@ class UnfitImage(Exception):
 def identity_remedy(table: str) -> str:
     """What to do about images that are not whole."""
     return (
-        f"Capture needs whole old rows: ALTER TABLE {sql_table(table)} REPLICA IDENTITY FULL, "
+        f"Capture needs whole before-images: ALTER TABLE {sql_table(table)} REPLICA IDENTITY FULL, "
         "then start over with a new snapshot (new topics, new slot, new logs). Or, if the table has a key, "
-        "let the capture keep the old rows itself: cdcv2 capture --before from-state."
+        "let the capture keep the before-images itself: cdcv2 capture --before from-state."
     )
 
 
 def keyless_remedy(table: str) -> str:
     """What to do about old rows that no key identifies."""
     return (
-        f"Without a key, old rows must come whole: ALTER TABLE {sql_table(table)} REPLICA IDENTITY FULL, or give it a "
-        "primary key, then start over with a new snapshot (new topics, new slot, new logs)."
+        f"Without a key, before-images must come whole: ALTER TABLE {sql_table(table)} REPLICA IDENTITY FULL, or "
+        "give it a primary key, then start over with a new snapshot (new topics, new slot, new logs)."
     )
 
 

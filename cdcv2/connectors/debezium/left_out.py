@@ -175,7 +175,7 @@ def omissions(
         right, default, why = read_with[name]
         yield Omission(f"{name}={value}", why, f"leave {name} out" if default in right else f"set {name}={right[0]}")
     if by_key and config.get(_KEYS):
-        yield Omission(f"{_KEYS}={config[_KEYS]}", "two rows may have one key, and old rows are looked up by it",
+        yield Omission(f"{_KEYS}={config[_KEYS]}", "two rows may have one key, and before-images are looked up by it",
                        f"leave {_KEYS} out, or take before: from-envelope")  # fmt: skip
     if _skipped(config):
         skipped = ",".join(sorted(_skipped(config)))

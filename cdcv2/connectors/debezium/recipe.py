@@ -69,7 +69,7 @@ class Recipe:
         if self.before not in (FROM_ENVELOPE, FROM_STATE):
             raise UsageError(f"before is {FROM_ENVELOPE!r} or {FROM_STATE!r}, not {self.before!r}")
         if self.resnapshots and (self.before, self.snapshot) != (FROM_STATE, "initial"):
-            raise UsageError("a resnapshot is carried over with old rows from-state, snapshot initial")
+            raise UsageError("a resnapshot is carried over with before-images from-state, snapshot initial")
         if self.resnapshots and self.notification_topic is None:
             raise UsageError("a resnapshot needs the notification topic, which states how many rows it has")
         if list(self.resnapshots) != sorted(set(self.resnapshots)) or self.resnapshots[:1] < (1,) and self.resnapshots:

@@ -30,7 +30,7 @@ class PostgresRowTypes:
         finally:
             connection.close()
         return schema, (
-            f"{table} has not REPLICA IDENTITY FULL, so its records do not hold old rows whole: ALTER TABLE "
+            f"{table} has not REPLICA IDENTITY FULL, so its records do not hold before-images whole: ALTER TABLE "
             f"{sql_table(table)} REPLICA IDENTITY FULL before the connector's snapshot, or, if it has a primary key, "
             "capture with --before from-state"
         ) if lacks else None

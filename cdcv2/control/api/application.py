@@ -39,7 +39,7 @@ from cdcv2.suggestions import meant
 
 HEALTH, PAGE = "/v1/health", "/"
 _LOG = logging.getLogger("cdcv2.api")
-_REPORT = "the output of cdcv2 up has the traceback: report it; the jobs go on"
+_REPORT = "the output of cdcv2 up has the traceback: report it; the jobs keep running"
 _PATHS = "GET /v1/status, /v1/jobs/NAME, /v1/external, /v1/metrics, /v1/health, /; POST /v1/jobs/NAME/release"
 
 
@@ -72,7 +72,8 @@ def application(
         alive = answers.alive()
         if alive:
             return JSONResponse({"alive": True})
-        return failure(503, "the loop of cdcv2 up makes no turns", "look what holds it; the jobs go on", alive=False)
+        remedy = "look what holds it; the jobs keep running"
+        return failure(503, "the loop of cdcv2 up makes no turns", remedy, alive=False)
 
     async def status(request: Request) -> Response:
         return JSONResponse(await run_in_threadpool(answers.status))

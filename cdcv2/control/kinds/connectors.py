@@ -22,7 +22,7 @@ CHANGING = "cdcv2.changing"
 UNRECORDED = 600.0
 CHOSEN = failpoints.declare("external.connector-chosen", "a connector is marked, and not stopped yet, for other tables")
 ALTERED = failpoints.declare("external.connector-altered", "a connector has other tables, and is still stopped")
-RESUMED = failpoints.declare("external.connector-resumed", "a connector goes on with other tables, and is still marked")
+RESUMED = failpoints.declare("external.connector-resumed", "a connector runs with other tables, and is still marked")
 HALTED = failpoints.declare("external.connector-halted", "a connector is stopped, and its slot not removed")
 BEFORE_DELETE = failpoints.declare("external.connector-found", "a connector of ours is about to be deleted")
 STOPPED = failpoints.declare("external.connector-stopped", "a connector is stopped, without positions, and not deleted")
@@ -82,7 +82,7 @@ class ConnectorKind:
             if CHANGING not in there and self._takes_first_snapshot(client, entry, there):
                 raise RefusedError(
                     f"{entry.shown} takes its first snapshot: it is altered afterwards, or it would begin that again, "
-                    "and its capture could not go on"
+                    "and its capture could not continue"
                 )
             others = there.get(TABLES) != wanted.get(TABLES) or bool(less_sent(wanted, there))
             if others:

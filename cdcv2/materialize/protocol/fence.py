@@ -201,6 +201,6 @@ def restored(materialization: str, there: str = "its checkpoint is not the one t
     """The error of an instance under which its target, or its recovery log, was put back to an earlier moment."""
     return RestoredError(
         f"the target or the recovery log of {materialization!r} was put back to another moment while it was worked on: "
-        f"{there}. Nothing of this transaction was committed. Start it again (cdcv2 up does): it goes on from what is "
+        f"{there}. Nothing of this transaction was committed. Start it again (cdcv2 up does): it resumes from what is "
         "there now"
     )

@@ -135,7 +135,7 @@ class Checkpoint:
             raise RefusedError(
                 f"the checkpoint {self.frontier} was written by an older release and does not show whether anything "
                 f"was committed: it may be only where the view was once to begin, and the start is now {start}. If "
-                f"the target has the view up to {self.frontier}, go on from there (start: in the file); if not, take "
+                f"the target has the view up to {self.frontier}, resume from there (start: in the file); if not, take "
                 "a new name and an empty place"
             )
         return self if self.committed or self.committed is None else Checkpoint(start)

@@ -63,7 +63,7 @@ class KeyedCapture(CaptureQuery):
         begin: Callable[[], LogDescription] = LogDescription, times: ReleaseTimes | None = None,
     ) -> None:
         if recipe.before != FROM_STATE:
-            raise UsageError(f"this capture takes old rows {FROM_STATE}; with {recipe.before} it is a Capture")
+            raise UsageError(f"this capture takes before-images {FROM_STATE}; with {recipe.before} it is a Capture")
         super().__init__(recipe, topics, specs, state, spark, report, begin)
         tails = tails_of(self._remembered.logs)
         with ExitStack() as failing:

@@ -170,7 +170,7 @@ class CaptureQuery(ABC):
         through = None if self.frontier is None else check_int(self.frontier.elements[0]) - 1
         where = "nothing is stated yet" if through is None else f"all through {through} is in the logs"
         memory = "the start of the topics" if self._remembered.commits is None else "its memory"
-        self._report.write("start", f"{len(specs)} tables; {where}; goes on from {memory}", tables=sorted(specs),
+        self._report.write("start", f"{len(specs)} tables; {where}; resumes from {memory}", tables=sorted(specs),
                            through=through, remembered=self._remembered.commits is not None)
         for table, spec in sorted(specs.items()):
             self._report.write("log", f"{table} -> {spec.name}", table=table, log=spec.name)

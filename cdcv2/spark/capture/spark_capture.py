@@ -67,7 +67,9 @@ class SparkCapture(CaptureQuery):
         begin: Callable[[], LogDescription] = LogDescription, times: ReleaseTimes | None = None,
     ) -> None:
         if recipe.before != FROM_ENVELOPE:
-            raise UsageError(f"this capture takes old rows {FROM_ENVELOPE}; with {recipe.before} it is a KeyedCapture")
+            raise UsageError(
+                f"this capture takes before-images {FROM_ENVELOPE}; with {recipe.before} it is a KeyedCapture"
+            )
         super().__init__(recipe, topics, specs, state, spark, report, begin)
         self.logs = TableLogs(specs, tails_of(self._remembered.logs))
         self._counted = CountedRows(self.logs.tables)

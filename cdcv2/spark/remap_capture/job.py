@@ -186,7 +186,7 @@ class _SparkStores:
             binder, ranges, self._frames, outputs, self._spark, at_most=plan.run.at_most, report=self._report, own=own
         )
         self._report.write(
-            "start", f"{len(asked.recipe.tables)} tables; goes on from {capture.frontier.to_plain()}",
+            "start", f"{len(asked.recipe.tables)} tables; resumes from {capture.frontier.to_plain()}",
             tables=sorted(asked.recipe.tables), frontier=capture.frontier.to_plain(),
         )
         return capture

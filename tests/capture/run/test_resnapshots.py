@@ -183,7 +183,7 @@ def test_told_once_it_must_be_told_always(seed: int, memory: str) -> None:
     check(world, logs)
 
 
-NAMED = re.compile(r"go on with --snapshot-again ([0-9,]+) ")
+NAMED = re.compile(r"continue with --snapshot-again ([0-9,]+) ")
 
 
 @settings(max_examples=80, deadline=None)
@@ -359,7 +359,7 @@ def test_the_first_transaction_of_a_new_slot_spoils_no_memory_for_what_is_told()
     assert again.ready() is None
     assert "the END of transaction 7 is missing" in str(again.stopped()) and "start over" in str(again.stopped())
     again.snapshot_found(90)
-    assert "go on with --snapshot-again 90 " in str(again.stopped())
+    assert "continue with --snapshot-again 90 " in str(again.stopped())
 
 
 def test_rows_that_nobody_told_of_stop_it_and_name_their_lsn() -> None:

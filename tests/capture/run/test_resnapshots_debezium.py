@@ -178,7 +178,7 @@ def test_a_snapshot_on_a_new_slot_under_load_heals_what_was_lost(
             assert poll_until(lambda: written() > streaming + 100, 60)
         assert poll_until(lambda: cli.main(words) == Exit.UNABLE, 60)
         said = capsys.readouterr().err
-        found = re.search(r"go on with --snapshot-again (\d+) and --before from-state", said)
+        found = re.search(r"continue with --snapshot-again (\d+) and --before from-state", said)
         assert found is not None, said
         told = reached("--snapshot-again", found[1])
         # What it waits for of the snapshot may still be on its way.

@@ -63,8 +63,8 @@ def test_what_is_stated_can_be_declared_no_more() -> None:
     assert [] == late([], [0, 1], 0) and [1] == late([], [0, 1], 1) and [] == late([], [0, 1], None)
 
 
-AGAIN = "If these logs were captured with --snapshot-again {}, go on"
-FIRST = "go on with --snapshot-again {} and --before"
+AGAIN = "If these logs were captured with --snapshot-again {}, keep giving it"
+FIRST = "continue with --snapshot-again {} and --before"
 
 
 @pytest.mark.parametrize("declared, seen, through, words", [
@@ -84,7 +84,7 @@ def test_what_to_do_names_the_snapshots(declared: list[int], seen: list[int], th
     text = POSTGRES_WORDS.fill(remedy(declared, seen, through))
 
     assert words in text and text.endswith(f". Otherwise: {POSTGRES_WORDS.fill(TWO[0].lower() + TWO[1:])}")
-    assert ("from-state. " in text) == ("go on with" in text and "LSN and" not in text)
+    assert ("from-state. " in text) == ("continue with" in text and "LSN and" not in text)
     assert ("source.lsn of its rows, of which none was seen yet" in text) == ("LSN and" in text)
 
 

@@ -250,7 +250,7 @@ def test_a_receiver_refuses_a_recovery_log_that_is_old(receiver: Receiver) -> No
     old = MemoryRecoveryLog("m")
     old._text = right._text
     keep(2, right)
-    with pytest.raises(OutputError, match="409 Conflict; what it has goes on where this recovery log does not"):
+    with pytest.raises(OutputError, match="409 Conflict; what it has continues where this recovery log does not"):
         # From the same place, up to another one: as a run with the old log would by chance.
         Runtime("m", work.bindings, WebhookDriver(receiver.url), lambda _: iter(cuts[:4]), log=old).run()
     keep(99, right)

@@ -66,7 +66,8 @@ class TableHistory:
         covered.demand([self.table])
         if covered.start(self.table, self.manifest.start).dominates(self.manifest.frontier):
             raise IncompleteError(
-                f"no time is finished in {self.table} yet: let the replay go on", what=f"the output {self.folder.path}"
+                f"no time is finished in {self.table} yet: let the replay continue",
+                what=f"the output {self.folder.path}",
             )
 
     def paths(self, through: Antichain) -> list[Path]:

@@ -361,7 +361,7 @@ class PostgresDriver(DistributedDriver, RepairableDriver):
 
     def _open_session(self) -> Connection[Any]:
         if self._session is None:
-            raise RefusedError("this session with PostgreSQL is closed: make a new driver, to go on from there")
+            raise RefusedError("this session with PostgreSQL is closed: make a new driver, to resume from there")
         return self._session
 
     def _opened(self) -> Open:
@@ -394,7 +394,7 @@ def _remarks(table: Table, kept: Table) -> Iterator[str]:
     statements = alterations(table, kept)
     if statements:
         yield (
-            f"the table {table.name} has columns as the log has them, and goes on so. To give them the types of the "
+            f"the table {table.name} has columns as the log has them, and keeps them. To give them the types of the "
             f"source, stop, execute this, and start again: {' '.join(statements)}"
         )
 

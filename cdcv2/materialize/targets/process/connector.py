@@ -194,7 +194,7 @@ class Connector:
         """Raise an error for a connector that has ended, or must: with the last lines that it wrote itself."""
         if news is _News.LONG:
             self.close(kill=True)
-            raise TurnError("driver", f"({self.name}) {news.value}: {_LONGEST} bytes, and it goes on")
+            raise TurnError("driver", f"({self.name}) {news.value}: {_LONGEST} bytes, and it does not end there")
         if news is not _News.INTERRUPTED:
             _ended(self._running(), 1.0)
         self._fail(news.value, kill=news is not _News.INTERRUPTED)

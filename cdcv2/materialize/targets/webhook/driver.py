@@ -130,7 +130,7 @@ class WebhookDriver(PushDriver):
         what = "name its final address" if 300 <= code < 400 else "correct the address, the headers or the receiver"
         if code == 409:
             what = (
-                "what it has goes on where this recovery log does not: it is another log, or an old one (as of a "
+                "what it has continues where this recovery log does not: it is another log, or an old one (as of a "
                 "backup). Name the one that was pushed with, or restore it; or start over, with a receiver and a "
                 "recovery log that are empty"
             )
