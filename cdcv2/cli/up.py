@@ -57,10 +57,10 @@ from cdcv2.control.pipeline_check import demand_captured, mistakes
 from cdcv2.control.pipeline_external import PipelineExternal, external_needs, new_nonce
 from cdcv2.control.pipeline_file import Pipeline, read_pipeline
 from cdcv2.control.pipeline_jobs import FirstLogs, folder_of, jobs_of, with_needs
+from cdcv2.control.pipeline_probe import sent_through
 from cdcv2.control.pipeline_status import captured_through
 from cdcv2.control.reconcile import Reconciliation, is_unsettled
 from cdcv2.control.refusals import refused_changes
-from cdcv2.control.sights import sent_through
 from cdcv2.control.supervision import JobAct, JobState
 from cdcv2.control.supervisor import JobPlan, JobReport, Supervisor
 from cdcv2.control.view_targets import demand_own_targets

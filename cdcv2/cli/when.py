@@ -25,9 +25,9 @@ from cdcv2.suggestions import meant
 from cdcv2.timeline.gauges import to_plain
 from cdcv2.timeline.minting import follow, run as mint
 from cdcv2.timeline.partitioned import Partitioned
-from cdcv2.timeline.questions import TimeAnswer, when
 from cdcv2.timeline.recipe import BoundRecipe
 from cdcv2.timeline.remap import Remap
+from cdcv2.timeline.remap_queries import TimeAnswer, when
 from cdcv2.timeline.shared_remap import SharedRemap
 
 EXAMPLES = (

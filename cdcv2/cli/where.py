@@ -17,7 +17,7 @@ from cdcv2.cli.options.words import STANDARD_OUTPUT, declare
 from cdcv2.cli.remaps import add_remap_arguments, check_time, open_remap, places
 from cdcv2.exits import Exit
 from cdcv2.timeline.gauges import frontier_to_plain
-from cdcv2.timeline.questions import known, where
+from cdcv2.timeline.remap_queries import known, where
 
 EXAMPLES = (
     ("cdcv2 where remap", "at the last time that is bound"),

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from cdcv2.control.past_feeds import Feeds, PastKnowledge, feeds_from_plain
+from cdcv2.control.past_knowledge import Feeds, PastKnowledge, feeds_from_plain
 from cdcv2.control.slot_marks import SlotMark
 from cdcv2.core.own_json import checked
 

@@ -30,10 +30,10 @@ from cdcv2.control import external_texts as texts
 from cdcv2.control.entries import (
     Answer, CatalogueEntry, Debt, EntryState, ExternalObject, Kind, Look, NoAnswer, Reason, missing_answer,
 )  # fmt: skip
-from cdcv2.control.let_go import awaited, settled
 from cdcv2.control.slot_marks import (
     Continuity, SlotMark, branched_off, continuity, forked, made_behind_fork, went_back,
 )  # fmt: skip
+from cdcv2.control.unread_topics import awaited, settled
 
 #: How long, in seconds, an act that got no answer may still come to pass in its server.
 DOUBT = 60.0

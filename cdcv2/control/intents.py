@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cdcv2.control.entries import CatalogueEntry, EntryState, Kind
-from cdcv2.control.let_go import OF_SOURCES, feeding, resumed
-from cdcv2.control.past_feeds import Feeds
+from cdcv2.control.past_knowledge import Feeds
+from cdcv2.control.unread_topics import OF_SOURCES, feeding, resumed
 from cdcv2.errors import UsageError
 
 

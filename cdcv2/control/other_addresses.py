@@ -16,7 +16,7 @@ from cdcv2.control.entries import Answer, CatalogueEntry, Debt, EntryState, Kind
 from cdcv2.control.external_state import Condition, condition_of, is_in_doubt
 from cdcv2.control.external_texts import lost_before
 from cdcv2.control.intents import has_slot, returned, slots_of
-from cdcv2.control.let_go import feeding
+from cdcv2.control.unread_topics import feeding
 
 #: Kinds of which a server has only one of a name. A remap at another address is a topic. PostgreSQL has publications
 #: and tables of one name in several databases; what a server of Kafka Connect is known by is that of its Kafka.

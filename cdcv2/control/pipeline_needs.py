@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from cdcv2.capture.connector import FROM_STATE, DatabaseConnector
 from cdcv2.cli.options.remap_arguments import capture_request, written_places
 from cdcv2.connectors.debezium.config import (
     NO_MESSAGES, READABLE_PUBLICATION, exact_pattern, heartbeat_topic, in_value_form, seeing_all, slot_name,
@@ -19,15 +20,14 @@ from cdcv2.connectors.debezium.config import (
 from cdcv2.connectors.debezium.left_out import (
     exact_list, omissions, reads_all_tables, takes_snapshot, unread_tables, unsent_tables,
 )
-from cdcv2.capture.connector import FROM_STATE, DatabaseConnector
 from cdcv2.control.entries import THIS_MACHINE, CatalogueEntry, EntryState, Kind
 from cdcv2.control.folder_paths import by_path
 from cdcv2.control.intents import DesiredState, matching
-from cdcv2.control.let_go import OF_SOURCES
-from cdcv2.control.past_feeds import Feeds
+from cdcv2.control.past_knowledge import Feeds
 from cdcv2.control.pipeline_check import row_types
 from cdcv2.control.pipeline_file import CaptureFields, ConnectorFields, Pipeline, SourceFields, ViewFields
 from cdcv2.control.pipeline_servers import DatabaseServer, KafkaCluster, PipelineServers, url_of
+from cdcv2.control.unread_topics import OF_SOURCES
 from cdcv2.logs.kafka_topics import KEEPING
 from cdcv2.logs.remap_kafka import SUMMARIES
 from cdcv2.materialize.protocol.messages import Table

@@ -1,8 +1,8 @@
 """How a pipeline stands: a row for each table and each of its targets, and one for each job.
 
 A row of a job is made of its status and of the events that it wrote; a row of a table of these, and of what servers
-answer (:mod:`cdcv2.control.sights`). :mod:`cdcv2.control.seconds_behind` decides how far a table is behind; of one
-that is lost or not covered that is not known, which is decided here.
+answer (:mod:`cdcv2.control.pipeline_probe`). :mod:`cdcv2.control.seconds_behind` decides how far a table is behind; of
+one that is lost or not covered that is not known, which is decided here.
 
 The file is long because it is one answer: the rows of tables and of jobs are made of the same observations.
 """
@@ -17,19 +17,19 @@ from typing import Any, NamedTuple
 
 from cdcv2.completeness import through_text
 from cdcv2.control.disks import unwritable
-from cdcv2.control.job_folder import JobFolder
 from cdcv2.control.entries import Kind
-from cdcv2.control.lost_state import LostState, MissingState, lost_state
+from cdcv2.control.job_folder import JobFolder
 from cdcv2.control.log_tail import stated_frontier, uncovered_tables
+from cdcv2.control.lost_state import LostState, MissingState, lost_state
 from cdcv2.control.metrics.measure import forgotten
 from cdcv2.control.owner import is_owned, owner, silent_for
+from cdcv2.control.parallel_requests import NOT_ASKED, Reply, ask_all
 from cdcv2.control.pipeline_check import row_types
 from cdcv2.control.pipeline_file import CaptureFields, Pipeline, ViewFields
 from cdcv2.control.pipeline_jobs import folder_of, jobs_of
-from cdcv2.control.questions import NOT_ASKED, Reply, ask_all
+from cdcv2.control.pipeline_probe import ROUND, PipelineSight, SourceView, look
 from cdcv2.control.replay_fields import ReplayFields
 from cdcv2.control.seconds_behind import UNANSWERED, Basis, ConnectorSight, CopySight, Lag, lag_of
-from cdcv2.control.sights import ROUND, PipelineSight, SourceView, look
 from cdcv2.control.supervision import JobState, JobStatus, judged
 from cdcv2.control.supervisor import Supervisor
 from cdcv2.errors import UsageError

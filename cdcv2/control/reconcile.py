@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import Protocol, TypeVar, runtime_checkable
 
 from cdcv2 import failpoints
-from cdcv2.control.catalogue import Catalogue
 from cdcv2.control import external_texts as texts
+from cdcv2.control.catalogue import Catalogue
 from cdcv2.control.entries import (
     LONGEST_PAUSE, Answer, CatalogueEntry, EntryState, Kind, Look, NoAnswer, Reason, missing_answer,
 )  # fmt: skip
@@ -39,7 +39,7 @@ from cdcv2.control.external_state import (
 from cdcv2.control.folder_paths import planned_by_path
 from cdcv2.control.intents import DesiredState, after_removal, blocked_by, has_slot, slots_of, used
 from cdcv2.control.other_addresses import after_looks, awaited_elsewhere, continued, same_at_another, withheld
-from cdcv2.control.past_feeds import PastKnowledge
+from cdcv2.control.past_knowledge import PastKnowledge
 from cdcv2.control.slot_marks import SlotMark, forked, is_elsewhere, sent_since, was_read, with_sent
 from cdcv2.errors import Cdcv2Error, FencedError, OutputError, RefusedError, UnavailableError, UsageError
 

@@ -29,8 +29,8 @@ That the server has sent all its WAL to a connector that runs proves nothing: it
 Where the topic may lack commits, all of them are younger than its last END, than the moment at which nothing was
 missing as an earlier look knows, and not older than the first commit behind the last END that the server names.
 
-Where only the connector can show that the topic has all commits, :mod:`cdcv2.control.sights` gives it time for that,
-and looks again: by the same :func:`has_ended` and :attr:`SourceSight.read_slot`.
+Where only the connector can show that the topic has all commits, :mod:`cdcv2.control.pipeline_probe` gives it time for
+that, and looks again: by the same :func:`has_ended` and :attr:`SourceSight.read_slot`.
 """
 
 from __future__ import annotations

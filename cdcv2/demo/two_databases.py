@@ -38,7 +38,7 @@ from cdcv2.servers.processes import Child
 from cdcv2.servers.spark_home import check_demo
 from cdcv2.servers.submit import spark_submit
 from cdcv2.timeline.positions import position
-from cdcv2.timeline.questions import known, when
+from cdcv2.timeline.remap_queries import known, when
 
 BANKS = ("bank", "shop")
 TIMELINE = "timeline"

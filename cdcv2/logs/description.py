@@ -8,7 +8,7 @@ another cluster, knows it. An attribute is stated when the log is opened to be w
 identity of the source or the remap that the log's times come from: logs of two timelines are never read as one.
 ``identity`` is drawn when a directory log is made, and stands in the header of each of its files, too; that of a topic
 is Kafka's own, and in no header, as a copy of the topic has another. ``table`` is the name that the directory had when
-a capture first wrote the log, see :mod:`cdcv2.logs.own_place`; a topic's name is its own.
+a capture first wrote the log, see :mod:`cdcv2.logs.directory_name_check`; a topic's name is its own.
 ``start`` is left out where the log begins at the least time; it is :data:`UNCOVERED` while the connector does not cover
 the log's table, so that nothing is stated of it, and the first time of which something is, once it does. It is
 :data:`PARTIAL` where the table's first record changes a row that no record brought: nothing is stated of it, either.

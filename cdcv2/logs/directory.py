@@ -35,8 +35,8 @@ from cdcv2.logs.avro import MessageCodec
 from cdcv2.logs.capture_manifest import described_by_manifest
 from cdcv2.logs.container import ForeignFile, Origin, pack, unpack
 from cdcv2.logs.description import LogDescription, check_ordering
+from cdcv2.logs.directory_name_check import check_place
 from cdcv2.logs.log_names import local_directory
-from cdcv2.logs.own_place import check_place
 from cdcv2.logs.release_times import ReleaseTime, ReleaseTimes
 from cdcv2.logs.stops import Stop, in_folder, put_in_folder
 from cdcv2.protocol.log import Entry, Position, Positions

@@ -16,10 +16,10 @@ import pytest
 
 from cdcv2.cli import up
 from cdcv2.connectors.transaction_ends import TransactionEnd, highest_end
-from cdcv2.control import sights
+from cdcv2.control import pipeline_probe
 from cdcv2.control.entries import Answer, CatalogueEntry, EntryState, ExternalObject, Kind, Look, NoAnswer, Reason
 from cdcv2.control.external_state import may_be_accepted
-from cdcv2.control.past_feeds import PastKnowledge
+from cdcv2.control.past_knowledge import PastKnowledge
 from cdcv2.control.pipeline_file import read_pipeline
 from cdcv2.control.reconcile import Reconciliation
 from cdcv2.control.slot_marks import SlotMark
@@ -270,13 +270,13 @@ def test_the_topics_of_a_capture_are_asked(
         def close(self) -> None:
             """Nothing is open."""
 
-    monkeypatch.setattr(sights, "TransactionEnds", Ends)
+    monkeypatch.setattr(pipeline_probe, "TransactionEnds", Ends)
     changes = [] if remap else [('into: "kafka:cdc.{table}", remap: "kafka:timeline"', "into: logs")]
     pipeline = read_pipeline(write(*changes))
-    assert 590 == sights.sent_through(pipeline, "shop", 470) and [("shop.transaction", 470)] == asked
-    assert sights.sent_through(pipeline, "copy", 470) is None and 1 == len(asked)
+    assert 590 == pipeline_probe.sent_through(pipeline, "shop", 470) and [("shop.transaction", 470)] == asked
+    assert pipeline_probe.sent_through(pipeline, "copy", 470) is None and 1 == len(asked)
     Ends.missing = True
-    assert sights.sent_through(pipeline, "shop", 470) is None
+    assert pipeline_probe.sent_through(pipeline, "shop", 470) is None
 
 
 @pytest.mark.parametrize(("frontiers", "moved", "expected"), [

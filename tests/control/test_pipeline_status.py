@@ -14,25 +14,25 @@ import pytest
 from cdcv2.capture.topics import TopicExtents
 from cdcv2.cli.main import main
 from cdcv2.cli.status import lines
-from cdcv2.control import examination, explanation, pipeline_status, sights, view_checkpoint
+from cdcv2.control import examination, explanation, pipeline_probe, pipeline_status, view_checkpoint
 from cdcv2.control.catalogue import take_catalogue
-from cdcv2.control.examination import examine
 from cdcv2.control.entries import CatalogueEntry, Debt, EntryState, Kind, Reason
-from cdcv2.control.log_tail import stated_frontier
+from cdcv2.control.examination import examine
 from cdcv2.control.explanation import explain
 from cdcv2.control.job_folder import JobFolder
 from cdcv2.control.kept_value import keep
+from cdcv2.control.log_tail import stated_frontier
 from cdcv2.control.metrics import measure
 from cdcv2.control.metrics.model import samples_of
 from cdcv2.control.owner import OwnedFolder
+from cdcv2.control.parallel_requests import Reply, ask_all
 from cdcv2.control.pipeline_file import Pipeline, read_pipeline
 from cdcv2.control.pipeline_jobs import folder_of
+from cdcv2.control.pipeline_probe import PipelineSight, SourceView, TopicEnds
 from cdcv2.control.pipeline_status import PipelineStatus, TableRow, status_of
-from cdcv2.control.questions import Reply, ask_all
 from cdcv2.control.seconds_behind import (
     OTHER_SERVER, ConnectorSight, EndSight, AwaitedTransaction, SlotSight, SourceSight,
 )
-from cdcv2.control.sights import PipelineSight, SourceView, TopicEnds
 from cdcv2.control.supervision import JobState, JobStatus
 from cdcv2.control.supervisor import Supervisor
 from cdcv2.core.antichain import Antichain
@@ -395,7 +395,7 @@ def test_servers_that_are_away_are_named_and_end_nothing(
 ) -> None:
     """Really asked, where no server is: the table is there all the same."""
     pytest.importorskip("confluent_kafka")
-    monkeypatch.setattr(sights, "PATIENCE", 0.5)
+    monkeypatch.setattr(pipeline_probe, "PATIENCE", 0.5)
     log(shop, 501)
     main(["status", str(shop.path)])
     text = capsys.readouterr().out
@@ -412,14 +412,14 @@ def test_servers_that_are_away_are_named_and_end_nothing(
 ])  # fmt: skip
 def test_an_answer_in_another_form_than_that_of_connect_is_no_answer(answer: object) -> None:
     """A proxy may have given it: the address is named, and nothing ends."""
-    reply = ask_all({"it": lambda: sights.connector_sight("shop", "http://proxy:80", answer)}, 5.0)["it"]
+    reply = ask_all({"it": lambda: pipeline_probe.connector_sight("shop", "http://proxy:80", answer)}, 5.0)["it"]
 
     assert reply.value is None and "http://proxy:80 does not state the connector shop" in str(reply.error)
 
 
 def test_the_answer_of_connect_has_states_and_the_reason() -> None:
     """Of the connector, of each task, and of the first that failed."""
-    seen = sights.connector_sight("shop", "http://connect:8083", {
+    seen = pipeline_probe.connector_sight("shop", "http://connect:8083", {
         "name": "shop", "connector": {"state": "RUNNING", "worker_id": "one"},
         "tasks": [{"id": 0, "state": "FAILED", "trace": "A: failed\n\tat x\nCaused by: B: disk full\n\tat y"}],
     })
@@ -582,11 +582,11 @@ def test_the_topic_is_asked_again_behind_what_the_connector_has_confirmed(
         return question
 
     view = WELL.database.value._replace(slot=SlotSight("shop", True, 500, sent=700))
-    monkeypatch.setattr(sights, "_database", lambda source: lambda: view)
-    monkeypatch.setattr(sights, "_connector", lambda source: lambda: WELL.connector.value)
-    monkeypatch.setattr(sights, "checkpoint_of", lambda view, timeline: [501])
-    monkeypatch.setattr(sights, "confirmed_slot", confirms)
-    monkeypatch.setattr(sights, "_topic", topics)
+    monkeypatch.setattr(pipeline_probe, "_database", lambda source: lambda: view)
+    monkeypatch.setattr(pipeline_probe, "_connector", lambda source: lambda: WELL.connector.value)
+    monkeypatch.setattr(pipeline_probe, "checkpoint_of", lambda view, timeline: [501])
+    monkeypatch.setattr(pipeline_probe, "confirmed_slot", confirms)
+    monkeypatch.setattr(pipeline_probe, "_topic", topics)
 
     assert behind(status_of(shop))[0] == expected
     assert asked == ["topic", "the slot shop about 700", "topic"]
@@ -612,8 +612,8 @@ def test_the_checkpoint_of_the_same_tables_on_another_timeline_is_not_taken_for_
     monkeypatch.setattr(examination, "_PATIENCE", 0.2)
     kept = Checkpoint(Antichain([9]), {"timeline": "theirs"}, views={"orders": "mark"})
     monkeypatch.setattr(view_checkpoint, "_held", lambda _: [SimpleNamespace(value={"checkpoint": kept.to_plain()})])
-    asked = sights.ask_all
-    monkeypatch.setattr(sights, "ask_all", lambda first, seconds: asked(
+    asked = pipeline_probe.ask_all
+    monkeypatch.setattr(pipeline_probe, "ask_all", lambda first, seconds: asked(
         {key: one for key, one in first.items() if key[0] == "target"}, seconds))
     unknown = look_at_target(shop)
     log(shop, 501)
@@ -628,4 +628,4 @@ def test_the_checkpoint_of_the_same_tables_on_another_timeline_is_not_taken_for_
 
 def look_at_target(pipeline: Pipeline) -> Reply:
     """What the target of the view answers."""
-    return sights.look(pipeline, lambda targets: {}).targets["copy"]
+    return pipeline_probe.look(pipeline, lambda targets: {}).targets["copy"]

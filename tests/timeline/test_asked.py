@@ -14,8 +14,8 @@ from cdcv2.logs.remap_files import DirectoryRemap
 from cdcv2.timeline.binding import Binding
 from cdcv2.timeline.minting import mint, run
 from cdcv2.timeline.partitioned import NOT_STARTED, Partitioned, offsets
-from cdcv2.timeline.questions import TimeAnswer, known, when, where
 from cdcv2.timeline.remap import Remap
+from cdcv2.timeline.remap_queries import TimeAnswer, known, when, where
 from cdcv2.timeline.shared_remap import SharedRemap
 from tests.reclock_oracle import KINDS, Kind, happens, steps
 from tests.strategies import Chooser, choosers

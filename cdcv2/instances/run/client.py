@@ -14,8 +14,8 @@ from cdcv2.core.changes import ChangeBatch
 from cdcv2.errors import Cdcv2Error, IncompleteError, UnavailableError, UsageError
 from cdcv2.instances.commands import LEAST, is_finished
 from cdcv2.instances.requests import LONGEST, PeekRequest, StatusRequest, TailRequest
+from cdcv2.instances.run.client_arguments import demand_text, frontier_of, keys_of, time_of
 from cdcv2.instances.run.conversation import PAUSE, InstanceConversation, demand_place, demand_seconds, no_answer
-from cdcv2.instances.run.questions import demand_text, frontier_of, keys_of, time_of
 from cdcv2.instances.run.silence import silence_text
 from cdcv2.instances.run.tail import InstanceTail
 from cdcv2.logs.tables_at_time import NO_WHOLE_HISTORY, TableAtTime, TablesAtTime, demand_no_less

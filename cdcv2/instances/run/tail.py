@@ -16,8 +16,8 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.errors import Cdcv2Error, UsageError
 from cdcv2.instances.commands import LEAST, is_finished, last_time
 from cdcv2.instances.requests import TailRequest
+from cdcv2.instances.run.client_arguments import resume_token, time_of
 from cdcv2.instances.run.conversation import PAUSE, InstanceConversation, demand_place, no_answer
-from cdcv2.instances.run.questions import resume_token, time_of
 from cdcv2.logs.tables_at_time import SHOWN_ROWS, TablesAtTime, html_table, short_value
 from cdcv2.rows.row_type import Row, RowType
 

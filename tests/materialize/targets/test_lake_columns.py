@@ -16,7 +16,7 @@ from cdcv2.errors import ViewError
 from cdcv2.materialize import Checkpoint, MemoryRecoveryLog, Runtime, ViewBinding
 from cdcv2.materialize.intake import canonical
 from cdcv2.materialize.protocol.messages import Field, Table
-from cdcv2.materialize.targets.lake import held
+from cdcv2.materialize.targets.lake import file_cache
 from cdcv2.materialize.targets.lake.columns import canonical_keys
 from cdcv2.materialize.targets.lake.driver import LakeDriver, open_lake
 from cdcv2.materialize.targets.lake.files import StatedFile
@@ -82,12 +82,12 @@ def spell(folder: Path, text: str) -> None:
 
 def test_young_files_are_read_once_and_so_many_bytes_are_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The youngest; one that was changed by hand, or has become too large, is read again, or by others."""
-    read, before = list[str](), held.read_part
-    monkeypatch.setattr(held, "read_part", lambda file: read.append(file.path.name) or before(file))
+    read, before = list[str](), file_cache.read_part
+    monkeypatch.setattr(file_cache, "read_part", lambda file: read.append(file.path.name) or before(file))
     paths = [StatedFile(tmp_path / name, 1000, ["n"]) for name in "abc"]
     for number, file in enumerate(paths):
         pq.write_table(pa.table({"n": [number] * 1000}), file.path)
-    files = held.HeldFiles(20_000)
+    files = file_cache.HeldFiles(20_000)
     assert [[1], [2]] == [rows["n"].unique().to_pylist() for rows in files.last_of("t", paths)]
     # The third one is found to be too large, once.
     assert (["c", "b", "a"], 2) == (read, len(files.last_of("t", paths)))
@@ -106,7 +106,7 @@ def test_young_files_are_read_once_and_so_many_bytes_are_held(tmp_path: Path, mo
 def test_what_is_held_and_what_is_not_end_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of some histories no file is held, of some the youngest."""
     for seed in range(100, 120):
-        monkeypatch.setattr(held.HeldFiles.__init__, "__defaults__", ((0, 4_000, 16_000)[seed % 3],))
+        monkeypatch.setattr(file_cache.HeldFiles.__init__, "__defaults__", ((0, 4_000, 16_000)[seed % 3],))
         rows, columns = in_a_lake(tmp_path / str(seed), seed)
 
         assert rows == columns, f"seed {seed}"

@@ -13,7 +13,7 @@ import pytest
 from cdcv2.errors import MalformedError
 from cdcv2.materialize.intake import canonical
 from cdcv2.materialize.protocol.messages import Changes, ConflictError, Field, Table
-from cdcv2.materialize.targets.lake import columns, counts, held
+from cdcv2.materialize.targets.lake import columns, counts, file_cache
 from cdcv2.materialize.targets.lake.columns import as_logged, canonical_keys, conflict, keys_by, one_array
 from cdcv2.materialize.targets.lake.files import StatedFile
 from cdcv2.rows.source_types import SourceType
@@ -296,13 +296,13 @@ def test_by_which_column_rows_are_looked_for() -> None:
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the files that are read."""
     found: list[str] = []
-    read = held.read_part
+    read = file_cache.read_part
 
     def noted(file: StatedFile) -> Any:
         found.append(file.path.name)
         return read(file)
 
-    monkeypatch.setattr(held, "read_part", noted)
+    monkeypatch.setattr(file_cache, "read_part", noted)
     return found
 
 
@@ -321,7 +321,7 @@ def numbers(found: list[Any]) -> list[list[int]]:
 def test_a_file_is_read_once(tmp_path: Path, reads: list[str]) -> None:
     """In its order; one that is another one by now is read again, and one that is no more named is let go."""
     a, b, c = (made(tmp_path, name, at) for at, name in enumerate("abc"))
-    files = held.HeldFiles()
+    files = file_cache.HeldFiles()
     assert [[0], [1], [2]] == numbers(files.last_of("t", [a, b, c]))
     assert [[1], [2]] == numbers(files.last_of("t", [b, c]))
     assert ["c", "b", "a"] == reads
@@ -338,17 +338,17 @@ def test_one_that_may_be_too_large_is_not_read(tmp_path: Path, reads: list[str])
     a = made(tmp_path, "a", *range(10))
     on_disk = a.path.stat().st_size
 
-    assert ([], []) == (held.HeldFiles(4 * on_disk - 1).last_of("t", [a]), reads)
-    assert 1 == len(held.HeldFiles(4 * on_disk).last_of("t", [a]))
+    assert ([], []) == (file_cache.HeldFiles(4 * on_disk - 1).last_of("t", [a]), reads)
+    assert 1 == len(file_cache.HeldFiles(4 * on_disk).last_of("t", [a]))
 
 
 def test_room_is_what_all_tables_leave(tmp_path: Path, reads: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """To the byte: a file that is as large as the room is held, and its rows count until they are let go."""
-    monkeypatch.setattr(held, "_UNPACKED", 0)
+    monkeypatch.setattr(file_cache, "_UNPACKED", 0)
     a, b = made(tmp_path, "a", *range(10)), made(tmp_path, "b", *range(5))
-    large, small = held.read_part(a).nbytes, held.read_part(b).nbytes
-    assert [10, 5] == [len(one) for one in held.HeldFiles(large + small).last_of("t", [a, b])]
-    tight = held.HeldFiles(large + small - 1)
+    large, small = file_cache.read_part(a).nbytes, file_cache.read_part(b).nbytes
+    assert [10, 5] == [len(one) for one in file_cache.HeldFiles(large + small).last_of("t", [a, b])]
+    tight = file_cache.HeldFiles(large + small - 1)
     assert [5] == [len(one) for one in tight.last_of("t", [a, b])]
     reads.clear()
     assert [5] == [len(one) for one in tight.last_of("t", [a, b])]
@@ -356,8 +356,8 @@ def test_room_is_what_all_tables_leave(tmp_path: Path, reads: list[str], monkeyp
     assert [] == tight.last_of("u", [a])
     assert [5] == [len(one) for one in tight.last_of("u", [b])]
     assert [] == tight.last_of("t", [])
-    assert [10] == [len(one) for one in held.HeldFiles(large).last_of("t", [a])]
-    assert [] == held.HeldFiles(large - 1).last_of("t", [a])
+    assert [10] == [len(one) for one in file_cache.HeldFiles(large).last_of("t", [a])]
+    assert [] == file_cache.HeldFiles(large - 1).last_of("t", [a])
 
 
 def test_a_file_that_is_missing_ends_it(tmp_path: Path, reads: list[str]) -> None:
@@ -365,5 +365,5 @@ def test_a_file_that_is_missing_ends_it(tmp_path: Path, reads: list[str]) -> Non
     a, b, c = (made(tmp_path, name, at) for at, name in enumerate("abc"))
     b.path.unlink()
 
-    assert [[2]] == numbers(held.HeldFiles().last_of("t", [a, b, c]))
+    assert [[2]] == numbers(file_cache.HeldFiles().last_of("t", [a, b, c]))
     assert ["c"] == reads

@@ -12,10 +12,10 @@ from cdcv2.errors import MissingLogError, OutputError, RefusedError, UsageError
 from cdcv2.materialize.intake import canonical
 from cdcv2.materialize.protocol.fence import Range
 from cdcv2.materialize.protocol.messages import Field, Table
-from cdcv2.materialize.targets.lake import held as holding
+from cdcv2.materialize.targets.lake import file_cache
 from cdcv2.materialize.targets.lake import view as module
+from cdcv2.materialize.targets.lake.file_cache import HeldFiles
 from cdcv2.materialize.targets.lake.files import StatedFile, file_schema
-from cdcv2.materialize.targets.lake.held import HeldFiles
 from cdcv2.materialize.targets.lake.manifest import LakeFolder, LakeManifest
 from cdcv2.materialize.targets.lake.view import LakeView, open_lake, read_lake
 from cdcv2.materialize.targets.manifests import TableFile
@@ -170,7 +170,7 @@ def test_what_is_held_is_not_read(lake: Lake, monkeypatch: pytest.MonkeyPatch) -
         return read(file, wanted, column)
 
     monkeypatch.setattr(module, "read_part", noted)
-    monkeypatch.setattr(holding, "read_part", noted)
+    monkeypatch.setattr(file_cache, "read_part", noted)
     assert 2 == lake.view(held).at("t", pa.array([1, 4]), "id").num_rows
     assert [] == reads
     assert 2 == lake.view().at("t", pa.array([1, 4]), "id").num_rows

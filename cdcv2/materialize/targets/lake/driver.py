@@ -32,10 +32,10 @@ from cdcv2.materialize.repair import RepairableDriver, TableRepair
 from cdcv2.materialize.targets.file_workers import LakeWorker, demand_there
 from cdcv2.materialize.targets.lake import counts
 from cdcv2.materialize.targets.lake.columns import keys_by
+from cdcv2.materialize.targets.lake.file_cache import HeldFiles
 from cdcv2.materialize.targets.lake.files import (
     DIFF, GONE, KEY, StagedFile, arrow, current, key_column, read_part, type_of,
 )
-from cdcv2.materialize.targets.lake.held import HeldFiles
 from cdcv2.materialize.targets.lake.manifest import LakeFolder, LakeManifest
 from cdcv2.materialize.targets.lake.view import LakeView, open_lake, read_lake
 from cdcv2.materialize.targets.manifests import TableFile

@@ -15,10 +15,10 @@ from cdcv2.errors import MissingLogError, OutputError, RefusedError
 from cdcv2.materialize.intake import canonical
 from cdcv2.materialize.protocol.messages import Key, Table, Values
 from cdcv2.materialize.targets.lake.counts import added, probe
+from cdcv2.materialize.targets.lake.file_cache import HeldFiles
 from cdcv2.materialize.targets.lake.files import (
     DIFF, GONE, KEY, StatedFile, arrow, current, file_schema, read_part, rows_of, type_of,
 )
-from cdcv2.materialize.targets.lake.held import HeldFiles
 from cdcv2.materialize.targets.lake.history import Frontier, TableHistory, demand_times, requested, shown
 from cdcv2.materialize.targets.lake.manifest import LakeFolder, LakeManifest
 

@@ -14,7 +14,7 @@ import pytest
 
 from cdcv2.control.entries import Answer, CatalogueEntry, EntryState, ExternalObject, Kind, Look, NoAnswer, Reason
 from cdcv2.control.intents import DesiredState, planned, used_by
-from cdcv2.control.past_feeds import PastKnowledge
+from cdcv2.control.past_knowledge import PastKnowledge
 from cdcv2.control.reconcile import Reconciliation
 from cdcv2.control.slot_marks import SlotMark
 from cdcv2.errors import UsageError

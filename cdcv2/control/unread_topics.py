@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from cdcv2.control.entries import CatalogueEntry, EntryState, Kind
-from cdcv2.control.past_feeds import Feeds, PastKnowledge
+from cdcv2.control.past_knowledge import Feeds, PastKnowledge
 
 #: What a source has: a capture reads only topics.
 OF_SOURCES = (Kind.CONNECTOR, Kind.SLOT, Kind.PUBLICATION)

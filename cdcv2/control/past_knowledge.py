@@ -2,7 +2,7 @@
 
 A topic is *fed* by what its records come through. A capture that comes back reads on in its topics, or from their
 begin: what was done to the thing in between was sent into none. So what was known is kept by topic, and not by job, nor
-by log. ``let_go`` decides when it is kept and taken up again; ``external_state`` compares it.
+by log. ``unread_topics`` decides when it is kept and taken up again; ``external_state`` compares it.
 """
 
 from __future__ import annotations
