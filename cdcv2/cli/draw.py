@@ -30,7 +30,7 @@ from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
 from cdcv2.logs.named_logs import covered, some_covered
 from cdcv2.logs.read import LogReader
-from cdcv2.protocol.log import LogAddress
+from cdcv2.protocol.log_address import LogAddress
 from cdcv2.timeline.minting import follow, run as mint
 from cdcv2.timeline.shared_remap import SharedRemap
 from cdcv2.viz.draw_logs import draw_logs

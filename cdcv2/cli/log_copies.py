@@ -14,7 +14,8 @@ from cdcv2.logs.description import LogDescription, description_of
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.timeline_of_logs import demand_room
 from cdcv2.logs.named_logs import NamedLog, check_timeline
-from cdcv2.protocol.log import TEMPLATE, Log, LogAddress
+from cdcv2.protocol.log import Log
+from cdcv2.protocol.log_address import TEMPLATE, LogAddress
 from cdcv2.store.file_system import is_there
 
 

@@ -7,7 +7,7 @@
     kafka:orders                a topic, at the brokers of --bootstrap, of the row type of --row
     orders=kafka:orders-copy    the same, as (a copy of) the table ``orders``
 
-Each is a :class:`~cdcv2.protocol.log.LogAddress` from the arguments on.
+Each is a :class:`~cdcv2.protocol.log_address.LogAddress` from the arguments on.
 Logs of one table are copies: they are read as one. Logs of several tables are parts of one timeline.
 
 All that a command asks of what it was given, before it reads, is here: which logs, of which timeline, whole, and in
@@ -34,7 +34,8 @@ from cdcv2.logs.log_json import LOG_FILE as LOG_FILE
 from cdcv2.logs.named_logs import NamedLog, check_timeline, logs_at_each
 from cdcv2.logs.read import LogReader, NullObserver, in_turn
 from cdcv2.logs.reading_state import ReadingState
-from cdcv2.protocol.log import Entry, Log, LogAddress
+from cdcv2.protocol.log import Entry, Log
+from cdcv2.protocol.log_address import LogAddress
 from cdcv2.rows.row_type import RowType
 from cdcv2.rows.times import Times
 from cdcv2.store.file_system import is_there

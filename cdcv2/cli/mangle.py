@@ -24,7 +24,8 @@ from cdcv2.errors import DecodeError
 from cdcv2.exits import Exit
 from cdcv2.logs.named_logs import NamedLog, demand_whole
 from cdcv2.logs.stops import StopLog, stops_of
-from cdcv2.protocol.log import Log, LogAddress
+from cdcv2.protocol.log import Log
+from cdcv2.protocol.log_address import LogAddress
 from cdcv2.protocol.mangle import mangle
 from cdcv2.protocol.messages import GarbledMessage, Message
 

@@ -31,7 +31,7 @@ from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
 from cdcv2.logs.capture_manifest import CAPTURE_FILE
 from cdcv2.logs.named_logs import NamedLog, covered, directory_logs
-from cdcv2.protocol.log import LogAddress
+from cdcv2.protocol.log_address import LogAddress
 from cdcv2.rows.row_type import Row
 from cdcv2.store.file_system import is_there
 from cdcv2.timeline.gauges import lsn_text

@@ -27,7 +27,7 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Time
 from cdcv2.errors import MalformedError, UsageError
 from cdcv2.logs.remap_files import DirectoryRemap
-from cdcv2.protocol.log import LogAddress
+from cdcv2.protocol.log_address import LogAddress
 from cdcv2.store.file_system import is_there, matching
 from cdcv2.timeline.gauges import lsn, lsn_text
 from cdcv2.timeline.minting import Minting, Read, RemapLog, run

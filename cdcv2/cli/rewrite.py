@@ -50,7 +50,7 @@ from cdcv2.logs.jsonlines import plain_frontier
 from cdcv2.logs.quarantine import Quarantine
 from cdcv2.logs.read import LogReader
 from cdcv2.logs.stops import stop_of
-from cdcv2.protocol.log import LogAddress
+from cdcv2.protocol.log_address import LogAddress
 from cdcv2.protocol.messages import Update
 from cdcv2.protocol.missing import MissingUpdates
 from cdcv2.protocol.writer import Writer

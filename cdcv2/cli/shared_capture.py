@@ -32,7 +32,8 @@ from cdcv2.exits import Exit
 from cdcv2.logs.description import LogDescription
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.jsonlines import plain_frontier
-from cdcv2.protocol.log import Log, LogAddress
+from cdcv2.protocol.log import Log
+from cdcv2.protocol.log_address import LogAddress
 from cdcv2.rows.row_type import RowType
 from cdcv2.timeline.minting import RemapLog
 

@@ -16,7 +16,7 @@ from cdcv2.logs.coverage import coverage
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.log_json import LOG_FILE
 from cdcv2.logs.stops import Stop
-from cdcv2.protocol.log import LogAddress
+from cdcv2.protocol.log_address import LogAddress
 from cdcv2.protocol.messages import Progress
 from cdcv2.store.file_system import is_there, names_in
 

@@ -11,7 +11,8 @@ from cdcv2.errors import MissingLogError
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.log_names import named_after
 from cdcv2.logs.named_logs import NamedLog, directory_logs, manifest_tables, missing_log
-from cdcv2.protocol.log import Log, LogAddress
+from cdcv2.protocol.log import Log
+from cdcv2.protocol.log_address import LogAddress
 from cdcv2.rows.row_type import RowType
 from cdcv2.suggestions import meant
 

@@ -32,7 +32,7 @@ from cdcv2.logs.kafka_topics import KEEPING
 from cdcv2.logs.remap_kafka import SUMMARIES
 from cdcv2.materialize.protocol.messages import Table
 from cdcv2.materialize.targets.postgres.tables import made_columns
-from cdcv2.protocol.log import LogAddress
+from cdcv2.protocol.log_address import LogAddress
 
 #: What of a source is stated to be ours for itself.
 _PARTS = {Kind.CONNECTOR: "connector", Kind.SLOT: "slot", Kind.PUBLICATION: "publication"}

@@ -24,7 +24,7 @@ from cdcv2.core.json_text import parse_json
 from cdcv2.core.own_json import reading, with_digest, without_digest
 from cdcv2.errors import MissingLogError, OutputError, RefusedError, UnavailableError
 from cdcv2.logs.description import LogDescription
-from cdcv2.protocol.log import LogAddress
+from cdcv2.protocol.log_address import LogAddress
 from cdcv2.rows.altered_columns import altered_text
 from cdcv2.rows.row_type import RowType
 from cdcv2.rows.times import Times, check_times

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from cdcv2.errors import UsageError
-from cdcv2.protocol.log import LogAddress
+from cdcv2.protocol.log_address import LogAddress
 
 #: The most bytes that a file system takes for the name of a folder.
 _LONGEST = 255

@@ -20,7 +20,8 @@ from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.log_json import LOG_FILE, demand_not_lost
 from cdcv2.logs.log_names import named_after
 from cdcv2.logs.timeline_of_logs import OPTION, LogPart, UndescribedLog, one_timeline
-from cdcv2.protocol.log import Log, LogAddress
+from cdcv2.protocol.log import Log
+from cdcv2.protocol.log_address import LogAddress
 from cdcv2.rows.row_type import RowType
 from cdcv2.rows.times import Times
 from cdcv2.store.file_system import is_there, names_in

@@ -17,7 +17,8 @@ from cdcv2.logs.contents import contents
 from cdcv2.logs.named_logs import NamedLog, covered, some_covered
 from cdcv2.logs.read import LogReader, logs_of
 from cdcv2.logs.tables_at_time import TableAtTime, TablesAtTime, html_table, one_of
-from cdcv2.protocol.log import Log, LogAddress
+from cdcv2.protocol.log import Log
+from cdcv2.protocol.log_address import LogAddress
 from cdcv2.rows.row_type import RowType
 from cdcv2.rows.times import Times, check_kind, least_time
 

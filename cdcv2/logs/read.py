@@ -35,7 +35,8 @@ from cdcv2.logs.named_logs import (
 )
 from cdcv2.logs.quarantine import Evidence, Quarantine
 from cdcv2.logs.read_on import is_empty, read_on
-from cdcv2.protocol.log import Entry, LogAddress
+from cdcv2.protocol.log import Entry
+from cdcv2.protocol.log_address import LogAddress
 from cdcv2.protocol.messages import GarbledMessage
 from cdcv2.protocol.missing import MissingUpdates
 from cdcv2.protocol.resolver import Resolver

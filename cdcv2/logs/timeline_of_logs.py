@@ -16,7 +16,8 @@ from cdcv2.errors import ForeignStateError, UsageError
 from cdcv2.logs.description import DescribedLog, LogDescription
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.log_json import LOG_FILE
-from cdcv2.protocol.log import Log, LogAddress
+from cdcv2.protocol.log import Log
+from cdcv2.protocol.log_address import LogAddress
 from cdcv2.store.file_system import is_there
 from cdcv2.timeline.ordering import COMMIT_ORDER
 

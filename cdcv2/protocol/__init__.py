@@ -7,7 +7,8 @@ and leaves to them whatever may be an error. ``Timeline`` reads several logs as 
 
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.ledger import Dispute, Ledger
-from cdcv2.protocol.log import Entry, Log, LogAddress, Position, Positions, Sink, Source
+from cdcv2.protocol.log import Entry, Log, Position, Positions, Sink, Source
+from cdcv2.protocol.log_address import LogAddress
 from cdcv2.protocol.mangle import mangle
 from cdcv2.protocol.messages import Batch, GarbledMessage, Message, Progress, Update, Updates
 from cdcv2.protocol.missing import MissingUpdates

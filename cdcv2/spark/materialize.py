@@ -37,7 +37,7 @@ from cdcv2.materialize.driver import Driver
 from cdcv2.materialize.protocol.messages import Checkpoint
 from cdcv2.materialize.recovery_log import RecoveryLog
 from cdcv2.materialize.targets.delta.driver import DeltaDriver
-from cdcv2.protocol.log import LogAddress
+from cdcv2.protocol.log_address import LogAddress
 from cdcv2.rows.row_type import RowType
 from cdcv2.spark.delta import committer
 from cdcv2.spark.job import SUBMIT, run

@@ -25,7 +25,7 @@ from cdcv2.logs.directory import DirectoryLog, file_name, missing_file
 from cdcv2.logs.kafka_topics import Topic
 from cdcv2.logs.log_names import check_table, named_after
 from cdcv2.logs.stops import Stop, in_headers
-from cdcv2.protocol.log import LogAddress
+from cdcv2.protocol.log_address import LogAddress
 from cdcv2.rows.row_type import RowType
 from cdcv2.rows.times import Times
 from cdcv2.spark.codec import ARROW, RAW

@@ -10,7 +10,8 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.errors import UsageError
 from cdcv2.logs.named_logs import CoveredLogs, NamedLog, some_covered
 from cdcv2.logs.read import LogReader, NullObserver, logs_of
-from cdcv2.protocol.log import Entry, LogAddress
+from cdcv2.protocol.log import Entry
+from cdcv2.protocol.log_address import LogAddress
 from cdcv2.protocol.messages import Progress, Updates
 from cdcv2.viz.draw_logs import LogLane, LogsPicture, Span
 

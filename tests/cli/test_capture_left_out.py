@@ -17,7 +17,7 @@ from cdcv2.capture.run.on_remap import READ
 from cdcv2.errors import UsageError
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.protocol.iter import Iter
-from cdcv2.protocol.log import LogAddress
+from cdcv2.protocol.log_address import LogAddress
 from cdcv2.rows.row_type import RowType
 from tests.cli.conftest import Run, Said
 from tests.cli.test_command_capture_databases import words as of_database

@@ -40,7 +40,7 @@ from cdcv2.errors import RefusedError, UnavailableError
 from cdcv2.logs.description import UNCOVERED, LogDescription
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.materialize.protocol.messages import Checkpoint
-from cdcv2.protocol.log import LogAddress
+from cdcv2.protocol.log_address import LogAddress
 from cdcv2.protocol.writer import Writer
 from cdcv2.rows.row_type import RowType
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cdcv2.errors import UsageError
-from cdcv2.protocol.log import LogAddress
+from cdcv2.protocol.log_address import LogAddress
 
 #: Words that name no log here.
 UNSUPPORTED = (

@@ -30,7 +30,8 @@ from cdcv2.errors import IncompleteError, MalformedError, MissingLogError, Refus
 from cdcv2.logs.description import description_of
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.protocol.ledger import Ledger
-from cdcv2.protocol.log import Log, LogAddress
+from cdcv2.protocol.log import Log
+from cdcv2.protocol.log_address import LogAddress
 from cdcv2.protocol.messages import Progress
 from cdcv2.rows.row_type import RowType
 from cdcv2.store.file_system import is_there

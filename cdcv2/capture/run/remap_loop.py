@@ -24,7 +24,7 @@ from cdcv2.capture.topics import TopicExtents
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import ForgottenError, IncompleteError, MissingLogError, UnavailableError
 from cdcv2.logs.coverage import TableCoverage
-from cdcv2.protocol.log import LogAddress
+from cdcv2.protocol.log_address import LogAddress
 from cdcv2.timeline.minting import RemapLog
 
 #: How long, in seconds, a capture that follows waits when nothing has happened.

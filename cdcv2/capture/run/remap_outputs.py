@@ -12,7 +12,8 @@ from cdcv2.capture.run.plain_tables import PlainTables
 from cdcv2.capture.run.request import CaptureRequest, temp_name
 from cdcv2.capture.run.table_writers import TableWriters
 from cdcv2.connectors.kinds import PLAIN_TOPIC
-from cdcv2.protocol.log import Log, LogAddress
+from cdcv2.protocol.log import Log
+from cdcv2.protocol.log_address import LogAddress
 from cdcv2.protocol.writer import Writer
 from cdcv2.rows.row_type import RowType
 

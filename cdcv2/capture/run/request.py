@@ -11,7 +11,7 @@ from cdcv2.capture.connector import FIRST_KIND, FROM_ENVELOPE, DatabaseConnector
 from cdcv2.capture.open_record_codec import TEMP
 from cdcv2.errors import UsageError
 from cdcv2.logs.timeline_of_logs import demand_room
-from cdcv2.protocol.log import LogAddress
+from cdcv2.protocol.log_address import LogAddress
 from cdcv2.rows.row_type import RowType
 from cdcv2.timeline.recipe import BoundRecipe
 

@@ -23,7 +23,7 @@ from cdcv2.cli.options.capture_arguments import check_topic, dump_files, from_ka
 from cdcv2.connectors.dump_files import DumpedRanges, DumpedTopics
 from cdcv2.errors import UsageError
 from cdcv2.logs.log_names import table_of
-from cdcv2.protocol.log import LogAddress
+from cdcv2.protocol.log_address import LogAddress
 from cdcv2.store.file_system import is_there, matching
 from cdcv2.store.numbered import path_to_read
 from cdcv2.suggestions import meant

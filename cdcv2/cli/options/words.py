@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, TypeVar, Union
 from cdcv2.errors import UsageError
 from cdcv2.event_stream import event_place
 from cdcv2.logs.log_names import log_address, place_without_table
-from cdcv2.protocol.log import LogAddress
+from cdcv2.protocol.log_address import LogAddress
 
 T = TypeVar("T")
 V = TypeVar("V")

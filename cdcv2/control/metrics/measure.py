@@ -19,7 +19,8 @@ from cdcv2.control.pipeline_file import CaptureFields, Pipeline
 from cdcv2.errors import Cdcv2Error, MissingLogError, UnavailableError
 from cdcv2.logs.remap_files import DirectoryRemap
 from cdcv2.logs.remap_kafka import KafkaRemap
-from cdcv2.protocol.log import LogAddress, Place, places_from_plain
+from cdcv2.protocol.log import Place, places_from_plain
+from cdcv2.protocol.log_address import LogAddress
 from cdcv2.store.kafka_client import Client
 from cdcv2.timeline.minting import RemapLog, follow, run
 from cdcv2.timeline.positions import of_topics, places

@@ -15,7 +15,8 @@ from cdcv2.capture.memory import FORGET, LogTail, missing_logs
 from cdcv2.errors import ForeignStateError, MissingLogError, UsageError
 from cdcv2.logs.description import LogDescription
 from cdcv2.logs.directory import DirectoryLog
-from cdcv2.protocol.log import Log, LogAddress, Positions
+from cdcv2.protocol.log import Log, Positions
+from cdcv2.protocol.log_address import LogAddress
 from cdcv2.protocol.log_identity import check_ends
 from cdcv2.rows.row_type import RowType
 from cdcv2.spark import file_digests

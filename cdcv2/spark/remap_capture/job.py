@@ -29,7 +29,8 @@ from cdcv2.errors import UsageError
 from cdcv2.exits import Exit
 from cdcv2.logs.description import LogDescription
 from cdcv2.logs.remap_files import DirectoryRemap
-from cdcv2.protocol.log import Log, LogAddress
+from cdcv2.protocol.log import Log
+from cdcv2.protocol.log_address import LogAddress
 from cdcv2.protocol.writer import Writer
 from cdcv2.rows.row_type import RowType
 from cdcv2.spark.capture.logs import TableLogs

@@ -20,7 +20,8 @@ from cdcv2.logs.description import LogDescription
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.memory import MemoryLog
 from cdcv2.protocol.iter import Iter
-from cdcv2.protocol.log import Log, LogAddress
+from cdcv2.protocol.log import Log
+from cdcv2.protocol.log_address import LogAddress
 from cdcv2.protocol.messages import Progress, Updates
 from cdcv2.rows.row_type import RowType
 from cdcv2.timeline.ordering import AS_COMPLETE, COMMIT_ORDER

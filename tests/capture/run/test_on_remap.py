@@ -25,7 +25,7 @@ from cdcv2.errors import (
 )
 from cdcv2.logs.memory import MemoryLog
 from cdcv2.protocol.iter import Iter
-from cdcv2.protocol.log import LogAddress
+from cdcv2.protocol.log_address import LogAddress
 from cdcv2.protocol.messages import Progress
 from cdcv2.protocol.writer import Writer
 from cdcv2.rows.row_type import RowType

@@ -11,7 +11,7 @@ from cdcv2.capture.open_record_codec import TEMP
 from cdcv2.capture.run.request import CaptureRequest, check_apart, temp_name, together
 from cdcv2.connectors.debezium.recipe import Recipe
 from cdcv2.errors import UsageError
-from cdcv2.protocol.log import LogAddress
+from cdcv2.protocol.log_address import LogAddress
 from cdcv2.rows.row_type import RowType
 from cdcv2.timeline.ordering import AS_COMPLETE
 
