@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 from cdcv2.control.chain import ChainSight, LogSight, StageSight, first_fault, links
 from cdcv2.control.explanation import Explanation
+from cdcv2.control.observations import ConnectorSight, EndSight, SlotSight, SourceSight
 from cdcv2.control.page.content import page_content
 from cdcv2.control.page.model import PageModel, page_model
 from cdcv2.control.parallel_requests import Reply
 from cdcv2.control.pipeline_probe import PipelineSight, SourceView, TopicEnds
 from cdcv2.control.pipeline_status import JobRow, PipelineStatus, TableRow
-from cdcv2.control.seconds_behind import ConnectorSight, EndSight, SlotSight, SourceSight
 
 NOW = 1795703000.0
 FILE = "/srv/cdc/shop/pipeline.yaml"

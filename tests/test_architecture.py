@@ -75,7 +75,7 @@ PURE = ("core", "protocol", "timeline", "capture", "views", "instances", "materi
 # Modules of other boxes that decide, and do nothing else.
 PURE_MODULES = (
     "control/entries.py", "control/external_state.py", "control/intents.py", "control/metrics/model.py",
-    "control/seconds_behind.py",
+    "control/observations.py", "control/seconds_behind.py",
 )  # fmt: skip
 # What a pure box may import besides boxes, all of it or a part of it: names for types and values, and nothing that
 # looks or acts outside.

@@ -22,12 +22,11 @@ from typing import Any, NamedTuple
 from cdcv2.completeness import through_text
 from cdcv2.control.entries import Kind
 from cdcv2.control.lost_state import MissingState
+from cdcv2.control.observations import MISSING, ConnectorSight, SlotSight, SourceSight
 from cdcv2.control.parallel_requests import NOT_ASKED, Reply
 from cdcv2.control.pipeline_probe import TopicEnds
 from cdcv2.control.pipeline_status import JobRow
-from cdcv2.control.seconds_behind import (
-    MISSING, OTHER_SERVER, ConnectorSight, SlotSight, SourceSight, ends_before,
-)
+from cdcv2.control.seconds_behind import OTHER_SERVER, ends_before
 from cdcv2.core.antichain import Antichain
 from cdcv2.store.connect_client import curl
 

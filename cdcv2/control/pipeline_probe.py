@@ -14,12 +14,11 @@ from typing import Any, NamedTuple
 from cdcv2.capture.connector import DatabaseConnector
 from cdcv2.connectors.debezium.config import slot_name
 from cdcv2.connectors.transaction_ends import TransactionEnd, TransactionEnds
+from cdcv2.control.observations import MISSING, ConnectorSight, EndSight, SlotSight, SourceSight, TopicSight
 from cdcv2.control.parallel_requests import NOT_ASKED, Reply, ask_all
 from cdcv2.control.pipeline_check import recipes_of
 from cdcv2.control.pipeline_file import CaptureFields, Pipeline, SourceFields
-from cdcv2.control.seconds_behind import (
-    MISSING, ConnectorSight, EndSight, SlotSight, SourceSight, TopicSight, has_ended,
-)
+from cdcv2.control.seconds_behind import has_ended
 from cdcv2.control.source_sight import confirmed_slot, first_commit_after, source_sight
 from cdcv2.control.view_checkpoint import checkpoint_of, timeline_of
 from cdcv2.errors import MissingLogError, UnavailableError, UsageError
@@ -41,8 +40,8 @@ class SourceView(NamedTuple):
 class PipelineSight(NamedTuple):
     """What was seen of a pipeline.
 
-    - ``sources``: source -> its database (:class:`~cdcv2.control.seconds_behind.SourceSight`) and connector
-      (:class:`~cdcv2.control.seconds_behind.ConnectorSight`).
+    - ``sources``: source -> its database (:class:`~cdcv2.control.observations.SourceSight`) and connector
+      (:class:`~cdcv2.control.observations.ConnectorSight`).
     - ``targets``: view -> the frontier of its checkpoint, plain; None: it has none yet.
     - ``topics``: capture -> its transaction topic, a function of frontiers (:func:`topic_sight`).
     """

@@ -22,6 +22,7 @@ from cdcv2.control.job_folder import JobFolder
 from cdcv2.control.log_tail import stated_frontier, uncovered_tables
 from cdcv2.control.lost_state import LostState, MissingState, lost_state
 from cdcv2.control.metrics.measure import forgotten
+from cdcv2.control.observations import UNANSWERED, ConnectorSight, CopySight
 from cdcv2.control.owner import is_owned, owner, silent_for
 from cdcv2.control.parallel_requests import NOT_ASKED, Reply, ask_all
 from cdcv2.control.pipeline_check import row_types
@@ -29,7 +30,7 @@ from cdcv2.control.pipeline_file import CaptureFields, Pipeline, ViewFields
 from cdcv2.control.pipeline_jobs import folder_of, jobs_of
 from cdcv2.control.pipeline_probe import ROUND, PipelineSight, SourceView, look
 from cdcv2.control.replay_fields import ReplayFields
-from cdcv2.control.seconds_behind import UNANSWERED, Basis, ConnectorSight, CopySight, Lag, lag_of
+from cdcv2.control.seconds_behind import Basis, Lag, lag_of
 from cdcv2.control.supervision import JobState, JobStatus, judged
 from cdcv2.control.supervisor import Supervisor
 from cdcv2.errors import UsageError

@@ -6,7 +6,7 @@ import time
 from contextlib import closing
 from typing import Any, LiteralString
 
-from cdcv2.control.seconds_behind import EndSight, AwaitedTransaction, SlotSight, SourceSight
+from cdcv2.control.observations import EndSight, AwaitedTransaction, SlotSight, SourceSight
 from cdcv2.errors import UnavailableError
 from cdcv2.store.postgres_session import connect
 

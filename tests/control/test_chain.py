@@ -13,13 +13,11 @@ from cdcv2.control.chain import ChainSight, LockWait, LogSight, StageSight, firs
 from cdcv2.control.entries import Kind
 from cdcv2.control.job_folder import JobFolder
 from cdcv2.control.lost_state import MissingState
+from cdcv2.control.observations import MISSING, ConnectorSight, EndSight, AwaitedTransaction, SlotSight, SourceSight
 from cdcv2.control.parallel_requests import NOT_ASKED, Reply
 from cdcv2.control.pipeline_file import read_pipeline
 from cdcv2.control.pipeline_probe import TopicEnds
 from cdcv2.control.pipeline_status import JobRow
-from cdcv2.control.seconds_behind import (
-    MISSING, ConnectorSight, EndSight, AwaitedTransaction, SlotSight, SourceSight,
-)
 from tests.fake_connect import fake_connect
 
 NOW = 1000.0

@@ -18,10 +18,10 @@ from cdcv2.control.metrics.model import (
     METRICS, FolderSpace, HoldAge, Measurements, MetricSample, TopicBacklog, retained_share, samples_of,
 )
 from cdcv2.control.metrics.text import text_of
+from cdcv2.control.observations import ConnectorSight, SlotSight
 from cdcv2.control.pipeline_file import read_pipeline
 from cdcv2.control.pipeline_probe import PipelineSight, SourceView
 from cdcv2.control.pipeline_status import JobRow, PipelineStatus, TableRow
-from cdcv2.control.seconds_behind import ConnectorSight, SlotSight
 from cdcv2.logs.remap_files import DirectoryRemap
 from cdcv2.timeline.minting import agree, run as minted
 from cdcv2.timeline.positions import frontier

@@ -13,13 +13,13 @@ from itertools import combinations
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from cdcv2.control.observations import ConnectorSight
 from cdcv2.control.page.document import page_document
 from cdcv2.control.page.drawing import draw_page
 from cdcv2.control.page.elements import Element, element_of_svg
 from cdcv2.control.page.model import PageModel, PageVerdict, Tone
 from cdcv2.control.parallel_requests import Reply
 from cdcv2.control.pipeline_probe import SourceView
-from cdcv2.control.seconds_behind import ConnectorSight
 from cdcv2.viz.svg import DARK, LIGHT
 from tests.page_worlds import (
     CONNECTOR, DATABASE, ENTRIES, FILE, HOSTILE, LSN, WORLDS, all_well, blocked, job, nothing_there, table, ten_tables,

@@ -24,15 +24,14 @@ from cdcv2.control.kept_value import keep
 from cdcv2.control.log_tail import stated_frontier
 from cdcv2.control.metrics import measure
 from cdcv2.control.metrics.model import samples_of
+from cdcv2.control.observations import ConnectorSight, EndSight, AwaitedTransaction, SlotSight, SourceSight
 from cdcv2.control.owner import OwnedFolder
 from cdcv2.control.parallel_requests import Reply, ask_all
 from cdcv2.control.pipeline_file import Pipeline, read_pipeline
 from cdcv2.control.pipeline_jobs import folder_of
 from cdcv2.control.pipeline_probe import PipelineSight, SourceView, TopicEnds
 from cdcv2.control.pipeline_status import PipelineStatus, TableRow, status_of
-from cdcv2.control.seconds_behind import (
-    OTHER_SERVER, ConnectorSight, EndSight, AwaitedTransaction, SlotSight, SourceSight,
-)
+from cdcv2.control.seconds_behind import OTHER_SERVER
 from cdcv2.control.supervision import JobState, JobStatus
 from cdcv2.control.supervisor import Supervisor
 from cdcv2.core.antichain import Antichain

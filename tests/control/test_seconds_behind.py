@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from cdcv2.control.seconds_behind import (
-    UNANSWERED, Basis, ConnectorSight, CopySight, EndSight, Lag, SlotSight, SourceSight, TopicSight, lag_of,
+from cdcv2.control.observations import (
+    UNANSWERED, ConnectorSight, CopySight, EndSight, SlotSight, SourceSight, TopicSight,
 )
+from cdcv2.control.seconds_behind import Basis, Lag, lag_of
 
 RUNS, PAUSED = ConnectorSight("shop", "RUNNING", ("RUNNING",)), ConnectorSight("shop", "PAUSED", ("PAUSED",))
 DONE = SlotSight("shop", True, confirmed=900, sent=900)

@@ -13,7 +13,7 @@ from cdcv2.control import source_sight
 from cdcv2.control.entries import CatalogueEntry, EntryState, Kind, Reason
 from cdcv2.control.external_state import Act, decide
 from cdcv2.control.kinds.slots import SlotKind
-from cdcv2.control.seconds_behind import EndSight, SlotSight
+from cdcv2.control.observations import EndSight, SlotSight
 from cdcv2.control.source_sight import confirmed_slot, first_commit_after, source_sight as sight_of
 from cdcv2.servers.postgres import Postgres
 from cdcv2.servers.processes import poll_until
