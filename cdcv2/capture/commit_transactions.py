@@ -239,7 +239,8 @@ class CommitTransactions:
     def recall(self, recalled: ReleasedEnds[int]) -> None:
         """Take what was read again of the transaction topic, before the first fact."""
         self._begins.recall(
-            recalled.last, gone=recalled.gone, unended=recalled.unended, highest=recalled.highest
+            recalled.last, gone=recalled.gone, unended=recalled.unended, highest=recalled.highest,
+            before=recalled.before,
         )
         for tx in recalled.restarted:
             self._tracker.restarted(tx)
@@ -258,10 +259,10 @@ class CommitTransactions:
         Returns False for a duplicate. The same END may come several times, with the same counts.
         """
         self._doubt(tx)
-        for begun, before in self._begins.end(tx, lsn):
+        for begun, before, behind in self._begins.end(tx, lsn):
             if makes_up_for(before, lsn, self.snapshots.declared):
                 continue
-            after = self._tracker.unended(begun, before, lsn)
+            after = self._tracker.unended(begun, before, lsn, behind)
             if after is not None and self.snapshots.declared:
                 self._named[begun] = after
         of_none = end_of_declared(tx, lsn, self.snapshots.declared)

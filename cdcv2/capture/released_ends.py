@@ -14,6 +14,7 @@ never restarted.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Generic, NamedTuple, TypeVar
 
 from cdcv2.capture.begins import BeginRecords
@@ -44,7 +45,7 @@ class ReleasedEnds(NamedTuple, Generic[T]):
     before that, too. ``doubted`` is that transaction; ``gone``: it is that of the first record to be read.
 
     ``unended`` are the transactions with a BEGIN and no END, ``highest`` is the latest END, 0: none stands there, and
-    the topic begins there; None: that is unknown. See :class:`BeginRecords`.
+    the topic begins there; None: that is unknown. ``before`` is the END that stands last. See :class:`BeginRecords`.
     """
 
     ends: tuple[tuple[T, int, Mapping[str, int]], ...]
@@ -53,8 +54,9 @@ class ReleasedEnds(NamedTuple, Generic[T]):
     restarted: frozenset[T] = frozenset()
     doubted: T | None = None
     gone: bool = False
-    unended: frozenset[T] = frozenset()
+    unended: Mapping[T, int] = MappingProxyType({})
     highest: int | None = None
+    before: int | None = None
 
     def up_to(self, through: int) -> list[tuple[T, int, Mapping[str, int]]]:
         """Those that are released through there, at most as many as are known."""
@@ -78,7 +80,7 @@ def recall(
     >>> topic = [one, two, TransactionRecord(2, 8, None, {})]
     >>> recall(lambda low, high: topic[low:high], 0, 3, 100)  # doctest: +NORMALIZE_WHITESPACE
     ReleasedEnds(ends=((7, 100, {'a': 1}),), whole=True, last=8, restarted=frozenset(), doubted=None, gone=False,
-        unended=frozenset({8}), highest=100)
+        unended={8: 100}, highest=100, before=100)
 
     Cost: about twice ``known`` transactions are read, more if some were sent again. Source: how a restarted connector
     sends records again.
@@ -101,7 +103,7 @@ def recall(
     return ReleasedEnds(
         tuple(ends), low == 0 or len(released) >= wanted > 0, last, restarted,
         before[0].tx if is_cut and before else None, is_cut and not before,
-        begins.unended, begins.highest,
+        begins.unended, begins.highest, begins.before,
     )
 
 

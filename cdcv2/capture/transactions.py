@@ -236,15 +236,19 @@ class TransactionTracker(Generic[T]):
             return None
         return min((tx for tx, other in named if other == after), key=str), after
 
-    def unended(self, tx: T, after: int, lsn: int) -> int | None:
+    def unended(self, tx: T, after: int, lsn: int, behind: int | None = None) -> int | None:
         """The same by a BEGIN of the transaction: it came, then ``lsn``, the first END behind ``after``, another one's.
 
         Returns the commit that it comes after, -1: none; None: its END is not lost, as it was there before the BEGIN.
         One that comes behind ``lsn`` is too late, and changes nothing: what is read together does not decide.
+        ``behind`` is the END that stands last before the BEGIN (default: ``after``): where it is older than what is
+        known, a task that was replaced has sent again what was judged long before.
         """
-        through, end = self.through or 0, self._end_of.get(tx)
+        through, end, since = self.through or 0, self._end_of.get(tx), self.released.since
         # One that was there before is no later than the latest before `lsn`.
         if lsn <= through or (end is not None and end <= after) or self.released.has(tx):
+            return None
+        if since is not None and behind is not None and behind < min(since, after):
             return None
         after = max(after, through) or -1
         _, found = self._unended.get(tx, (after, 0))

@@ -203,7 +203,8 @@ class Database:
         at = check_int(frontier.elements[0]) - 1 if frontier else 0
         recalled = self._recalled([one for one, _ in sums], before, ranges)
         self._begins.recall(
-            recalled.last, gone=recalled.gone, unended=recalled.unended, highest=recalled.highest
+            recalled.last, gone=recalled.gone, unended=recalled.unended, highest=recalled.highest,
+            before=recalled.before,
         )
         self._ahead = frozenset(self._restarts_beyond(frontier) if recalled.gone else ())
         self._transactions = self._operator(tuple((held, at, diff) for held, diff in sums), frontier, recalled)
@@ -277,7 +278,9 @@ class Database:
             one = RestartRecord(one.tx)
         elif isinstance(one, EndRecord) and one.tx != SNAPSHOT:
             lost = self._begins.end(one.tx, one.commit)
-            self._reported.setdefault(into, []).extend(UnendedRecord(tx, after, one.commit) for tx, after in lost)
+            self._reported.setdefault(into, []).extend(
+                UnendedRecord(begun.tx, begun.after, one.commit, begun.behind) for begun in lost
+            )
         self._reported.setdefault(into, []).append(one)
 
     def advance(self, frontier: Antichain) -> None:
