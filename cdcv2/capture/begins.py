@@ -12,7 +12,7 @@ an END before it. If not, its END is lost. Who has not read the topic from its b
 from the first one on that was read.
 
 A task that was replaced may still send what it had to send, and end inside a transaction that was sent whole before.
-The END that stands last before such a BEGIN is that of the transaction before its own: so it shows how old the BEGIN is.
+The END that stands last before such a BEGIN is that of the transaction before its own: it shows how old the BEGIN is.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class UnendedBegin(NamedTuple, Generic[T]):
-    """A BEGIN without an END: ``after`` is the latest END before the next one, ``behind`` the last one before the BEGIN.
+    """A BEGIN without an END. ``after``: the latest END before the next one; ``behind``: the last one before the BEGIN.
 
     0: there was none.
     """
