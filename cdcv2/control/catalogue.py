@@ -52,7 +52,11 @@ class Catalogue:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.epoch: int | None = None
-        self._file = SqliteFile(folder / DATABASE, _TABLES, f"the catalogue in {folder}")
+        self._file = SqliteFile(
+            folder / DATABASE, _TABLES, f"the catalogue in {folder}",
+            remedy="The jobs that this process keeps run on, and a new one does not find them there: end them "
+                   f"(pgrep -af cdcv2 lists them), and start again. Do not replace {folder} while it is in use",
+        )
 
     def begin(self, owner: str, now: float, pipeline: str) -> None:
         """Become its owner, for a pipeline: what an owner before this one still writes is refused from here on.

@@ -5,6 +5,7 @@ Readers and a writer do not wait for each other (write-ahead log), and what is c
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
-from cdcv2.errors import ForeignStateError, OutputError
+from cdcv2.errors import ForeignStateError, OutputError, RestoredError
 
 
 class SqliteFile:
@@ -20,18 +21,21 @@ class SqliteFile:
 
     ``tables``: the statement that makes its table. ``what``: what it is and where, for errors. ``patience``: how many
     seconds to wait for others that write it. One thread at a time may use it, and not always the same one. Everything
-    raises OutputError where it cannot be used, and ForeignStateError where it is damaged.
+    raises OutputError where it cannot be used, ForeignStateError where it is damaged, and RestoredError where another
+    file is at the path by now, or none: what was written would be found by no other process. ``remedy``: what to do.
     """
 
     def __init__(
-        self, path: str | Path, tables: str, what: str, *, patience: float = 30.0
+        self, path: str | Path, tables: str, what: str, *, patience: float = 30.0,
+        remedy: str = "Start again: it continues from what is there",
     ) -> None:
-        self._what = what
+        self._path, self._what, self._remedy = Path(path), what, remedy
         with self._errors():
             self._connection = sqlite3.connect(path, timeout=patience, isolation_level=None, check_same_thread=False)
             self._write_ahead(patience)
             self._connection.execute("PRAGMA synchronous = full")
             self._connection.execute(tables)
+        self._opened = _identity(self._path)
 
     def _write_ahead(self, patience: float) -> None:
         """Let readers and a writer not wait for each other. Of two that begin a database SQLite refuses one at once."""
@@ -48,6 +52,7 @@ class SqliteFile:
     @contextmanager
     def changing(self) -> Iterator[None]:
         """Within the block, :meth:`rows` is one transaction: committed at its end, undone by any exception."""
+        self._demand_there()
         with self._errors():
             # A transaction that begins by reading could not always become one that writes.
             self._connection.execute("BEGIN IMMEDIATE")
@@ -60,12 +65,21 @@ class SqliteFile:
 
     def rows(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
         """What the statement gives."""
+        self._demand_there()
         with self._errors():
             return self._connection.execute(statement, values).fetchall()
 
     def close(self) -> None:
         """Close the database."""
         self._connection.close()
+
+    def _demand_there(self) -> None:
+        """Raise RestoredError unless the file at the path is the one that was opened."""
+        if _identity(self._path) != self._opened:
+            raise RestoredError(
+                f"{self._what}: {self._path} was removed, or another file was put in its place, while this process "
+                f"used it. Nothing more was written. {self._remedy}"
+            )
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
@@ -81,6 +95,15 @@ class SqliteFile:
                 f"{self._what} cannot be used: {cause}; make room, grant the rights, or end what locks it, and start "
                 "again"
             ) from cause
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """What names a file as long as it is there; None: it is not."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def is_damage(cause: sqlite3.Error) -> bool:
