@@ -1,4 +1,4 @@
-"""A database that is removed or replaced while it is open: nothing more is written that no one would find."""
+"""A database that is removed or replaced while it is open: nothing more is written into it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def add(file: SqliteFile, number: int) -> None:
 def test_a_file_that_is_another_one_meanwhile_is_not_used(
     tmp_path: Path, put_back: bool, use: Callable[[SqliteFile], object]
 ) -> None:
-    """Whoever opens it again has what is there."""
+    """A process that opens it again has what is there."""
     path, backup = tmp_path / "numbers.sqlite", tmp_path / "backup.sqlite"
     file = opened(path)
     add(file, 1)
