@@ -14,12 +14,8 @@ from cdcv2.materialize.connection import InlineConnection, ThreadConnection
 from cdcv2.materialize.driver import Driver
 from cdcv2.materialize.protocol.fence import Range
 from cdcv2.materialize.protocol.messages import Checkpoint, Field, Patch, Table
-from cdcv2.materialize.recovery_log import (
-    FileRecoveryLog,
-    MemoryRecoveryLog,
-    RecoveryLog,
-    SqliteRecoveryLog,
-)
+from cdcv2.materialize.recovery_log import RecoveryLog
+from cdcv2.materialize.recovery_log_stores import FileRecoveryLog, MemoryRecoveryLog, SqliteRecoveryLog
 
 if TYPE_CHECKING:
     from cdcv2.materialize.runtime import Runtime

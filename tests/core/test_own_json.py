@@ -23,7 +23,8 @@ from cdcv2.logs.release_times import TIMES_FILE, ReleaseTime, ReleaseTimes
 from cdcv2.logs.remap_files import DirectoryRemap
 from cdcv2.logs.stops import Stop, in_folder, put_in_folder
 from cdcv2.materialize.protocol.fence import Range
-from cdcv2.materialize.recovery_log import FileRecoveryLog, SqliteRecoveryLog, after_start
+from cdcv2.materialize.recovery_log import after_start
+from cdcv2.materialize.recovery_log_stores import FileRecoveryLog, SqliteRecoveryLog
 from cdcv2.materialize.targets.lake.manifest import LakeFolder
 from cdcv2.rows.row_type import RowType
 from cdcv2.store.numbered import NumberedFiles
