@@ -1,35 +1,32 @@
 """The rows of open transactions, until they may be released.
 
 A row is kept once: by ``(tx, total_order)``, or by its position if it is of the snapshot. Which row is a copy of which
-is decided in :mod:`cdcv2.capture.row_identity`. What is held decides from
-where the topics must be read again after a crash: from the first record of each partition that is not released.
+is decided in :mod:`cdcv2.capture.row_identity`. Where the rows are kept, in memory or on disk, decides nothing: see
+:mod:`cdcv2.capture.row_buffers`. What is held decides from where the topics must be read again after a crash: from the
+first record of each partition that is not released.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Union
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from cdcv2.capture.facts import PartialChange, PartialChangeFact, RowFact, SnapshotRow
 from cdcv2.capture.numbers import Numbers
+from cdcv2.capture.row_buffers import Changes, MemoryBuffers, RowBuffer, RowBuffers, RowPlace, TransactionBuffer
 from cdcv2.capture.row_identity import RowIdentity, contradiction_of
 from cdcv2.capture.transaction_contradictions import Contradiction
 from cdcv2.protocol.log import Place, Position
-
-#: The effect of a row: pairs (row, diff); or a partial change, whose before-image must be looked up in the table.
-Changes = Union[tuple[tuple[Any, int], ...], PartialChange]
+from cdcv2.protocol.sums import Sums
 
 
 class OpenTransaction:
-    """What has been seen of one transaction: its rows by table and ``total_order``, and where it began to be read.
-
-    A row is its number in its table (``data_collection_order``), and what it does.
-    """
+    """What has been seen of one transaction: its rows by table and ``total_order``, and where it began to be read."""
 
     __slots__ = ("tables", "numbers", "more", "orders", "first", "null_seq")
 
     def __init__(self) -> None:
-        self.tables: dict[str, dict[int, tuple[int, Changes]]] = {}
+        self.tables: dict[str, TransactionBuffer] = {}
         self.numbers: dict[str, Numbers] = {}
         #: the sum of the diffs of its rows, by table
         self.more: dict[str, int] = {}
@@ -44,22 +41,29 @@ class OpenTransaction:
         """A record of it stands there."""
         self.first[place] = min(offset, self.first.get(place, offset))
 
-    def contradiction(self, tx: int, row: RowIdentity, where: str) -> Contradiction | None:
-        """Why a row contradicts one that is held; ``where`` is where it stands. Cost: the rows held."""
+    def contradiction(self, fact: RowFact | PartialChangeFact, does: Changes) -> Contradiction | None:
+        """Why the row contradicts one that is held. Cost: the rows held of its table."""
+        row = RowIdentity(fact.table, fact.order, fact.table_order, does)
         held = (
-            RowIdentity(table, order, number, does)
-            for table, rows in self.tables.items() for order, (number, does) in rows.items()
+            RowIdentity(table, order, number, one)
+            for table, rows in self.tables.items()
+            for order, (number, one) in rows.sharing(fact.order, fact.table_order if table == fact.table else None)
         )
-        return next(filter(None, (contradiction_of(tx, one, row, where) for one in held)), None)
+        found = (contradiction_of(fact.tx, one, row, f", one at {fact.position}") for one in held)
+        return next(filter(None, found), None)
 
 
 class OpenRows:
-    """Everything that is held. Memory: what is open."""
+    """Everything that is held; ``buffers`` keeps the rows (None: in memory).
 
-    def __init__(self) -> None:
+    Memory: two bits for each row that is open, and what the buffers have of it in memory.
+    """
+
+    def __init__(self, buffers: RowBuffers | None = None) -> None:
+        self._buffers: RowBuffers = MemoryBuffers() if buffers is None else buffers
         self._open: dict[int, OpenTransaction] = {}
         # By the LSN of a resnapshot; None is the first snapshot.
-        self._snapshots: dict[int | None, dict[str, dict[tuple[Place, int], Any]]] = {}
+        self._snapshots: dict[int | None, dict[str, RowBuffer[RowPlace, Any]]] = {}
         self._snapshot_firsts: dict[int | None, dict[Place, int]] = {}
         #: rows held, those of the snapshot included
         self.rows = 0
@@ -71,14 +75,17 @@ class OpenRows:
         """
         transaction = self._transaction(fact.tx)
         transaction.starts_at(_place(fact.position), fact.position.offset)
-        rows = transaction.tables.setdefault(fact.table, {})
+        rows = transaction.tables.get(fact.table)
+        if rows is None:
+            rows = transaction.tables[fact.table] = self._buffers.of_transaction(fact.table)
+            transaction.numbers[fact.table] = Numbers()
         does: Changes = fact.change if isinstance(fact, PartialChangeFact) else fact.changes
-        if rows.get(fact.order) == (fact.table_order, does):
-            return False
-        numbers = transaction.numbers.setdefault(fact.table, Numbers())
+        numbers = transaction.numbers[fact.table]
+        # Both are asked: each may be new. A row of which both are new need not be looked for.
         if not all([transaction.orders.add([fact.order]), numbers.add([fact.table_order])]):
-            row = RowIdentity(fact.table, fact.order, fact.table_order, does)
-            found = transaction.contradiction(fact.tx, row, f", one at {fact.position}")
+            if rows.get(fact.order) == (fact.table_order, does):
+                return False
+            found = transaction.contradiction(fact, does)
             if found is not None:
                 return found
         rows[fact.order] = fact.table_order, does
@@ -105,12 +112,16 @@ class OpenRows:
 
         ``again`` is the LSN of a resnapshot.
         """
-        rows = self._snapshots.setdefault(again, {}).setdefault(fact.table, {})
+        tables = self._snapshots.setdefault(again, {})
+        rows = tables.get(fact.table)
+        if rows is None:
+            rows = tables[fact.table] = self._buffers.of_snapshot(fact.table)
         where = _place(fact.position), fact.position.offset
-        if where not in rows:
+        held = rows.get(where)
+        if held is None:
             rows[where] = fact.row
             self.rows += 1
-        elif rows[where] != fact.row:
+        elif held != fact.row:
             return None
         self.snapshot_record_seen(*where, again)
         return len(rows)
@@ -124,19 +135,32 @@ class OpenRows:
         """What the transaction does to the table."""
         transaction = self._open.get(tx)
         if transaction is not None:
-            for _, changes in transaction.tables.get(table, {}).values():
+            for _, changes in transaction.tables[table].values() if table in transaction.tables else ():
                 if not isinstance(changes, PartialChange):
                     yield from changes
+
+    def sums(self, tx: int, table: str) -> Sums | None:
+        """What :meth:`changes` adds up to, where the rows are not all in memory; None: they are."""
+        transaction = self._open.get(tx)
+        rows = transaction.tables.get(table) if transaction is not None else None
+        return None if rows is None else self._buffers.sums(rows)
 
     def partial_changes(self, tx: int, table: str) -> list[tuple[int, PartialChange]]:
         """The partial changes of the table in the transaction, in its order, each with its number."""
         transaction = self._open.get(tx)
-        rows = transaction.tables.get(table, {}) if transaction is not None else {}
-        return [(order, change) for order, (_, change) in sorted(rows.items()) if isinstance(change, PartialChange)]
+        rows = transaction.tables.get(table) if transaction is not None else None
+        found = [] if rows is None else sorted(rows.items())
+        return [(order, change) for order, (_, change) in found if isinstance(change, PartialChange)]
 
     def snapshot_rows(self, table: str, again: int | None = None) -> Iterator[Any]:
         """The snapshot's rows of the table."""
-        return iter(self._snapshots.get(again, {}).get(table, {}).values())
+        rows = self._snapshots.get(again, {}).get(table)
+        return iter(() if rows is None else rows.values())
+
+    def snapshot_sums(self, table: str) -> Sums | None:
+        """What the rows of the first snapshot add up to, where they are not all in memory; None: they are."""
+        rows = self._snapshots.get(None, {}).get(table)
+        return None if rows is None else self._buffers.sums(rows)
 
     def doubted(self) -> list[tuple[int, tuple[None], dict[str, int]]]:
         """Transactions whose rows do not name the transaction before, with the greatest numbers of rows by table."""
@@ -149,11 +173,11 @@ class OpenRows:
         """The transaction is released, or was before."""
         transaction = self._open.pop(tx, None)
         if transaction is not None:
-            self.rows -= sum(map(len, transaction.tables.values()))
+            self._end(transaction.tables)
 
     def drop_snapshot(self, again: int | None = None) -> None:
         """The snapshot is released."""
-        self.rows -= sum(map(len, self._snapshots.pop(again, {}).values()))
+        self._end(self._snapshots.pop(again, {}))
         self._snapshot_firsts.pop(again, None)
 
     def firsts(self) -> dict[Place, int]:
@@ -163,6 +187,15 @@ class OpenRows:
             for place, offset in found.items():
                 firsts[place] = min(offset, firsts.get(place, offset))
         return firsts
+
+    def close(self) -> None:
+        """Nothing that is held is needed any more."""
+        self._buffers.close()
+
+    def _end(self, tables: Mapping[str, TransactionBuffer] | Mapping[str, RowBuffer[RowPlace, Any]]) -> None:
+        for rows in tables.values():
+            self.rows -= len(rows)
+            self._buffers.drop(rows)
 
     def _transaction(self, tx: int) -> OpenTransaction:
         transaction = self._open.get(tx)

@@ -23,11 +23,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Protocol
 
 from cdcv2 import failpoints
 from cdcv2.core.antichain import Antichain
+from cdcv2.core.order import Time
 from cdcv2.protocol.messages import Update
+from cdcv2.protocol.sums import Sums
 from cdcv2.protocol.writer import Writer
 
 BEFORE_UPDATES = failpoints.declare("release.before-updates", "it is known what is released; nothing of it is written")
@@ -127,16 +130,18 @@ def first_started(tables: Iterable[str], begins: Collection[str]) -> list[str]:
 class WriterLogs:
     """Logs that this process writes: ``writers`` by table, and ``updates`` of a table (None: they have been fed).
 
-    Memory: none of its own. Cost and source: as of :func:`write_release`.
+    ``sums`` are more of them, by time: those that need not be in memory. Memory: none of its own. Cost and source: as
+    of :func:`write_release`.
 
     >>> WriterLogs({}).tables
     []
     """
 
     def __init__(
-        self, writers: Mapping[str, Writer], updates: Callable[[str], Iterable[Update]] | None = None
+        self, writers: Mapping[str, Writer], updates: Callable[[str], Iterable[Update]] | None = None,
+        sums: Mapping[str, Iterable[tuple[Time, Sums]]] = MappingProxyType({}),
     ) -> None:
-        self._writers, self._updates = writers, updates
+        self._writers, self._updates, self._sums = writers, updates, sums
 
     @property
     def tables(self) -> list[str]:
@@ -155,6 +160,8 @@ class WriterLogs:
         for table, writer in self._writers.items():
             if self._updates is not None:
                 writer.extend(self._updates(table))
+            for time, sums in self._sums.get(table, ()):
+                writer.extend_sums(time, sums)
             begin = self.begin(table)
             writer.stage(advance.frontier.join(Antichain([begin])) if begin else advance.frontier)
             yield table

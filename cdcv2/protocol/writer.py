@@ -14,7 +14,8 @@ Two writers that are fed the same history may write one log.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from types import TracebackType
 from typing import Any, NamedTuple, Union
 
@@ -29,6 +30,7 @@ from cdcv2.protocol.messages import Progress, Update, Updates, counted
 from cdcv2.protocol.open_times import OpenTimes
 from cdcv2.protocol.resolver import Resolver
 from cdcv2.protocol.statements import check_orphans, check_stated, statements
+from cdcv2.protocol.sums import Sums
 
 UPDATES_SENT = failpoints.declare(
     "writer.updates-sent", "updates are sent, perhaps not durable; no statement counts them"
@@ -55,7 +57,8 @@ class Writer:
     Leaving the block, with or without an exception, states nothing: that the history is complete is a fact about
     the history, which only :meth:`finish` states. Raises LogFinishedError for a log that is finished,
     ForeignStateError for the state of another log, and what reading the log raises. Cost: O(1) expected per update;
-    ``advance`` costs what it writes. Memory: the updates that are not stated yet. Source: the CDCv2 post, "A Sketch".
+    ``advance`` costs what it writes. Memory: the updates that are not stated yet, and a message; of
+    :meth:`extend_sums` only that. Source: the CDCv2 post, "A Sketch".
     """
 
     def __init__(
@@ -107,7 +110,7 @@ class Writer:
         # Statements of times beyond known.
         self._unreached = reader.unreached()
         # Time -> the sums of the diffs fed at it, at times beyond known.
-        self._pending: OpenTimes[ChangeBatch[Any]] = OpenTimes(total=total)
+        self._pending: OpenTimes[Sums] = OpenTimes(total=total)
         # What is fed must be beyond it: the last frontier advanced to, which known may be ahead of.
         self._fed = origin
         # What is to be stated, and up to where.
@@ -143,6 +146,22 @@ class Writer:
         for data, time, diff in updates:
             self.update(data, time, diff)
 
+    def extend_sums(self, time: Time, sums: Sums) -> None:
+        """:meth:`update` for each of the sums at ``time``, at once; their data must be canonical in the log.
+
+        They stay where they are: this object has no copy of them, and they must not be changed before the time is
+        stated. Raises MalformedError for what is no time, or a time not beyond the frontier advanced to. Cost:
+        constant, and what was fed at the time before.
+        """
+        check_time(time)
+        if not self._fed.less_equal(time):
+            raise MalformedError(f"updates are at time {time}, but {self._fed} was advanced to before")
+        if not self.known.less_equal(time):
+            return
+        for data, diff in self._pending.get(time) or ():
+            sums.update(data, diff)
+        self._pending[time] = sums
+
     def advance(self, frontier: Union[Iterable[Time], Antichain]) -> None:
         """No more will be fed at times not beyond ``frontier``: write them, then state them.
 
@@ -165,27 +184,30 @@ class Writer:
         if not bound.dominates(self._fed):
             raise UsageError(f"the frontier {bound} is not beyond {self._fed}, which was advanced to before")
         upper = self.known.join(bound)
-        counts: dict[Time, int] = {}
-        batch: list[Update] = []
         self._check_orphans(upper)
-        for time in self._pending.not_beyond(upper):
-            sums = self._pending[time]
-            if len(sums):
-                counts[time] = len(sums)
-            durable = self._orphans.get(time) or {}
-            batch += [(data, time, diff) for data, diff in sums if data not in durable]
-        stated = statements(self.known, upper, counts)
+        times = self._pending.not_beyond(upper)
+        stated = statements(self.known, upper, {time: len(self._pending[time]) for time in times})
         for one in stated:
             check_stated(one, self._unreached, self.log.name)
         # From here on parts of it may be durable, even if this raises: what is fed so far is final.
         self._fed = bound
-        for first in range(0, len(batch), self._chunk):
-            self.log.send(Updates.trusted(tuple(batch[first:first + self._chunk])))
-        if batch:
+        unwritten, sent = self._unwritten(times), False
+        while chunk := tuple(islice(unwritten, self._chunk)):
+            self.log.send(Updates.trusted(chunk))
+            sent = True
+        if sent:
             failpoints.reach(UPDATES_SENT)
             self.log.flush()
             failpoints.reach(UPDATES_DURABLE)
         self._staged = stated, upper
+
+    def _unwritten(self, times: Iterable[Time]) -> Iterator[Update]:
+        """The updates at these times that the log has not."""
+        for time in times:
+            durable = self._orphans.get(time) or {}
+            for data, diff in self._pending[time]:
+                if data not in durable:
+                    yield data, time, diff
 
     def commit(self) -> None:
         """The second half of :meth:`advance`: the staged updates are stated, durably, when it returns.

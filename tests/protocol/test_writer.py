@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from cdcv2 import failpoints
 from cdcv2.core.antichain import Antichain
+from cdcv2.core.changes import ChangeBatch
 from cdcv2.core.order import Product
 from cdcv2.errors import LogFinishedError, MalformedError, ResumeError, UsageError
 from cdcv2.protocol.iter import Iter
@@ -42,6 +43,35 @@ def test_it_writes_the_sums_once_each_and_never_a_zero() -> None:
         Progress([0], [5], {2: 1, 3: 1, 4: 1}), "flush",
     ] == log.calls
     assert Antichain([5]) == writer.known
+
+
+def test_sums_are_written_as_what_they_add_up() -> None:
+    """Message by message, without what is durable; what was fed before or comes later at their time is added."""
+    log = RecordingLog([Updates([("b", 3, 2)])])
+    writer = Writer(log, updates_per_message=2)
+    writer.extend([("a", 3, 1), ("d", 4, 1)])
+    writer.extend_sums(3, ChangeBatch([("a", 1), ("b", 2), ("c", 1), ("e", 1)]))
+    writer.extend([("c", 3, -1), ("f", 3, 1)])
+    writer.advance([5])
+
+    assert [
+        Updates([("a", 3, 2), ("e", 3, 1)]), Updates([("f", 3, 1), ("d", 4, 1)]), "flush",
+        Progress([0], [5], {3: 4, 4: 1}), "flush",
+    ] == log.calls
+
+
+def test_sums_of_a_time_that_is_stated_are_taken_as_written() -> None:
+    """Where the log states it; those of a time that was advanced to are refused."""
+    log = RecordingLog([Updates([("a", 3, 1)]), Progress([0], [5], {3: 1})])
+    writer = Writer(log)
+    writer.extend_sums(3, ChangeBatch([("a", 1)]))
+    writer.advance([6])
+
+    assert [Progress([5], [6], {}), "flush"] == log.calls
+    with pytest.raises(MalformedError, match="updates are at time 5, but .6. was advanced to before"):
+        writer.extend_sums(5, ChangeBatch([("a", 1)]))
+    with pytest.raises(MalformedError):
+        writer.extend_sums(True, ChangeBatch([("a", 1)]))
 
 
 def test_nothing_is_written_before_its_time_is_finished() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from cdcv2.capture.engine import LogsState
@@ -16,6 +17,7 @@ from cdcv2.errors import ForeignStateError, MalformedError, UsageError
 from cdcv2.logs.stops import stop_of
 from cdcv2.protocol.log import Log
 from cdcv2.protocol.messages import Update
+from cdcv2.protocol.sums import Sums
 from cdcv2.protocol.writer import Writer
 from cdcv2.timeline.binding import check_int
 
@@ -159,10 +161,16 @@ class TableWriters:
 
 
 class CoveredTableLogs(WriterLogs):
-    """Logs of which some may be of tables that the connector does not cover; ``updates`` of those that are."""
+    """Logs of which some may be of tables that the connector does not cover.
 
-    def __init__(self, tables: Tables, updates: Callable[[str], Iterable[Update]]) -> None:
-        super().__init__({}, updates)
+    ``updates`` and ``sums`` are of those that it does.
+    """
+
+    def __init__(
+        self, tables: Tables, updates: Callable[[str], Iterable[Update]],
+        sums: Mapping[str, Iterable[tuple[Time, Sums]]] = MappingProxyType({}),
+    ) -> None:
+        super().__init__({}, updates, sums)
         self._of, self._begins = tables, dict[str, int]()
 
     def cover(self, advance: Advance) -> None:
