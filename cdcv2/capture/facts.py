@@ -204,9 +204,9 @@ def is_renumbered(fact: Fact) -> bool:
 
 
 def encoded_images(
-    changes: tuple[tuple[Any, int], ...], encode: Callable[[Any], bytes], position: Position
+    changes: tuple[tuple[Any, int], ...], encode: Callable[[Any], bytes], where: object
 ) -> tuple[bytes | None, bytes | None]:
-    """The bytes of the row that goes and of the one that comes (None: none does), of the record there.
+    """The bytes of the row that goes and of the one that comes (None: none does), of the record ``where``.
 
     Raises Cdcv2Error for changes that a :class:`RowFact` cannot have: the connector's reader is wrong.
 
@@ -216,7 +216,7 @@ def encoded_images(
     diffs = tuple(diff for _, diff in changes)
     if diffs not in _DIFFS:
         raise Cdcv2Error(
-            f"{position}: a record takes away one row, or adds one, or does both in this order, and the diffs of its "
+            f"{where}: a record takes away one row, or adds one, or does both in this order, and the diffs of its "
             f"changes are {diffs}: correct the connector"
         )
     images = {diff: encode(row) for row, diff in changes}

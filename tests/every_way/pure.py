@@ -19,6 +19,7 @@ from cdcv2.capture.run.commit_times import Capture
 from cdcv2.capture.run.database import Database
 from cdcv2.capture.run.loop import run
 from cdcv2.capture.run.on_remap import SharedCapture
+from cdcv2.capture.run.spilled_rows import MEMORY_ROWS
 from cdcv2.capture.run.table_writers import TableWriters
 from cdcv2.capture.topics import TopicExtents
 from cdcv2.capture.connector import FROM_ENVELOPE, FROM_STATE
@@ -55,6 +56,8 @@ BOUND_STEPS = [
     *_WRITER, "shared-capture.bound", "coverage.start-durable", "release.updates-durable", "release.temp-stated",
     "release.table-stated", "shared-capture.read", "release.table-written", "release.before-updates",
 ]
+# Those of a capture that keeps rows on disk, too.
+SPILL_STEPS = ["spill.written", "spill.read"]
 
 
 #: What ended a life and is no stop.
@@ -183,16 +186,24 @@ def lives(world: World, chance: random.Random, names: list[str]) -> list[Life]:
 # -- by commit times
 
 
-def by_commits(world: World, way: Way, seed: int, some: Iterable[Life] | None = None) -> Came:
+def by_commits_spilled(world: World, way: Way, seed: int) -> Came:
+    """The same with few rows in memory, the others in a temporary file."""
+    return by_commits(world, way, seed, spilling=random.Random(f"{seed} spill"))
+
+
+def by_commits(
+    world: World, way: Way, seed: int, some: Iterable[Life] | None = None, *, spilling: random.Random | None = None,
+) -> Came:
     """A capture by commit times, which lives so, or as is drawn."""
     chance, came, records = random.Random(seed), Came(), world.records()
+    steps = PLAIN_STEPS if spilling is None else [*PLAIN_STEPS, *SPILL_STEPS]
     logs, memory, older = {table: WatchedLog(table) for table in TABLES}, KeptMemory(), [None]
     heads, forgets = Cut(), random.Random(f"{seed} heads")
 
     def upper() -> int:
         return said_by(logs)[1]
 
-    for life in lives(world, chance, PLAIN_STEPS) if some is None else some:
+    for life in lives(world, chance, steps) if some is None else some:
         older.append(memory.plain)
         memory.plain = {"kept": memory.plain, "lost": None, "older": chance.choice(older)}[life.memory]
         if world.forgets and memory.plain is not None:
@@ -205,7 +216,10 @@ def by_commits(world: World, way: Way, seed: int, some: Iterable[Life] | None = 
         def one(topics: SeenTopics = topics) -> None:
             every = chance.choice((1, 1, 2, 5, 2000))
             size = chance.choice((1, 2, 1000))
-            with Capture(recipe(world, way), logs, memory=memory, updates_per_message=size) as capture:
+            few = MEMORY_ROWS if spilling is None else spilling.choice((0, 1, 3))
+            with Capture(
+                recipe(world, way), logs, memory=memory, updates_per_message=size, memory_rows=few,
+            ) as capture:
                 run(capture, topics, release_every=every)
 
         life.live(one, came, upper)

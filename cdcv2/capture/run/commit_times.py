@@ -12,7 +12,7 @@ next.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from cdcv2.capture.before_images import Contents
@@ -27,8 +27,10 @@ from cdcv2.capture.facts import (
 from cdcv2.capture.memory import CaptureMemory, capture_identity, plain_memory, read_memory, resumable, same_topics
 from cdcv2.capture.open_rows import OpenRows
 from cdcv2.capture.release_answers import ASSUMED, Release, WaitReason
+from cdcv2.capture.row_buffers import MemoryBuffers
 from cdcv2.capture.run.source_check import OldConnector, raise_stop
 from cdcv2.capture.run.memory_file import MemoryStore
+from cdcv2.capture.run.spilled_rows import MEMORY_ROWS, SpillingBuffers
 from cdcv2.capture.run.table_writers import CoveredTableLogs, TableWriters
 from cdcv2.capture.run.transaction_topic import TransactionTopic
 from cdcv2.capture.topics import Ranges
@@ -40,6 +42,7 @@ from cdcv2.logs.coverage import TableCoverage
 from cdcv2.logs.release_times import Clock, ReleaseTimes
 from cdcv2.protocol.log import Log, Place, Position
 from cdcv2.protocol.messages import Update
+from cdcv2.protocol.sums import Sums
 
 LOGGER = logging.getLogger(__name__)
 
@@ -71,14 +74,16 @@ class Capture:
 
     ``logs`` has one log for each table of the recipe; ``memory`` is where positions are kept (None: nowhere, each
     start reads the topics from their start). ``on_release`` takes a report after each release. ``times`` is where
-    the clock of releases is kept, of logs that are in one directory; otherwise each log keeps it.
+    the clock of releases is kept, of logs that are in one directory; otherwise each log keeps it. ``memory_rows`` is
+    how many rows are in memory at most; when there are more, they are in a temporary file.
 
     Feed it with :meth:`absorb`; call :meth:`release` now and then: it writes. Raises what opening the logs raises,
     UsageError for logs of other tables, ForeignStateError for the memory of another capture. An error while writing
     ends this object: open another.
 
-    Memory: the rows of open transactions, or of the snapshot until it is whole; with before-images from the state,
-    every row of the tables, too, and each start reads the logs from their start.
+    Memory: the rows of open transactions, or of the snapshot until it is whole, up to ``memory_rows``. With
+    before-images from the state there is no such limit: these, and every row of the tables, and each start reads the
+    logs from their start.
     """
 
     def __init__(
@@ -90,6 +95,7 @@ class Capture:
         on_release: Callable[[ReleaseReport], None] | None = None,
         times: ReleaseTimes | None = None,
         updates_per_message: int = 1000,
+        memory_rows: int = MEMORY_ROWS,
     ) -> None:
         if logs.keys() != recipe.tables.keys():
             raise UsageError(f"the logs are of {sorted(logs)}, the tables are {sorted(recipe.tables)}")
@@ -98,17 +104,18 @@ class Capture:
         # Without a state, the log must be read from its start to find what it holds of the snapshot.
         released = remembered.commits is not None and remembered.commits["snapshot"]["released"]
         self._writers = TableWriters(logs, remembered.logs if released else {}, updates_per_message)
-        self._held = OpenRows()
+        looked_up = recipe.before == FROM_STATE
+        self._held = OpenRows(MemoryBuffers() if looked_up else SpillingBuffers(recipe.tables, memory_rows))
         self._clock = Clock(times, logs.values())
         self._engine = CaptureEngine.opened(
             recipe, remembered.commits, self._writers.stated(), self._held, self._clock,
-            looked_up=recipe.before == FROM_STATE,
+            looked_up=looked_up,
         )
         self._commits = self._engine.commits
         self._next: dict[Place, int] = dict(remembered.positions)
         self._topics: dict[str, str] = dict(remembered.topics)
         self._contents: Contents | None = None
-        if recipe.before == FROM_STATE:
+        if looked_up:
             known, starts = min(self.log_frontiers().values(), default=0), self._writers.log_starts
             held = dict.fromkeys(starts.uncovered, 0) | dict.fromkeys(self.log_frontiers(), known)
             self._contents = Contents.of(recipe.tables, logs, held, recipe.resnapshots, starts.begin, recipe.words)
@@ -196,7 +203,7 @@ class Capture:
 
     @property
     def held_rows(self) -> int:
-        """How many rows are held in memory."""
+        """How many rows are held, in memory or in the temporary file."""
         return self._held.rows
 
     def is_ahead(self, place: Place) -> bool:
@@ -356,9 +363,14 @@ class Capture:
         return release if release is None or release.again is None else self.release() or release
 
     def _write(self, release: Release) -> None:
+        # Added up before anything is written: a disk that is full leaves the logs as they are.
+        spilled = {table: self._sums(table, release) for table in self._recipe.tables}
+        logs = CoveredTableLogs(
+            self._writers, lambda table: self._updates(table, release, spilled[table]),
+            {table: sums.values() for table, sums in spilled.items()},
+        )
         write_release(
-            CoveredTableLogs(self._writers, lambda table: self._updates(table, release)), release.advance,
-            keep=lambda: self._engine.keep_time(release), save=lambda: self._settle(release),
+            logs, release.advance, keep=lambda: self._engine.keep_time(release), save=lambda: self._settle(release),
         )
         self._report_release(release)
 
@@ -369,16 +381,33 @@ class Capture:
             LOGGER.warning(ASSUMED)
         self.save()
 
-    def _updates(self, table: str, release: Release) -> Iterator[Update]:
+    def _sums(self, table: str, release: Release) -> dict[int | None, tuple[int, Sums]]:
+        """What is not all in memory: by transaction (None: the snapshot) its time, and what it does to the table."""
+        if self._contents is not None:
+            return {}
+        found: dict[int | None, tuple[int, Sums]] = {}
+        for tx, lsn in release.transactions:
+            sums = self._held.sums(tx, table)
+            if sums is not None:
+                found[tx] = lsn, sums
+        if release.snapshot is not None:
+            sums = self._held.snapshot_sums(table)
+            if sums is not None:
+                found[None] = release.snapshot, sums
+        return found
+
+    def _updates(self, table: str, release: Release, spilled: Container[int | None]) -> Iterator[Update]:
+        """All but what is ``spilled``: transactions, and the snapshot as None."""
         if self._contents is not None:
             yield from self._contents.updates(table)
             return
-        if release.snapshot is not None:
+        if release.snapshot is not None and None not in spilled:
             for row in self._held.snapshot_rows(table):
                 yield row, release.snapshot, 1
         for tx, lsn in release.transactions:
-            for row, diff in self._held.changes(tx, table):
-                yield row, lsn, diff
+            if tx not in spilled:
+                for row, diff in self._held.changes(tx, table):
+                    yield row, lsn, diff
 
     def _report_release(self, release: Release) -> None:
         self.counters.transactions += len(release.transactions)
@@ -399,7 +428,8 @@ class Capture:
         self._memory.save(plain_memory(memory, capture_identity(self._recipe)))
 
     def close(self) -> None:
-        """Release the logs. States nothing."""
+        """Release the logs, and the rows. States nothing."""
+        self._held.close()
         self._writers.close()
 
     def __enter__(self) -> Capture:

@@ -183,6 +183,7 @@ def test_the_steps_that_are_drawn_are_all_that_there_are() -> None:
     assert (both - {release_order.TEMP_STATED}, {*bound, release_order.TEMP_STATED}) == (
         set(pure.PLAIN_STEPS), {*pure.BOUND_STEPS} - {*pure.PLAIN_STEPS}
     )
+    assert {*pure.SPILL_STEPS} == {name for name in failpoints.KNOWN if name.startswith("spill.")}
 
 
 def test_a_stop_lasts_for_what_it_names() -> None:
