@@ -139,7 +139,9 @@ def run(args: argparse.Namespace) -> Exit:
         describe_log_set(logs, log_set_in(into))
         for text in kept_types(in_directories(args.into, recipe.tables)):
             _print(text)
-        capture = opened.enter_context(Capture(recipe, logs, memory=memory, times=ReleaseTimes(into)))
+        capture = opened.enter_context(Capture(
+            recipe, logs, memory=memory, times=ReleaseTimes(into), memory_rows=args.memory_rows,
+        ))
         move = opened.enter_context(progress(total, "capturing", shown=not args.follow))
         if not from_kafka(args):
             known = {place: at for place, at in capture.next_positions().items() if place[0] in recipe.topics()}

@@ -10,11 +10,11 @@ import pytest
 
 from cdcv2.cli.main import parser_of
 from cdcv2.cli.options.capture_options import (
-    ALL_WAYS, COMMAND, COMMIT_TIMES, JOB, OPTIONS, REMAP, STREAM, fields_of_pipelines,
+    ALL_WAYS, COMMAND, COMMIT_TIMES, JOB, OPTIONS, REMAP, STREAM, CaptureOption, fields_of_pipelines,
 )
 from cdcv2.cli.options.capture_arguments import recipe_of
 from cdcv2.cli.options.words import WORDS
-from cdcv2.capture.connector import FROM_STATE
+from cdcv2.capture.connector import FROM_ENVELOPE, FROM_STATE
 from cdcv2.connectors.debezium.recipe import Recipe
 from cdcv2.errors import UsageError
 from cdcv2.rows.row_type import RowType
@@ -161,6 +161,17 @@ def test_an_option_goes_with_all_ways_only_if_that_is_stated(program: str) -> No
 
     assert WITH_ALL_WAYS & options == options - listed
     assert not WITH_ALL_WAYS & listed
+
+
+@pytest.mark.parametrize("option", [one for one in OPTIONS if one.from_state])
+def test_an_option_that_from_state_would_ignore_is_refused(option: CaptureOption) -> None:
+    """With what to do; a pipeline's file has it, too."""
+    parser = parser_of("capture")
+    parser.parse_args([*BASE, option.name, "1", "--before", FROM_ENVELOPE])
+
+    with pytest.raises(UsageError, match=f"^{option.name} does not go with --before .*Leave out {option.name}, or"):
+        parser.parse_args([*BASE, option.name, "1", "--before", FROM_STATE])
+    assert option.name.removeprefix("--") in fields_of_pipelines(COMMAND)
 
 
 @pytest.mark.parametrize("program", [COMMAND, JOB])

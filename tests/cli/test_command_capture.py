@@ -52,6 +52,21 @@ def test_running_it_again_adds_nothing(run: Run, captured: Path, tmp_path: Path)
     assert 0 == run("verify", "--full", into).code
 
 
+def test_with_few_rows_in_memory_the_logs_have_the_same(run: Run, captured: Path, tmp_path: Path) -> None:
+    """Snapshot and transactions; one that runs again finds nothing to add."""
+    run(*words(captured, tmp_path / "logs"))
+    said = run(*words(captured, tmp_path / "spilled", "--memory-rows", "5"))
+    before = files(tmp_path / "spilled")
+    (tmp_path / "spilled" / "_memory.json").unlink()
+    again = run(*words(captured, tmp_path / "spilled", "--memory-rows", "7"))
+    memory, spilled = (
+        sorted(run("replay", tmp_path / into, "--json").out.splitlines()) for into in ("logs", "spilled")
+    )
+
+    assert (0, 0) == (said.code, again.code) and before == files(tmp_path / "spilled")
+    assert len(memory) > 400 and memory == spilled
+
+
 def test_a_dump_of_kcat_is_captured_as_one_of_ours(run: Run, captured: Path, tmp_path: Path) -> None:
     """``kcat -C -J`` calls value and timestamp payload and ts: the same log results; without values, exit 3."""
     kcat, keys = tmp_path / "kcat.jsonl", tmp_path / "keys.jsonl"
@@ -352,6 +367,8 @@ def test_a_changed_row_type_needs_another_log(run: Run, captured: Path, tmp_path
         ({"--tables": "public.none"}, "the row type of public.none is missing"),
         ({"--full-identity": "public.none"}, "full_identity names public.none, which is not captured"),
         ({"--max-records": "0"}, "argument --max-records: 0 is not above 0"),
+        ({"--memory-rows": "0"}, "argument --memory-rows: 0 is not above 0"),
+        ({"--memory-rows": "2", "--before": "from-state"}, "--memory-rows does not go with --before from-state: all"),
         ({"--snapshot": "some"}, "invalid choice: 'some'"),
     ],
 )

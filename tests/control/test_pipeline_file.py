@@ -60,6 +60,13 @@ def read(folder: Path, text: str) -> Pipeline:
     return read_pipeline(str(written(folder, text)))
 
 
+def test_a_capture_may_have_few_rows_in_memory(tmp_path: Path) -> None:
+    """As the command."""
+    shop = read(tmp_path, SHOP.replace("before: from-state", "memory-rows: 5000"))
+
+    assert 5000 == shop.captures["all"].arguments.memory_rows
+
+
 def test_a_capture_has_the_arguments_of_the_command(tmp_path: Path) -> None:
     """By their long names; what the pipeline knows is filled in, and paths are from the file's folder."""
     shop = read(tmp_path, SHOP)
@@ -174,6 +181,8 @@ WRONG = [
     ("before: from-state", "befor: from-state", 16, "'befor' is not known here"),
     ("before: from-state", "bootstrap: b:1", 16, "'bootstrap' is not known here"),
     ("before: from-state", "bind-every: 3", 16, "--bind-every goes with --remap"),
+    ("before: from-state", "memory-rows: 0", 16, "argument --memory-rows: 0 is not above 0"),
+    ("before: from-state", "before: from-state\n    memory-rows: 9", 16, "--memory-rows does not go with --before"),
     ("before: from-state", "on: spark", 16, "'on' is not known here"),
     ("before: from-state", "begin-at-first: maybe", 16, "'maybe' is none of yes, no"),
     ("before: from-state", "into: logs\n  other:\n    into: ./logs", 18, "the captures all (line 16) and other write"),

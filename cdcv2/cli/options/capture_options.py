@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from cdcv2.capture.connector import FIRST_KIND, FROM_ENVELOPE, FROM_STATE
 from cdcv2.capture.release_answers import RELEASE_EVERY
 from cdcv2.capture.run.remap_loop import AT_MOST
+from cdcv2.capture.run.spilled_rows import MEMORY_ROWS
 from cdcv2.cli.options.words import positive
 from cdcv2.connectors.kinds import called_by_kinds
 from cdcv2.connectors.stream import DIFF, TIME
@@ -45,6 +46,7 @@ class CaptureOption(NamedTuple):
       ``words``: then ``more`` ends its help, and the rest changes them.
     - ``programs``: which programs have it, each with settings that are its own.
     - ``ways``: which ways to capture it goes with. ``reason``: why not with --remap, if it goes without.
+      ``from_state``: why not with --before from-state; empty: it goes with that.
     - ``kafka``: READS, WRITES: one of these must be in Kafka; none: it is not about Kafka.
     - ``group``: where a help shows it; None: among the options of every program.
     - ``several``: it is there only where there are connectors of several kinds to choose from.
@@ -57,6 +59,7 @@ class CaptureOption(NamedTuple):
     programs: Mapping[str, Mapping[str, Any]] = _BOTH
     ways: tuple[str, ...] = ALL_WAYS
     reason: str = ""
+    from_state: str = ""
     kafka: frozenset[str] = frozenset()
     group: str | None = None
     several: bool = False
@@ -170,6 +173,14 @@ OPTIONS: tuple[CaptureOption, ...] = (
             JOB: {"default": 200_000,
                   "more": " (default: 200000); with --remap about so many, and whole bindings"},
         },
+    ),
+    CaptureOption(
+        "--memory-rows",
+        {"type": positive(int), "default": MEMORY_ROWS, "metavar": "N",
+         "help": "keep at most so many rows of open transactions in memory, those of a snapshot included; more are in "
+                 f"a temporary file (default: {MEMORY_ROWS})"},
+        {COMMAND: _NONE}, (COMMIT_TIMES,), "all rows of open transactions are in memory there",
+        from_state="all rows of the tables are in memory then",
     ),
     _without_remap("--max-files", "a batch is a binding there, of --bind-at-most records", {JOB: _NONE},
                    more="; without --remap"),

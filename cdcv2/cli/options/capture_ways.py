@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Collection
 
+from cdcv2.capture.connector import FROM_STATE
 from cdcv2.cli.options.capture_options import COMMIT_TIMES, OPTIONS, READS, REMAP, STREAM, WRITES
 from cdcv2.connectors.kinds import database_kind
 from cdcv2.errors import UsageError
@@ -19,6 +20,7 @@ _BY_NAME = {option.name: option for option in OPTIONS}
 def check_together(given: Collection[str], args: argparse.Namespace) -> None:
     """Raise UsageError unless the options that were ``given`` go together, and with the arguments."""
     check_ways(given)
+    _check_before(given, args.before)
     refused = database_kind(args.connector).refused
     wrong = next((name for name in sorted(given) if name in refused), None)
     if wrong is not None:
@@ -48,6 +50,17 @@ def check_kafka(given: Collection[str], *, reads: bool, writes: bool) -> None:
     if reads:
         where, what = "logs or a remap in Kafka", "these are files here"
     raise UsageError(f"{wrong} goes with {where}, and {what}: leave it out")
+
+
+def _check_before(given: Collection[str], before: str) -> None:
+    """Raise UsageError unless all options that were given go with where before-images come from."""
+    named = (name for name in sorted(given) if name in _BY_NAME and _BY_NAME[name].from_state)
+    wrong = next(named, None) if before == FROM_STATE else None
+    if wrong is not None:
+        raise UsageError(
+            f"{wrong} does not go with --before {FROM_STATE}: {_BY_NAME[wrong].from_state}. Leave out {wrong}, or "
+            "--before"
+        )
 
 
 def check_ways(given: Collection[str]) -> None:

@@ -90,7 +90,7 @@ METRICS = (
     Metric("cdcv2_job_frontier", "the first time that is not complete, where it is one number", _JOB),
     Metric("cdcv2_job_committed_timestamp_seconds", "when the source committed the last of what is complete", _JOB),
     Metric("cdcv2_job_stated_timestamp_seconds", "when the job wrote its newest event", _JOB),
-    Metric("cdcv2_job_rows_held", "rows in the memory of the job that are not complete", _JOB),
+    Metric("cdcv2_job_rows_held", "rows that the job holds as they are not complete", _JOB),
     Metric("cdcv2_table_seconds_behind", "age of the oldest commit that is missing in the log or the target", _TABLE),
     Metric("cdcv2_table_seconds_known", "0: it is not known how far the log or the target is behind", _TABLE),
     Metric("cdcv2_server_reachable", "1: the server answered the last question", ("server", "name")),
