@@ -11,29 +11,17 @@ it, in the order of commits, is that of the next transaction. A transaction with
 an END before it. If not, its END is lost. Who has not read the topic from its beginning knows an END before it only
 from the first one on that was read.
 
-A task that was replaced may still send what it had to send, and end inside a transaction that was sent whole before.
-The END that stands last before such a BEGIN is that of the transaction before its own: it shows how old the BEGIN is.
+A task of Kafka Connect that was replaced may still send what it had to send, and end inside a transaction that was sent
+whole long before. So the END is looked for in the whole topic before it counts as lost.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Generic, NamedTuple, TypeVar
+from collections.abc import Collection
+from typing import Generic, TypeVar
 
 #: What a transaction is called by its source.
 T = TypeVar("T")
-
-
-class UnendedBegin(NamedTuple, Generic[T]):
-    """A BEGIN without an END. ``after``: the latest END before the next one; ``behind``: the last one before the BEGIN.
-
-    0: there was none.
-    """
-
-    tx: T
-    after: int
-    behind: int
 
 
 class BeginRecords(Generic[T]):
@@ -46,7 +34,7 @@ class BeginRecords(Generic[T]):
     The END of 8 is lost: that of 9 is later than all before it.
 
     >>> begins.begin(8), begins.end(7, 100), begins.begin(9), begins.end(9, 120)
-    (False, [], False, [UnendedBegin(tx=8, after=100, behind=100)])
+    (False, [], False, [(8, 100)])
 
     If the topic no longer holds what stood before the first record that is read, it is unknown whether the connector
     was restarted inside the transaction of that record: it is in doubt.
@@ -61,60 +49,50 @@ class BeginRecords(Generic[T]):
     def __init__(self) -> None:
         self._last: T | None = None
         self._gone = False
-        # Those without an END, with the END that stands before them; only where that is known, or that there is none.
-        self._open: dict[T, int] = {}
-        # The latest END in the order of commits, and in that of the topic; 0: the topic begins here.
+        # Those without an END; only where an END before them is known, or that there is none.
+        self._open: set[T] = set()
+        # The latest END; 0: the topic begins here.
         self._highest: int | None = None
-        self._before = 0
 
     def begin(self, tx: T) -> bool:
         """A BEGIN: whether the connector was restarted inside this transaction, or at its start."""
         restarted, self._last, self._gone = self._last == tx, tx, False
         if self._highest is not None:
-            self._open[tx] = max(self._before, self._open.get(tx, 0))
+            self._open.add(tx)
         return restarted
 
     def recall(
-        self, last: T | None, *, gone: bool = False, unended: Mapping[T, int] = MappingProxyType({}),
-        highest: int | None = None, before: int | None = None,
+        self, last: T | None, *, gone: bool = False, unended: Collection[T] = (), highest: int | None = None
     ) -> None:
         """The record before the next one is a BEGIN of this transaction; None: it is none. ``gone``: it is lost.
 
-        ``unended``, ``highest`` and ``before`` (default: ``highest``) are those of the records before.
+        ``unended`` and ``highest`` are those of the records before.
         """
         self._last, self._gone = last, gone
-        self._open, self._highest = dict(unended), highest
-        self._before = (highest if before is None else before) or 0
+        self._open, self._highest = set(unended), highest
 
     def doubts(self) -> bool:
         """Whether the transaction of the next record, a BEGIN or an END, is in doubt: call it before taking that."""
         return self._gone
 
-    def end(self, tx: T, lsn: int) -> list[UnendedBegin[T]]:
-        """An END. Returns the transactions whose END is lost, unless it was there before their BEGIN."""
-        self._last, self._gone, self._before = None, False, lsn
-        self._open.pop(tx, None)
+    def end(self, tx: T, lsn: int) -> list[tuple[T, int]]:
+        """An END. Returns the transactions whose END is lost, each with the latest END before it; 0: there was none."""
+        self._last, self._gone = None, False
+        self._open.discard(tx)
         before = self._highest
         if before is not None and lsn <= before:
             return []
         self._highest = lsn
-        lost = [] if before is None else [
-            UnendedBegin(one, before, self._open[one]) for one in sorted(self._open, key=str)
-        ]
+        lost = [] if before is None else [(one, before) for one in sorted(self._open, key=str)]
         self._open.clear()
         return lost
 
     @property
-    def unended(self) -> Mapping[T, int]:
-        """The transactions with a BEGIN whose END must still come, with the END that stands last before that."""
-        return dict(self._open)
+    def unended(self) -> frozenset[T]:
+        """The transactions with a BEGIN whose END must still come."""
+        return frozenset(self._open)
 
     @property
     def highest(self) -> int | None:
         """The latest END; 0: there was none before the first record; None: that is unknown."""
         return self._highest
-
-    @property
-    def before(self) -> int:
-        """The END that was read last; 0: none was."""
-        return self._before

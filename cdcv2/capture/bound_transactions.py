@@ -207,7 +207,7 @@ class BoundTransactions:
             elif isinstance(record, EndRecord):
                 again.add(record.tx)
         for one in unended:
-            self._tracker.unended(one.tx, one.after, one.end, one.behind)
+            self._tracker.unended(one.tx, one.after, one.end)
         self._check({*touched, *doubted})
         self._drop_restarts(again, changed)
         self._release(touched, changed)

@@ -23,7 +23,7 @@ The file is long because it is one decision: each stop and each snapshot changes
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from cdcv2.capture.begins import BeginRecords
@@ -114,6 +114,7 @@ class CommitTransactions:
         # Released transactions that a row without a previous commit may belong to, while the snapshot's LSN is unknown.
         self._finished: set[int] = set()
         self._begins = BeginRecords[int]()
+        self._has_end: Callable[[int, int], bool] = lambda tx, through: False
         # A fact that was found after the logs were stated beyond it: no log can become right any more.
         self._spoilt: tuple[str, str] | None = None
         # Whether that fact was a row that names no commit: the first transaction of a new slot has such rows, too.
@@ -236,11 +237,17 @@ class CommitTransactions:
         """A new row of ``tx`` is from a connector that, when restarted inside a transaction, renumbers its rows."""
         self._tracker.renumbered(tx)
 
-    def recall(self, recalled: ReleasedEnds[int]) -> None:
-        """Take what was read again of the transaction topic, before the first fact."""
+    def recall(
+        self, recalled: ReleasedEnds[int], has_end: Callable[[int, int], bool] = lambda tx, through: False
+    ) -> None:
+        """Take what was read again of the transaction topic, before the first fact.
+
+        ``has_end``: whether that topic has an END of a transaction, up to a commit.
+        """
+        self._has_end = has_end
+        self._tracker.look_for_lost(has_end)
         self._begins.recall(
-            recalled.last, gone=recalled.gone, unended=recalled.unended, highest=recalled.highest,
-            before=recalled.before,
+            recalled.last, gone=recalled.gone, unended=recalled.unended, highest=recalled.highest
         )
         for tx in recalled.restarted:
             self._tracker.restarted(tx)
@@ -259,10 +266,10 @@ class CommitTransactions:
         Returns False for a duplicate. The same END may come several times, with the same counts.
         """
         self._doubt(tx)
-        for begun, before, behind in self._begins.end(tx, lsn):
+        for begun, before in self._begins.end(tx, lsn):
             if makes_up_for(before, lsn, self.snapshots.declared):
                 continue
-            after = self._tracker.unended(begun, before, lsn, behind)
+            after = self._tracker.unended(begun, before, lsn, self._has_end)
             if after is not None and self.snapshots.declared:
                 self._named[begun] = after
         of_none = end_of_declared(tx, lsn, self.snapshots.declared)

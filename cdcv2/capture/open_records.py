@@ -84,14 +84,12 @@ class DoubtRecord:
 class UnendedRecord:
     """BEGIN of the transaction came, then ``end``, the first END behind ``after``, and no END of it.
 
-    ``behind`` is the END that stands last before the BEGIN. Never in TEMP: if its END is lost, nothing of that time is
-    given out.
+    Never in TEMP: if its END is lost, nothing of that time is given out.
     """
 
     tx: Tx
     after: int
     end: int
-    behind: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,6 @@ never restarted.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from types import MappingProxyType
 from typing import Generic, NamedTuple, TypeVar
 
 from cdcv2.capture.begins import BeginRecords
@@ -45,7 +44,7 @@ class ReleasedEnds(NamedTuple, Generic[T]):
     before that, too. ``doubted`` is that transaction; ``gone``: it is that of the first record to be read.
 
     ``unended`` are the transactions with a BEGIN and no END, ``highest`` is the latest END, 0: none stands there, and
-    the topic begins there; None: that is unknown. ``before`` is the END that stands last. See :class:`BeginRecords`.
+    the topic begins there; None: that is unknown. See :class:`BeginRecords`.
     """
 
     ends: tuple[tuple[T, int, Mapping[str, int]], ...]
@@ -54,9 +53,8 @@ class ReleasedEnds(NamedTuple, Generic[T]):
     restarted: frozenset[T] = frozenset()
     doubted: T | None = None
     gone: bool = False
-    unended: Mapping[T, int] = MappingProxyType({})
+    unended: frozenset[T] = frozenset()
     highest: int | None = None
-    before: int | None = None
 
     def up_to(self, through: int) -> list[tuple[T, int, Mapping[str, int]]]:
         """Those that are released through there, at most as many as are known."""
@@ -80,7 +78,7 @@ def recall(
     >>> topic = [one, two, TransactionRecord(2, 8, None, {})]
     >>> recall(lambda low, high: topic[low:high], 0, 3, 100)  # doctest: +NORMALIZE_WHITESPACE
     ReleasedEnds(ends=((7, 100, {'a': 1}),), whole=True, last=8, restarted=frozenset(), doubted=None, gone=False,
-        unended={8: 100}, highest=100, before=100)
+        unended=frozenset({8}), highest=100)
 
     Cost: about twice ``known`` transactions are read, more if some were sent again. Source: how a restarted connector
     sends records again.
@@ -103,7 +101,7 @@ def recall(
     return ReleasedEnds(
         tuple(ends), low == 0 or len(released) >= wanted > 0, last, restarted,
         before[0].tx if is_cut and before else None, is_cut and not before,
-        begins.unended, begins.highest, begins.before,
+        begins.unended, begins.highest,
     )
 
 
@@ -153,6 +151,29 @@ def _released(records: list[TransactionRecord[T]], through: int | None) -> set[i
         return set()
     anchor = max((offset for offset, end in ends if end >= through), default=-1)
     return {end for offset, end in ends if end <= through and offset <= anchor}
+
+
+def has_end(
+    read: Callable[[int, int], Iterable[TransactionRecord[T]]], first: int, behind: int, tx: T, through: int, *,
+    size: int = 4 * KNOWN,
+) -> bool:
+    """Whether an END of the transaction, up to this commit, stands at the offsets from ``first`` to before ``behind``.
+
+    >>> topic = [TransactionRecord(0, 7, 100, {}), TransactionRecord(1, 8, 110, {})]
+    >>> found = lambda tx, through: has_end(lambda low, high: topic[low:high], 0, 2, tx, through)
+    >>> found(7, 100), found(8, 100), found(9, 200)
+    (True, False, False)
+
+    Cost: what is behind the END is read, backwards; without one the whole topic. Source: how a task that was replaced
+    sends records again.
+    """
+    high = behind
+    while high > first:
+        low = max(first, high - size)
+        if any(record.tx == tx and record.end is not None and record.end <= through for record in read(low, high)):
+            return True
+        high, size = low, 2 * size
+    return False
 
 
 def read_on(

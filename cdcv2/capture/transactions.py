@@ -11,7 +11,7 @@ Counts are *set*, not added, so that a caller may count again what it reads agai
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Generic, NamedTuple, TypeVar
 
 from sortedcontainers import SortedDict
@@ -236,19 +236,20 @@ class TransactionTracker(Generic[T]):
             return None
         return min((tx for tx, other in named if other == after), key=str), after
 
-    def unended(self, tx: T, after: int, lsn: int, behind: int | None = None) -> int | None:
+    def unended(
+        self, tx: T, after: int, lsn: int, has_end: Callable[[T, int], bool] = lambda tx, through: False
+    ) -> int | None:
         """The same by a BEGIN of the transaction: it came, then ``lsn``, the first END behind ``after``, another one's.
 
         Returns the commit that it comes after, -1: none; None: its END is not lost, as it was there before the BEGIN.
         One that comes behind ``lsn`` is too late, and changes nothing: what is read together does not decide.
-        ``behind`` is the END that stands last before the BEGIN (default: ``after``): where it is older than what is
-        known, a task that was replaced has sent again what was judged long before.
+        ``has_end``: whether the topic has an END of a transaction, up to a commit; asked where it is not known.
         """
-        through, end, since = self.through or 0, self._end_of.get(tx), self.released.since
+        through, end = self.through or 0, self._end_of.get(tx)
         # One that was there before is no later than the latest before `lsn`.
         if lsn <= through or (end is not None and end <= after) or self.released.has(tx):
             return None
-        if since is not None and behind is not None and behind < min(since, after):
+        if has_end(tx, after):
             return None
         after = max(after, through) or -1
         _, found = self._unended.get(tx, (after, 0))
@@ -269,6 +270,12 @@ class TransactionTracker(Generic[T]):
             self.comes_after(tx, after)
         else:
             self._unended[tx] = after, lsn
+
+    def look_for_lost(self, has_end: Callable[[T, int], bool]) -> None:
+        """Forget what an earlier run found by :meth:`unended`, and that has an END in the topic."""
+        for tx, (after, _) in list(self._unended.items()):
+            if has_end(tx, after):
+                del self._unended[tx]
 
     def lost_text(self, lost: tuple[T, int]) -> str:
         """What :meth:`lost` found, in words."""

@@ -13,7 +13,6 @@ from cdcv2.capture.open_records import (
     ThroughRecord, Tx, UnendedRecord,
 )
 from cdcv2.capture.released_ends import ReleasedEnds
-from cdcv2.capture.released_transactions import KNOWN
 from cdcv2.capture.row_counts import RowCounts
 from cdcv2.capture.snapshot import rules
 from cdcv2.capture.source_words import ANY_SOURCE
@@ -474,25 +473,13 @@ def test_a_begin_without_an_end_stops_it_at_the_next_end(open_end: bool) -> None
     whole = opened()
     whole.advance([end(1)])
     last = end(4, a=1) if open_end else end(4)
-    stop = stop_of(whole, UnendedRecord(3, 10, 40, 10), last)
+    stop = stop_of(whole, UnendedRecord(3, 10, 40), last)
 
     assert LOST == stop.remedy
     assert "the END of transaction 3 is missing: it comes after the commit 10 and before the next one" in stop.reason
-    assert [4] == whole_but(UnendedRecord(1, 10, 40, 10))
-    late = stop_of(opened(), UnendedRecord(3, 10, 40, 10), end(1), end(4), EndRecord.of(3, 30, {}))
+    assert [4] == whole_but(UnendedRecord(1, 10, 40))
+    late = stop_of(opened(), UnendedRecord(3, 10, 40), end(1), end(4), EndRecord.of(3, 30, {}))
     assert stop.reason == late.reason
-
-
-def test_a_begin_of_a_task_that_was_replaced_shows_no_lost_end() -> None:
-    """The END before it is older than what is known; one that is known shows that the next one is."""
-    whole, last = opened(), 2 * KNOWN + 10
-    for tx in range(1, last + 1):
-        whole.advance([end(tx)])
-
-    assert [last + 1] == whole.advance([UnendedRecord(4, 10 * last, 10 * last + 10, 30), end(last + 1)]).given
-    assert "the END of transaction 9999 is missing" in stop_of(
-        whole, UnendedRecord(9999, 10 * last + 10, 10 * last + 20, 10 * last + 10), end(last + 2)
-    ).reason
 
 
 def whole_but(unended: UnendedRecord) -> list[Tx]:

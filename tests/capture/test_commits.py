@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from typing import cast
 
 import pytest
 from hypothesis import given, settings, strategies as st
 
 from cdcv2.capture.commit_transactions import CommitTransactions
 from cdcv2.capture.facts import End, Fact, RowFact
-from cdcv2.capture.release_answers import Release, WaitReason
-from cdcv2.capture.released_ends import ReleasedEnds, TransactionRecord, recall
+from cdcv2.capture.release_answers import WaitReason
+from cdcv2.capture.released_ends import ReleasedEnds
 from cdcv2.capture.released_transactions import KNOWN
 from cdcv2.capture.source_words import ANY_SOURCE, SLOT, SourceWords
 from cdcv2.capture.transaction_contradictions import NEW_SOURCE, Commit
@@ -893,34 +892,24 @@ def test_a_copy_of_a_begin_that_another_task_sent_late_shows_nothing() -> None:
     assert (through(commits), commits.stopped()) == (120, None)
 
 
-@pytest.mark.parametrize("behind", [1, 900, KNOWN - 1, KNOWN + 1, 2 * KNOWN + 50])
-@pytest.mark.parametrize("again", [False, True], ids=["one life", "started again"])
-def test_a_task_that_was_replaced_may_end_behind_any_begin(behind: int, again: bool) -> None:
-    """It sends a transaction whole, and the BEGIN of the next: that one was released long ago, as what it counted was.
-    """
-    count = 2 * KNOWN + 100
-    commits, old = whole(), count - behind
-    for tx in range(1, count + 1):
-        said(commits, tx, (tx, 10 * tx))
-        if not tx % 500 or tx == count:
-            commits.settle(cast(Release, commits.ready()))
-    if again:
-        topic = [
-            TransactionRecord(2 * (tx - 1) + one, tx, 10 * tx if one else None, {}) for tx in range(1, count + 1)
-            for one in range(2)
-        ]
-        commits = streaming(known=10 * count + 1)
-        commits.recall(recall(lambda low, high: topic[low:high], 0, len(topic), 10 * count))
-    said(commits, old, (old, 10 * old), old + 1, count + 1, (count + 1, 10 * count + 10))
+@pytest.mark.parametrize("there", [True, False])
+def test_a_lost_end_that_is_remembered_is_looked_for_in_the_topic(there: bool) -> None:
+    """An earlier run may not have looked for it."""
+    commits = whole()
+    said(commits, 7, (7, 100), 8, 9, (9, 120))
+    again = CommitTransactions.restore(commits.export(), (TABLE,), snapshot="none")
+    again.recall(ReleasedEnds((), True, None, highest=120), lambda tx, through: there and (8, 100) == (tx, through))
+    said(again, (7, 100), (9, 120))
 
-    assert (through(commits), commits.stopped()) == (10 * count + 10, None)
+    released, stop = through(again), again.stopped()
+    assert (120 if there else 100, there) == (released, stop is None)
 
 
 @pytest.mark.parametrize("records, lost", [((9, (9, 120)), True), ((8, (8, 110), 9, (9, 120)), False)])
 def test_a_start_knows_of_begins_without_an_end(records: tuple[tuple[int, int] | int, ...], lost: bool) -> None:
     """Those before the record that it begins at."""
     commits = streaming()
-    commits.recall(ReleasedEnds((), True, 8, unended={8: 100}, highest=100, before=100))
+    commits.recall(ReleasedEnds((), True, 8, unended=frozenset({8}), highest=100))
     said(commits, *records)
 
     assert (through(commits) is None) == (commits.stopped() is not None) == lost

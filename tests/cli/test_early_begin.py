@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +60,15 @@ def folder(tmp_path: Path) -> Path:
 
 def captured(run: Run, folder: Path, records: int, *more: object) -> Said:
     """A capture of so many records."""
+    return captured_from(run, folder, RECORDS[:records], *more)
+
+
+def captured_from(
+    run: Run, folder: Path, records: Sequence[tuple[str, dict[str, Any]]], *more: object
+) -> Said:
+    """A capture of these records, each with its topic."""
     offsets, lines = Counter[str](), []
-    for topic, body in RECORDS[:records]:
+    for topic, body in records:
         lines.append({"topic": topic, "partition": 0, "offset": offsets[topic], "key": None, "value": json.dumps(body)})
         offsets[topic] += 1
     dump = folder / "dump.jsonl"

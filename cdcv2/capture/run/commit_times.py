@@ -148,7 +148,8 @@ class Capture:
         Call it once, before the first record. Raises what the topic raises.
         """
         start = self._next.get((self._recipe.transaction_topic, 0), 0)
-        self._commits.recall(TransactionTopic(ranges, self._recipe).around(start, self._commits.through))
+        topic = TransactionTopic(ranges, self._recipe)
+        self._commits.recall(topic.around(start, self._commits.through), topic.has_end)
 
     # -- what it knows
 

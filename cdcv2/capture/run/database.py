@@ -9,7 +9,7 @@ database has its own transactions and its own TEMP; one remap makes one cut over
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import cast
 
 from cdcv2.capture.before_images import Contents
@@ -89,6 +89,7 @@ class Database:
         self.old = OldConnector(recipe.renumbering)
         # Of the transaction topic, whose records come in their order.
         self._begins = BeginRecords[Tx]()
+        self._has_end: Callable[[Tx, int], bool] = lambda tx, through: False
         self._snapshot = SnapshotTracker(
             recipe.tables, requested=recipe.snapshot == "initial", empty=recipe.empty, may=may,
             known=recipe.tables.keys() - may,
@@ -199,12 +200,12 @@ class Database:
             self._kept = SourceStop(*kept, frontier, lasting=True)
             return {}
         sums: ChangeBatch[OpenRecord] = ChangeBatch(self._written(frontier))
+        self._has_end = TransactionTopic(ranges, self._recipe).has_end
         # At the time before, at which all of it is there.
         at = check_int(frontier.elements[0]) - 1 if frontier else 0
         recalled = self._recalled([one for one, _ in sums], before, ranges)
         self._begins.recall(
-            recalled.last, gone=recalled.gone, unended=recalled.unended, highest=recalled.highest,
-            before=recalled.before,
+            recalled.last, gone=recalled.gone, unended=recalled.unended, highest=recalled.highest
         )
         self._ahead = frozenset(self._restarts_beyond(frontier) if recalled.gone else ())
         self._transactions = self._operator(tuple((held, at, diff) for held, diff in sums), frontier, recalled)
@@ -277,9 +278,9 @@ class Database:
                 return
             one = RestartRecord(one.tx)
         elif isinstance(one, EndRecord) and one.tx != SNAPSHOT:
-            lost = self._begins.end(one.tx, one.commit)
             self._reported.setdefault(into, []).extend(
-                UnendedRecord(begun.tx, begun.after, one.commit, begun.behind) for begun in lost
+                UnendedRecord(tx, after, one.commit) for tx, after in self._begins.end(one.tx, one.commit)
+                if not self._has_end(tx, after)
             )
         self._reported.setdefault(into, []).append(one)
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from cdcv2.capture.connector import DatabaseConnector
 from cdcv2.capture.facts import Begin, End
-from cdcv2.capture.released_ends import ReleasedEnds, TransactionRecord, read_on, recall
+from cdcv2.capture.released_ends import ReleasedEnds, TransactionRecord, has_end, read_on, recall
 from cdcv2.capture.released_transactions import KNOWN
 from cdcv2.capture.topics import Ranges
 from cdcv2.errors import DecodeError
@@ -48,6 +49,11 @@ class TransactionTopic:
         found = recall(self._read, self._first, at, through, start=start)
         # A capture that begins with what is there has read nothing that is lost.
         return self._warned(found._replace(gone=False) if begins else found, through)
+
+    def has_end(self, tx: Any, through: int) -> bool:
+        """Whether an END of the transaction, up to this commit, is in the topic now. Raises what the topic raises."""
+        first, behind = self._ranges.look().spans.get(self._place, (0, 0))
+        return has_end(self._read, first, behind, tx, through)
 
     def _read(self, low: int, high: int) -> Iterator[TransactionRecord[int]]:
         if low >= high:

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple, Protocol
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from cdcv2.capture.commit_transactions import CommitTransactions
 from cdcv2.capture.connector import DatabaseConnector
 from cdcv2.capture.memory import CaptureMemory, capture_identity, plain_memory, read_memory, resumable, same_topics
 from cdcv2.capture.release_answers import ASSUMED, Release, WaitReason
-from cdcv2.capture.released_ends import ReleasedEnds
 from cdcv2.capture.run.transaction_topic import TransactionTopic
 from cdcv2.capture.run.waits import capture_waits, stated_frontier
 from cdcv2.core.antichain import Antichain
@@ -100,10 +100,11 @@ class CaptureQuery(ABC):
         """Keep it, durably. Raises as :meth:`MemoryFolder.save` does."""
         self._memory.save(plain_memory(memory, self._own_identity))
 
-    def _recalled(self, through: int | None) -> ReleasedEnds[int]:
-        """The ENDs of the transactions that were released last, read again from the transaction topic."""
+    def _recall(self, commits: CommitTransactions) -> None:
+        """Give it the ENDs of the transactions that were released last, read again from the transaction topic."""
         topic = TransactionTopic(self.topics.transactions(self._spark), self.recipe)
-        return topic.around(self.start.get((self.recipe.transaction_topic, 0), 0), through)
+        start = self.start.get((self.recipe.transaction_topic, 0), 0)
+        commits.recall(topic.around(start, commits.through), topic.has_end)
 
     def _seek(self, spark: SparkSession, seeking: ResnapshotSearch, following: Mapping[Place, int]) -> None:
         """Look for rows of the snapshot that may have stopped the capture, behind what was read of the topics."""

@@ -80,7 +80,7 @@ class SparkCapture(CaptureQuery):
         self.commits = self.engine.commits
         self.commits.seeks = True
         self.logs.described(describe_log_set({log.name: log for log in self.logs.all()}, self.stated))
-        self.commits.recall(self._recalled(self.commits.through))
+        self._recall(self.commits)
         self._tally = Tally(self.engine, self._counted, recipe, self.start)
         self._old = OldConnector(recipe.renumbering)
         self.updates = 0
