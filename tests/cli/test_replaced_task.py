@@ -48,7 +48,9 @@ WAYS = pytest.mark.parametrize("remap", [False, True], ids=["commit times", "rem
     whole(OLD - 1) + begin(OLD), begin(OLD), end(OLD - 1) + whole(SENT + 1) + begin(OLD),
 ], ids=["behind a whole one", "at once", "both tasks in turns"])
 @pytest.mark.parametrize("again", [True, False], ids=["started again", "in one life"])
-def test_its_begin_shows_no_lost_end(run: Run, folder: Path, sent: Records, remap: bool, again: bool) -> None:  # noqa: F811
+def test_its_begin_shows_no_lost_end(
+    run: Run, folder: Path, sent: Records, remap: bool, again: bool  # noqa: F811
+) -> None:
     """Whatever the new task has sent meanwhile."""
     more = ["--remap", folder / "remap"] if remap else ["--max-records", 500]
     rest = with_row(SENT + 2) if SENT + 1 in {int(body["id"].split(":")[0]) for _, body in sent} else NEXT
@@ -61,7 +63,9 @@ def test_its_begin_shows_no_lost_end(run: Run, folder: Path, sent: Records, rema
 
 
 @WAYS
-def test_a_lost_end_is_found_where_the_old_task_sends_between(run: Run, folder: Path, remap: bool) -> None:  # noqa: F811
+def test_a_lost_end_is_found_where_the_old_task_sends_between(
+    run: Run, folder: Path, remap: bool  # noqa: F811
+) -> None:
     """An END of the old task stands before the BEGIN of which the END is lost."""
     more = ["--remap", folder / "remap"] if remap else []
     assert 0 == captured_from(run, folder, FIRST, *more).code
