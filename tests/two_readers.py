@@ -114,6 +114,8 @@ def kept(reader: Resolver) -> list[Any]:
         reader.export_state(repr), reader.counters, reader.frontier, reader.known, reader.closed, reader.quarantine,
         reader.missing(), reader.open_times(), reader.waiting_statements(), reader.unreached(), reader.held_updates(),
         [tuple(map(repr, update)) for update in reader.orphans()], reader.parked, reader.resolutions,
+        {time: [tuple(map(repr, held)) for held in reader.held_at(time)] for time in reader.open_times()},
+        [reader.keeps(time) for time in range(8)],
     ]
 
 

@@ -64,6 +64,9 @@ class ReleasedTransactions(Generic[T]):
             self._lsns.append(lsn)
             self._counts.append(self._alike.setdefault(counted, counted))
             self.through = lsn
+            # Not more are known than a start reads again: it must find the same.
+            if self._first:
+                self._known_txs.discard(self._txs[self._first - 1])
         if len(self._lsns) > 2 * self._most:
             self._txs, self._lsns = self._txs[-self._most:], self._lsns[-self._most:]
             self._counts = self._counts[-self._most:]
@@ -115,7 +118,7 @@ class ReleasedTransactions(Generic[T]):
     def numbered(self, tx: T, table: str, number: int) -> Contradiction | None:
         """The same of a row of a transaction that is released, where it is not known which commit it names."""
         for known, lsn, counts in zip(reversed(self._txs), reversed(self._lsns), reversed(self._counts)):
-            if known == tx:
+            if known == tx and tx in self._known_txs:
                 counted = dict(counts).get(table, 0)
                 return uncounted_row(tx, table, number, lsn, counted) if number > counted else None
         return None

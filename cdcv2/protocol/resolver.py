@@ -203,11 +203,11 @@ class Resolver:
 
     def keeps(self, time: Time) -> bool:
         """Whether the time is open: updates at it are still wanted, and disputes about it can be resolved."""
-        return self._ledger.keeps(time)
+        return self._ledger.keeps(time) if self._integers is None else self._integers.frontier.less_equal(time)
 
     def held_at(self, time: Time) -> list[tuple[Any, int, Any]]:
         """The updates held at an open time: data, diff, and where it was read (None: not known)."""
-        return self._stash.at(time)
+        return self._halves()[1].at(time)
 
     def orphans(self) -> list[Update]:
         """The updates at times beyond ``known``: durable, and counted by no statement that can be reached yet."""

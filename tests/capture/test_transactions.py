@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, strategies as st
 
 from cdcv2.capture.released_ends import ReleasedEnds
 from cdcv2.capture.released_transactions import ReleasedTransactions
@@ -348,3 +349,18 @@ def test_a_connector_that_numbers_anew_and_was_restarted_inside_a_transaction() 
     made.renumbered(8)
 
     assert made.contradiction(8) is None
+
+
+@given(st.integers(1, 5), st.integers(0, 30))
+def test_what_is_known_of_released_transactions_is_what_a_start_reads_again(known: int, count: int) -> None:
+    """However many one process has released."""
+    made = [(tx, 10 * tx, {"a": 1}) for tx in range(1, count + 1)]
+    going, again = (ReleasedTransactions[int](0, known=known) for _ in range(2))
+    for one in made:
+        going.add([one])
+    again.recall(made[-known:], 0, whole=True)
+
+    assert {tx for tx, _, _ in made[-known:]} == {tx for tx, _, _ in made if going.has(tx)}
+    for tx, end, _ in made:
+        assert (going.has(tx), going.numbered(tx, "a", 2), going.row(tx, end - 5, "a", 2)) == (
+            again.has(tx), again.numbered(tx, "a", 2), again.row(tx, end - 5, "a", 2)) or count <= known
