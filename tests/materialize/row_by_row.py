@@ -43,12 +43,17 @@ KEYS: list[tuple[Any, dict[str, Any] | None, list[Any]]] = [
     ("string", {"type": "uuid"}, ["a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", "A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A12"]),
     ({"type": "bytes", "logicalType": "decimal", "precision": 5, "scale": 2}, None, [b"\x04\xd2", b"\x00", b"\xff"]),
     ("bytes", None, [b"", b"\x00\xff"]),
+    ("string", {"type": "timestamptz"}, ["2024-02-29T10:34:56.123456Z", "+12024-02-29T10:34:56Z", "infinity"]),
+    ("long", {"type": "timestamp"}, [1709210096123456, 0]), ("string", {"type": "timetz"}, ["10:00:00.5Z", "23:59:59Z"]),
+    ("bytes", {"type": "bit", "length": 9}, [b"\x03\x01", b"\x00\x00"]),
 ]  # fmt: skip
 
 
 #: type of the key in PostgreSQL -> one of the keys
 VALUES = {"text": "'a'", "bigint": "0", "numeric": "'NaN'", "bytea": "''", "numeric(5,2)": "12.34",
-          "uuid": "'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'"}  # fmt: skip
+          "uuid": "'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'", "bit(9)": "'100000011'",
+          "timestamp with time zone": "'2024-02-29 10:34:56.123456Z'", "time with time zone": "'10:00:00.5Z'",
+          "timestamp without time zone": "'2024-02-29 12:34:56.123456'"}  # fmt: skip
 
 
 class RowByRow(PostgresDriver):

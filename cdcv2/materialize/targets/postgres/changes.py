@@ -71,7 +71,8 @@ class PostgresChanges:
             "all": _listed("{c}", fields, new), "into": _listed("{into}", fields, new),
             "set": _listed("{c} = {into}", table.table.values, new),
             "free": sql.SQL("t.{}").format(sql.Identifier(DELETED)) if table.table.marked else sql.SQL("FALSE"),
-            "key_into": _listed("s.{n}", key, new), "there": _listed("{out}", fields, new),
+            "key_into": _listed("s.{n}", key, new), "key_given": _listed("{given}", key, new),
+            "there": _listed("{out}", fields, new),
         }  # fmt: skip
 
         def made(text: LiteralString) -> Composed:
@@ -88,11 +89,11 @@ class PostgresChanges:
             + "WHEN NOT MATCHED AND s.change = 2 THEN INSERT ({all}) VALUES ({into})"
         )  # fmt: skip
         self._odd = made(
-            "SELECT {key_into}, t.ctid IS NOT NULL, {there} FROM {rows} s LEFT JOIN {t} t ON {same} WHERE CASE "
+            "SELECT {key_given}, t.ctid IS NOT NULL, {there} FROM {rows} s LEFT JOIN {t} t ON {same} WHERE CASE "
             "WHEN s.change = 2 THEN t.ctid IS NOT NULL AND NOT {free} ELSE t.ctid IS NULL OR NOT ({is_old}) END "
             "ORDER BY {key_into} LIMIT 1"
         )
-        self._first = made("SELECT {key_into} FROM {rows} s ORDER BY s.change DESC, {key_into} LIMIT 1")
+        self._first = made("SELECT {key_given} FROM {rows} s ORDER BY s.change DESC, {key_into} LIMIT 1")
         #: how many rows are staged
         self.rows = 0
 
@@ -173,11 +174,21 @@ def _listed(
         sql.SQL(text).format(
             c=sql.Identifier(field.name), n=new[field.name], o=(old or {}).get(field.name, sql.SQL("")),
             loose=sql.SQL(type_of(replace(field, source=None))),
-            into=expression(field, "into", sql.SQL("s.{}").format(new[field.name])),
+            into=_put(field, new[field.name]),
+            # As the column would give it.
+            given=expression(field, "out", sql.SQL("({})::{}").format(
+                _put(field, new[field.name]), sql.SQL(type_of(field)))),
             out=expression(field, "out", sql.SQL("t.{}").format(sql.Identifier(field.name))),
         )
         for field in fields
     )  # fmt: skip
+
+
+def _put(field: Field, staged: Composable) -> Composed:
+    """What is put into the column, of what is staged."""
+    from psycopg import sql
+
+    return expression(field, "into", sql.SQL("s.{}").format(staged))
 
 
 def _is_old(field: Field, old: Composable) -> Composed:
