@@ -44,7 +44,8 @@ KEYS: list[tuple[Any, dict[str, Any] | None, list[Any]]] = [
     ({"type": "bytes", "logicalType": "decimal", "precision": 5, "scale": 2}, None, [b"\x04\xd2", b"\x00", b"\xff"]),
     ("bytes", None, [b"", b"\x00\xff"]),
     ("string", {"type": "timestamptz"}, ["2024-02-29T10:34:56.123456Z", "+12024-02-29T10:34:56Z", "infinity"]),
-    ("long", {"type": "timestamp"}, [1709210096123456, 0]), ("string", {"type": "timetz"}, ["10:00:00.5Z", "23:59:59Z"]),
+    ("long", {"type": "timestamp"}, [1709210096123456, 0]),
+    ("string", {"type": "timetz"}, ["10:00:00.5Z", "23:59:59Z"]),
     ("bytes", {"type": "bit", "length": 9}, [b"\x03\x01", b"\x00\x00"]),
 ]  # fmt: skip
 
