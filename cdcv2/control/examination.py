@@ -177,12 +177,13 @@ def _source(pipeline: Pipeline, source: SourceFields) -> Iterator[Finding]:
         yield Finding(f"source {source.name}", "the file does not name its database", Health.NOT_CHECKED,
                       'postgres: {conninfo: "host=... dbname=... user=... password=${PGPASSWORD}"}')  # fmt: skip
         return
-    types, from_state = dict[str, RowType](), True
+    types, known_full, from_state = dict[str, RowType](), set[str](), True
     for capture in pipeline.captures.values():
         if capture.source is source:
             from_state = from_state and capture.arguments.before == FROM_STATE
             for recipe in recipes_of(capture):
                 types |= recipe.tables
+                known_full |= recipe.full_identity
     origin = f"the conninfo of the source {source.name}"
     marked = any(
         part.marker and part.capture is not None and pipeline.captures[part.capture].source is source
@@ -191,6 +192,7 @@ def _source(pipeline: Pipeline, source: SourceFields) -> Iterator[Finding]:
     with closing(connect(conninfo, origin=origin, autocommit=True)) as session:
         yield from source_findings(
             source, session, types, from_state=from_state, config=_known_config(pipeline, source), marked=marked,
+            known_full=known_full,
         )
 
 

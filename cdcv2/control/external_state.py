@@ -360,9 +360,23 @@ def _withdrawn(entry: CatalogueEntry, thing: ExternalObject) -> list[str]:
     if applied.get("version", version) != version:
         # What it publishes of its tables was changed, perhaps for a moment.
         again |= {*now}
-    # From the envelope, an old row would be taken for one with the defaults of its columns.
-    again |= {*applied.get("full", ())} & {*now} - {*thing.settings.get("full", now)}
+    again |= {*now} & _no_longer_full(applied, thing.settings)
     return sorted((gone | again | _elsewhere(applied, thing.settings)) & meant)
+
+
+def _no_longer_full(before: Mapping[str, Any], now: Mapping[str, Any]) -> set[str]:
+    """The tables of a publication of which old rows were whole in the records, and are not any more.
+
+    From the envelope, one would be taken for a row with the defaults of its columns. A partition that is new has never
+    had FULL: as long as a before-image is lacking in no change, nothing is lost, and a change that lacks it stops the
+    capture.
+    """
+    leaves = now.get("leaves", {})
+    found = {*before.get("full", ())} - {*now.get("full", before.get("full", ()))} - {*leaves}
+    for table, those in before.get("leaves", {}).items():
+        if any(full and leaves.get(table, {}).get(number) is False for number, full in those.items()):
+            found.add(table)
+    return found
 
 
 def _elsewhere(before: Mapping[str, Any], now: Mapping[str, Any]) -> set[str]:
@@ -498,7 +512,7 @@ def _descends(before: SlotMark | None, now: SlotMark | None) -> bool:
 
 def _seen(entry: CatalogueEntry, thing: ExternalObject) -> dict[str, Any] | None:
     """What is compared with later, of a thing that fits. Of what others made: only what it publishes."""
-    kept = ("members", "above", "version", "named", "labels", "full")
+    kept = ("members", "above", "version", "named", "labels", "full", "leaves")
     seen = {name: thing.settings[name] for name in kept if name in thing.settings}
     if "stored" in thing.settings:
         before = (entry.applied or {}).get("stored", {})
@@ -515,7 +529,12 @@ def _compared(entry: CatalogueEntry, thing: ExternalObject, found: Condition, no
     if left_out and not wrong:
         return _owed(entry, Reason.DRIFT, texts.leaving_out(entry, left_out), found, now)
     if not wrong:
-        return Step(replace(entry, applied=_seen(entry, thing), debt=None), Act.NOTHING, found)
+        seen = replace(entry, applied=_seen(entry, thing))
+        mixed = {table: leaves for table, leaves in thing.settings.get("mixed", {}).items()
+                 if table in entry.settings.get("tables", ())}  # fmt: skip
+        if mixed:
+            return _owed(seen, Reason.DRIFT, texts.mixed_identities(entry, mixed), found, now)
+        return Step(replace(seen, debt=None), Act.NOTHING, found)
     changed = _differences(entry.applied, thing.settings, entry.rules.exact) if entry.applied is not None else []
     by_hand = [name for name in wrong if name in changed]
     if not entry.owned:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from urllib.parse import quote
 
 from cdcv2.connectors.debezium.left_out import Omission
+from cdcv2.connectors.debezium.postgres_catalogue import set_full
 from cdcv2.control.entries import CatalogueEntry, ExternalObject, Kind
 from cdcv2.control.kinds.marks import mark_of
 from cdcv2.store.connect_client import curl
@@ -129,6 +130,19 @@ def identities(indexes: Mapping[str, str]) -> str:
     )
 
 
+def mixed_identities(entry: CatalogueEntry, tables: Mapping[str, Sequence[str]]) -> str:
+    """Tables that are to have REPLICA IDENTITY FULL, and partitions of them have it not. ``tables``: those of each."""
+    named = "; ".join(f"{', '.join(those)} of {table}" for table, those in tables.items())
+    return (
+        f"{entry.shown} sends changes of partitions without REPLICA IDENTITY FULL: {named}. A server takes the "
+        "identity of the partition, not that of the table above it, and a new partition has DEFAULT. An UPDATE or "
+        "DELETE there comes without its before-image: it stops a capture that takes that from the envelope, and a "
+        "capture with full-identity takes away a row that never was. Run "
+        f"{set_full(leaf for those in tables.values() for leaf in those)} and do that with each new partition, in the "
+        "transaction that makes it. If a capture names the table in full-identity, also run cdcv2 compare --source"
+    )
+
+
 def unidentified(entry: CatalogueEntry, tables: Collection[str]) -> str:
     """Tables that have no replica identity."""
     return (
@@ -156,9 +170,9 @@ def withdrawal(entry: CatalogueEntry, thing: ExternalObject, tables: list[str]) 
     return (
         f"{entry.shown} has not published {named} all the time since it was seen last, as far as that can be known: it "
         f"left the publication, or was published in part, or had another name or schema, or a partition of it was "
-        f"taken out, or its REPLICA IDENTITY is no longer FULL, or another table has its name now; or the options of "
-        f"the publication were set, perhaps to what they were. Changes of {named} may be missing in the logs, also if "
-        f"all is as before. {_accept(entry)}"
+        f"taken out, or its REPLICA IDENTITY is no longer FULL, or that of a partition, or another table has its name "
+        f"now; or the options of the publication were set, perhaps to what they were. Changes of {named} may be "
+        f"missing in the logs, also if all is as before. {_accept(entry)}"
     )
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from cdcv2.connectors.debezium.config import slot_name
 from cdcv2.connectors.debezium.left_out import unsent_columns
 from cdcv2.connectors.debezium.postgres_catalogue import (
-    children, columns_of, deferrable_keys, full_identity, generated_columns, indexed_identities, primary_key,
-    row_type_from_postgres, unidentified_tables,
+    children, columns_of, deferrable_keys, generated_columns, indexed_identities, primary_key, row_type_from_postgres,
+    set_full, table_identities, unidentified_tables,
 )  # fmt: skip
 from cdcv2.control.findings import Finding, Health, judged
 from cdcv2.control.kinds.postgres import SENDS_ALL
@@ -69,17 +69,18 @@ _DIMENSIONS = """
 """
 #: From this version of PostgreSQL on, an interval may be infinite.
 _INFINITE_INTERVALS = 170000
+_NEW_PARTITION = "and of each new one in the transaction that makes it (it has DEFAULT)"
 #: So many seconds may two clocks differ.
 _SECONDS = 5.0
 
 
 def source_findings(
     source: SourceFields, connection: Any, tables: Mapping[str, RowType], *, from_state: bool,
-    config: Mapping[str, Any] | None = None, marked: bool = False,
+    config: Mapping[str, Any] | None = None, marked: bool = False, known_full: Collection[str] = (),
 ) -> Iterator[Finding]:
     """What is found of a source's database, in the order in which it is mended. Raises as questions to it do.
 
-    ``marked``: markers are committed there.
+    ``marked``: markers are committed there. ``known_full``: the tables that captures name in ``full-identity``.
     ``config``: that of the connector: a row type lacks the columns that it leaves out; None: it is not known.
     """
     part = f"source {source.name}"
@@ -109,7 +110,7 @@ def source_findings(
     whole = any(found for (found,) in _rows_of(connection, _VIA_ROOT, name))
     for table, row_type in tables.items():
         yield from _table(part, connection, table, row_type, role=role, from_state=from_state, whole=whole,
-                          config=config)
+                          config=config, known_full=known_full)
     yield from _changed(part, connection, tables, row[5])
     beside = [table for (table,) in _rows_of(connection, _BESIDE, list(tables)) if table not in tables]
     if beside:
@@ -143,12 +144,12 @@ def server_findings(part: str, row: Any, *, has_slot: bool) -> Iterator[Finding]
 
 def _table(
     part: str, connection: Any, table: str, row_type: RowType, *, role: str, from_state: bool, whole: bool,
-    config: Mapping[str, Any] | None,
+    config: Mapping[str, Any] | None, known_full: Collection[str],
 ) -> Iterator[Finding]:
     """What is found of a table; ``whole``: a partitioned one is sent under its own name."""
     schema, name = parts_of(table)
     try:
-        full, key = table in full_identity(connection, [table]), primary_key(connection, table)
+        identity, key = table_identities(connection, [table])[table], primary_key(connection, table)
         columns, generated = columns_of(connection, table), generated_columns(connection, table)
         unsent = ([column for column in columns if column not in row_type.columns] if config is None
                   else unsent_columns(config, table, columns))  # fmt: skip
@@ -164,7 +165,11 @@ def _table(
         yield Finding(part, f"{table}: {error}", Health.WRONG, "mend tables: of the capture, or the table")
         return
     how = f"the key {', '.join(key)}" if key else "no key"
-    remedy = f"ALTER TABLE {sql_table(table)} REPLICA IDENTITY FULL; before the connector's snapshot"
+    lacking = identity.lacking(table)
+    remedy = f"{set_full(lacking or [table])} before the connector's snapshot"
+    if identity.leaves and lacking:
+        how = f"{how}: {', '.join(lacking)} of it have not REPLICA IDENTITY FULL, and that of each partition counts"
+        remedy += f", {_NEW_PARTITION}"
     if unidentified:
         how, named = f"{how}, and it has no replica identity: published, its UPDATE and DELETE fail", False
     elif set(key) & set(generated):
@@ -179,9 +184,16 @@ def _table(
         named = bool(key)
         remedy += ", or before: from-state in the capture" if key else ""
     # From state, rows are known by the key also where the records have them whole.
-    whole_rows = full and not (from_state and (deferrable or set(key) & set(generated)))
-    how = "REPLICA IDENTITY FULL" if whole_rows else how
+    whole_rows = identity.full and not (from_state and (deferrable or set(key) & set(generated)))
+    if whole_rows:
+        how = "REPLICA IDENTITY FULL" + (f" of each partition, {_NEW_PARTITION}" if identity.leaves else "")
     yield judged(part, whole_rows or (from_state and named), f"{table}: before-images by {how}", remedy)
+    if table in known_full and lacking:
+        yield Finding(part, f"{table}: full-identity of a capture names it, and {', '.join(lacking)} "
+                      f"{'have' if len(lacking) > 1 else 'has'} not REPLICA IDENTITY FULL: a DELETE there takes away a "
+                      "row that never was", Health.WRONG,
+                      f"leave it out of full-identity; or {set_full(lacking)} and then cdcv2 compare --source: unless "
+                      "all is equal, start over (docs/operations/start-over.md)")  # fmt: skip
     yield judged(part, now == row_type, f"{table}: its row type is that of rows/",
                  "the table has changed since (docs/operations/columns.md): cdcv2 rows --source env --table "
                  f"{shlex.quote(table)}" + (f" --exclude-columns {shlex.quote(name_list(unsent))}" if unsent else ""),

@@ -89,7 +89,9 @@ class Catalogue:
         """PostgreSQL's answer about its table."""
         columns: list[tuple[object, ...]] = [("id", True, False, 20, -1)]
         kind: list[tuple[object, ...]] = [("int8", "b", "N", 0, 0, -1, "pg_catalog")]
-        self.rows = [(1, self.identity)] if "pg_class" in query else columns if "pg_attribute" in query else kind
+        identity: list[tuple[object, ...]] = [("public.t", True, "1", "public.t", True, self.identity == "f")]
+        self.rows = (identity if "pg_inherits" in query else [(1, self.identity)] if "pg_class" in query
+                     else columns if "pg_attribute" in query else kind)  # fmt: skip
 
     def fetchone(self) -> tuple[object, ...]:
         """The first row."""

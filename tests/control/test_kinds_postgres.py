@@ -935,6 +935,66 @@ def test_a_table_that_is_sent_with_its_partitions_is_lost_when_one_leaves_it(
     assert lost in (found.debt.text if found.debt else "")
 
 
+#: Statements on a table that is sent as a whole, of which each partition has FULL; what the entry is then.
+NEXT = "CREATE TABLE lab.next PARTITION OF lab.half FOR VALUES FROM (50) TO (100)"
+NEXT_FULL = "ALTER TABLE lab.next REPLICA IDENTITY FULL"
+IDENTITIES = [
+    ("", EntryState.IN_USE, ""), (NEXT, EntryState.IN_USE, NEXT_FULL), (f"{NEXT}; {NEXT_FULL}", EntryState.IN_USE, ""),
+    (f"{NEXT}; LOOK; {NEXT_FULL}", EntryState.IN_USE, ""),
+    ("ALTER TABLE lab.part REPLICA IDENTITY DEFAULT", EntryState.LOST, "no longer FULL, or that of a partition"),
+    (f"{NEXT}; LOOK; ALTER TABLE lab.part REPLICA IDENTITY DEFAULT", EntryState.LOST, "or that of a partition"),
+    (f"{NEXT}; LOOK; {NEXT_FULL}; LOOK; ALTER TABLE lab.next REPLICA IDENTITY NOTHING", EntryState.LOST,
+     "or that of a partition"),
+    ("ALTER TABLE lab.whole REPLICA IDENTITY FULL; LOOK; ALTER TABLE lab.whole REPLICA IDENTITY DEFAULT",
+     EntryState.IN_USE, ""),
+    (f"{NEXT}; CREATE UNIQUE INDEX by_id ON lab.next (id); ALTER TABLE lab.next ALTER id SET NOT NULL; "
+     "ALTER TABLE lab.next REPLICA IDENTITY USING INDEX by_id", EntryState.LOST, "by_id of its partition lab.next"),
+]
+
+
+@pytest.mark.parametrize(("change", "state", "text"), IDENTITIES)
+def test_of_a_table_that_is_sent_with_its_partitions_the_identity_of_each_counts(
+    change: str, state: EntryState, text: str, postgres: Postgres
+) -> None:
+    """A new partition has had no other, and its first change without a before-image stops the capture: it is owed the
+    statement. One that had FULL, and has it no more, is lost, as any table.
+    """
+    whole = "ALTER TABLE lab.part REPLICA IDENTITY FULL; LOOK"
+    found = seen_again(postgres, "whole", f"{whole}; {change}" if change else whole,
+                       "TABLE lab.whole WITH (publish_via_partition_root)")  # fmt: skip
+
+    assert state is found.state
+    assert text in (found.debt.text if found.debt else "") and bool(text) == bool(found.debt)
+
+
+def test_a_partition_without_full_is_owed_where_only_the_table_above_has_it(postgres: Postgres) -> None:
+    """As it was noted by a version that asked the table above: it is not lost. A table that is not meant to have FULL
+    owes nothing.
+    """
+    with postgres.connect(autocommit=True) as session:
+        session.execute("DROP PUBLICATION IF EXISTS shop; DROP SCHEMA IF EXISTS lab CASCADE")
+        session.execute(LAB)
+        session.execute("CREATE PUBLICATION shop FOR TABLE lab.whole WITH (publish_via_partition_root)")
+        try:
+            case = case_of(postgres, Kind.PUBLICATION)
+            case.up(owned=False, settings={"tables": ["lab.whole"]})
+            case.use()
+            plain = case.go_on()
+            noted = {**(plain.applied or {}), "full": ["lab.whole"]}
+            del noted["leaves"]
+            case.catalogue.kept[plain.nonce] = replace(plain, applied=noted)
+            session.execute("ALTER TABLE lab.whole REPLICA IDENTITY FULL")
+            owed = case.go_on()
+            session.execute("ALTER TABLE lab.part REPLICA IDENTITY FULL")
+            good = case.go_on()
+        finally:
+            session.execute("DROP PUBLICATION shop; DROP SCHEMA lab CASCADE; DROP SCHEMA away CASCADE")
+
+    assert [(EntryState.IN_USE, None)] * 2 == [(one.state, one.debt) for one in (plain, good)]
+    assert EntryState.IN_USE is owed.state and owed.debt is not None and Reason.DRIFT is owed.debt.reason
+    assert "ALTER TABLE lab.part REPLICA IDENTITY FULL;" in owed.debt.text
+
+
 def test_a_schema_that_leaves_a_publication_of_others_is_lost_also_when_it_is_back(postgres: Postgres) -> None:
     """Its tables have no membership of their own there; that of their schema is another."""
     with postgres.connect(autocommit=True) as session:

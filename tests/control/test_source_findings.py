@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,13 +47,15 @@ def session(postgres: Postgres) -> Iterator[Any]:
         yield session
 
 
-def found(session: Any, *tables: str, owned: bool = False, state: bool = False) -> list[Finding]:
-    """What is found of a source whose capture reads these tables."""
+def found(
+    session: Any, *tables: str, owned: bool = False, state: bool = False, known: Sequence[str] = ()
+) -> list[Finding]:
+    """What is found of a source whose capture reads these tables; ``known``: named in full-identity."""
     line: Any = None
     named = OwnedObject("shop", owned, line)
     source = SourceFields("shop", "shop", None, None, named, named, line, None)
     types = dict.fromkeys(tables or ["public.orders"], ORDERS)
-    return list(source_findings(source, session, types, from_state=state))
+    return list(source_findings(source, session, types, from_state=state, known_full=known))
 
 
 def wrong(findings: list[Finding]) -> list[str]:
@@ -247,6 +249,60 @@ def test_a_partitioned_table_is_sent_as_a_whole_or_not_captured(session: Any) ->
     assert [] == wrong(findings)
     warned = [one.text for one in findings if one.health is Health.WARNING]
     assert "public.whole: it is sent as a whole, and a TRUNCATE of one partition is not sent" in warned
+
+
+#: A table of three partitions, one of them below another; it has FULL itself, and so has one of these.
+WHOLE = """
+    CREATE TABLE whole (id bigint NOT NULL, r int, PRIMARY KEY (id, r)) PARTITION BY LIST (r);
+    CREATE TABLE one PARTITION OF whole FOR VALUES IN (1);
+    CREATE TABLE more PARTITION OF whole FOR VALUES IN (2, 3) PARTITION BY LIST (r);
+    CREATE TABLE two PARTITION OF more FOR VALUES IN (2); CREATE TABLE three PARTITION OF more FOR VALUES IN (3);
+    ALTER TABLE whole REPLICA IDENTITY FULL; ALTER TABLE one REPLICA IDENTITY FULL;
+    ALTER PUBLICATION shop SET TABLE whole; ALTER PUBLICATION shop SET (publish_via_partition_root = true)
+"""
+
+
+def test_a_table_that_is_sent_as_a_whole_needs_full_of_each_partition(session: Any) -> None:
+    """The server takes that of the partition in which a row is, and never that of the table above it."""
+    session.execute(WHOLE)
+    findings = found(session, "public.whole")
+    (lacking,) = [one for one in findings if "before-images" in one.text]
+    session.execute("ALTER TABLE more REPLICA IDENTITY FULL")
+    still = wrong(found(session, "public.whole"))
+    session.execute(lacking.remedy.rpartition(";")[0])
+    (whole,) = [one for one in found(session, "public.whole") if "before-images" in one.text]
+
+    assert Health.WRONG is lacking.health
+    assert "public.three, public.two of it have not REPLICA IDENTITY FULL" in lacking.text
+    assert lacking.remedy.startswith(
+        "ALTER TABLE public.three REPLICA IDENTITY FULL; ALTER TABLE public.two REPLICA IDENTITY FULL;"
+    )
+    assert any("public.three, public.two of it have not" in text for text in still)
+    assert Health.OK is whole.health and "of each new one in the transaction that makes it" in whole.text
+
+
+def test_a_table_that_is_known_to_have_full_and_lacks_it_is_wrong(session: Any) -> None:
+    """In whichever way before-images are taken: of such a table an old row is taken as it comes."""
+    session.execute(WHOLE)
+    before = [wrong(found(session, "public.whole", state=True, known=known)) for known in ((), ("public.whole",))]
+    session.execute("ALTER TABLE two REPLICA IDENTITY FULL; ALTER TABLE three REPLICA IDENTITY FULL")
+
+    assert [] == [one for one in before[0] if "full-identity" in one]
+    assert any("names it, and public.three, public.two have not REPLICA IDENTITY FULL" in one for one in before[1])
+    after = wrong(found(session, "public.whole", state=True, known=("public.whole",)))
+    assert [] == [one for one in after if "full-identity" in one]
+
+
+@pytest.mark.parametrize(("identity", "text"), [
+    ("USING INDEX by_code", "the index by_code of its partition public.two, as"), ("NOTHING", "no replica identity"),
+])
+def test_the_identity_of_a_partition_that_names_no_row_is_wrong(identity: str, text: str, session: Any) -> None:
+    """Also from state, where the key of a table is enough."""
+    session.execute(WHOLE)
+    session.execute("ALTER TABLE whole ADD code int NOT NULL; CREATE UNIQUE INDEX by_code ON two (code)")
+    session.execute(f"ALTER TABLE two REPLICA IDENTITY {identity}")
+
+    assert any("before-images by" in one and text in one for one in wrong(found(session, "public.whole", state=True)))
 
 
 def test_init_refuses_a_table_from_which_others_inherit(session: Any) -> None:

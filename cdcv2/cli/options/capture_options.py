@@ -128,7 +128,8 @@ OPTIONS: tuple[CaptureOption, ...] = (
              "needs it); PREFIX=TOPIC for one of several",
     )._replace(by_pipeline=True),
     _of_database("--full-identity", metavar="A,B",
-                 help=f"tables that are known to have {called_by_kinds(lambda words: words.whole_rows)}"),
+                 help=f"tables that are known to have {called_by_kinds(lambda words: words.whole_rows)}; of a "
+                      "partitioned one, each partition, now and later: else rows are taken away that never were"),
     _of_database(
         "--before", choices=(FROM_ENVELOPE, FROM_STATE), default=FROM_ENVELOPE,
         help="where before-images come from: the records, which must have them whole (the default), or what the logs "

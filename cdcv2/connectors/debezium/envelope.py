@@ -351,8 +351,8 @@ _ROW_TYPE = (
     "the connector's column.exclude.list, with new topics"
 )
 _NOT_WHOLE = (
-    "A table that has no key, or is named with --full-identity, needs REPLICA IDENTITY FULL: set it, and start over "
-    "with a new snapshot; or do not name the table"
+    "A table that has no key, or is named with --full-identity, needs REPLICA IDENTITY FULL, and so does each "
+    "partition of it: set it, and start over with a new snapshot; or do not name the table"
 )
 _NO_KEY = (
     "The records' key must be of columns that are captured: make a row type that has them (cdcv2 rows), and leave them "
@@ -366,6 +366,7 @@ _TRUNCATED = (
 _NO_TRANSACTION = "Set provide.transaction.metadata=true in the connector, and start over with new topics"
 _SIGNALLED = "Only the initial snapshot can be captured: to take another, start over with new topics, slot and logs"
 _CHECKED = (
-    "If it has that already (SELECT relreplident FROM pg_class gives f) and the row was really empty, name the table "
-    "with --full-identity, or in a pipeline's file in the capture's full-identity: [TABLE], and start again"
+    "If it has that already (SELECT relreplident FROM pg_class gives f: of a partitioned table, look at the partition "
+    "of that row, and at all others, as its own does not count) and the row was really empty, name the table with "
+    "--full-identity, or in a pipeline's file in the capture's full-identity: [TABLE], and start again"
 )

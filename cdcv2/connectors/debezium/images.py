@@ -70,12 +70,16 @@ class UnfitImage(Exception):
         self.reason, self.remedy = reason, remedy
 
 
+#: Of a table that is sent with its partitions, the records do not show in which of these a row was.
+_PARTITIONS = "If it is partitioned, each partition needs FULL, also a new one: that of the table above does not count."
+
+
 def identity_remedy(table: str) -> str:
     """What to do about images that are not whole."""
     return (
         f"Capture needs whole before-images: ALTER TABLE {sql_table(table)} REPLICA IDENTITY FULL, "
         "then start over with a new snapshot (new topics, new slot, new logs). Or, if the table has a key, "
-        "let the capture keep the before-images itself: cdcv2 capture --before from-state."
+        f"let the capture keep the before-images itself: cdcv2 capture --before from-state. {_PARTITIONS}"
     )
 
 
@@ -83,7 +87,7 @@ def keyless_remedy(table: str) -> str:
     """What to do about old rows that no key identifies."""
     return (
         f"Without a key, before-images must come whole: ALTER TABLE {sql_table(table)} REPLICA IDENTITY FULL, or "
-        "give it a primary key, then start over with a new snapshot (new topics, new slot, new logs)."
+        f"give it a primary key, then start over with a new snapshot (new topics, new slot, new logs). {_PARTITIONS}"
     )
 
 
@@ -197,7 +201,7 @@ _NO_IMAGE = (
     "A change comes with the row as it is then, and a delete with the row's key: name the connector's own topics, "
     "without transforms that take these away"
 )
-_NAMED = "Name a table with --full-identity only if it has REPLICA IDENTITY FULL."
+_NAMED = "Name a table with --full-identity only if it has REPLICA IDENTITY FULL, and so has each partition of it."
 
 
 _NOT_HELD = (

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Collection, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from cdcv2.connectors.debezium.row_types import (
     MEANINGS, SECOND_TYPES, Avro, field_schema, is_sent, no_row_type, numeric_scale, record_schema,
 )  # fmt: skip
 from cdcv2.errors import UsageError
 from cdcv2.rows.source_types import SourceType
+from cdcv2.sql_names import sql_table
 from cdcv2.store.postgres_session import find_table
 from cdcv2.suggestions import meant
 
@@ -41,17 +42,35 @@ _CHILDREN = """
       JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid JOIN pg_catalog.pg_namespace cn ON cn.oid = c.relnamespace
      WHERE p.relkind = ANY(%s) AND pn.nspname || '.' || p.relname = ANY(%s) GROUP BY 1
 """
-_INDEXED = """
-    SELECT n.nspname || '.' || c.relname, x.relname
-      FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+#: Each table, and below one that has partitions all of these; ``name``: that of the table itself. It locks none.
+_TREE = """
+    WITH RECURSIVE tree (name, root, relid) AS (
+        SELECT n.nspname || '.' || c.relname, c.oid, c.oid
+          FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+         WHERE n.nspname || '.' || c.relname = ANY(%s)
+        UNION ALL SELECT t.name, t.root, i.inhrelid
+          FROM tree t JOIN pg_catalog.pg_class p ON p.oid = t.relid AND p.relkind = 'p'
+          JOIN pg_catalog.pg_inherits i ON i.inhparent = t.relid
+    )
+"""
+_IDENTITIES = f"""{_TREE}
+    SELECT t.name, t.relid = t.root, c.oid::text, n.nspname || '.' || c.relname, c.relkind = 'r', c.relreplident = 'f'
+      FROM tree t JOIN pg_catalog.pg_class c ON c.oid = t.relid AND c.relkind IN ('r', 'p')
+      JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace ORDER BY 1, 4
+"""
+_INDEXED = f"""{_TREE}
+    SELECT t.name, x.relname || CASE WHEN t.relid = t.root THEN ''
+                                ELSE ' of its partition ' || n.nspname || '.' || c.relname END
+      FROM tree t JOIN pg_catalog.pg_class c ON c.oid = t.relid AND c.relkind = 'r'
+      JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
       JOIN pg_catalog.pg_index i ON i.indrelid = c.oid AND i.indisreplident AND NOT i.indisprimary
       JOIN pg_catalog.pg_class x ON x.oid = i.indexrelid
-     WHERE c.relreplident = 'i' AND n.nspname || '.' || c.relname = ANY(%s) ORDER BY 1
+     WHERE c.relreplident = 'i' ORDER BY 1, 2
 """
-_UNIDENTIFIED = """
-    SELECT n.nspname || '.' || c.relname
-      FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-     WHERE n.nspname || '.' || c.relname = ANY(%s) AND c.relreplident <> 'f' AND NOT EXISTS (
+_UNIDENTIFIED = f"""{_TREE}
+    SELECT DISTINCT t.name
+      FROM tree t JOIN pg_catalog.pg_class c ON c.oid = t.relid AND c.relkind = 'r'
+     WHERE c.relreplident <> 'f' AND NOT EXISTS (
                SELECT FROM pg_catalog.pg_index i WHERE i.indrelid = c.oid AND i.indisvalid AND i.indimmediate
                   AND CASE c.relreplident WHEN 'd' THEN i.indisprimary WHEN 'i' THEN i.indisreplident END)
      ORDER BY 1
@@ -188,13 +207,80 @@ def generated_columns(connection: Any, table: str) -> tuple[str, ...]:
         return tuple(str(column) for column, _, is_generated, _, _ in cursor.fetchall() if is_generated)
 
 
+class Leaf(NamedTuple):
+    """A partition that has rows itself: its name, and whether it has REPLICA IDENTITY FULL."""
+
+    name: str
+    full: bool
+
+
+class TableIdentity(NamedTuple):
+    """Whether a table has REPLICA IDENTITY FULL itself; and its leaves by their numbers, None of one that has rows
+    itself, as it is not partitioned.
+    """
+
+    own: bool
+    leaves: dict[str, Leaf] | None
+
+    @property
+    def full(self) -> bool:
+        """Whether old rows are whole in the records. One that has no partition yet has no rows."""
+        return all(leaf.full for leaf in self.leaves.values()) if self.leaves else self.own
+
+    def lacking(self, table: str) -> tuple[str, ...]:
+        """The tables to be altered for that, in order: of a partitioned one, its leaves that have not FULL."""
+        if self.full:
+            return ()
+        return tuple(leaf.name for leaf in self.leaves.values() if not leaf.full) if self.leaves else (table,)
+
+    @property
+    def mixed(self) -> bool:
+        """Whether FULL is meant, as the table or a leaf has it, and another leaf has it not."""
+        leaves = (self.leaves or {}).values()
+        return bool(leaves) and not self.full and (self.own or any(leaf.full for leaf in leaves))
+
+
+def table_identities(connection: Any, tables: Iterable[str]) -> dict[str, TableIdentity]:
+    """Table -> by which REPLICA IDENTITY its old rows are in the records. Raises UsageError for one that is not there.
+
+    A server takes that of the table in which a row is. So of a partitioned table that of each leaf counts, and its own
+    never, also where ``publish_via_partition_root`` sends the row under its name. A new partition has DEFAULT.
+    """
+    names = list(tables)
+    found: dict[str, TableIdentity] = {}
+    with connection.cursor() as cursor:
+        cursor.execute(_IDENTITIES, (names,))
+        rows = cursor.fetchall()
+    for table, is_root, _, _, has_rows, full in rows:
+        if is_root:
+            found[table] = TableIdentity(full, None if has_rows else {})
+    for table, is_root, number, name, has_rows, full in rows:
+        leaves = found[table].leaves
+        if leaves is not None and has_rows and not is_root:
+            leaves[number] = Leaf(name, full)
+    for table in names:
+        if table not in found:
+            find_table(connection, table)
+    return found
+
+
 def full_identity(connection: Any, tables: Iterable[str]) -> frozenset[str]:
     """Those of the tables whose old rows are whole in the records: REPLICA IDENTITY FULL. Raises UsageError."""
-    return frozenset(table for table in tables if find_table(connection, table)[1] == "f")
+    return frozenset(table for table, one in table_identities(connection, tables).items() if one.full)
+
+
+def set_full(tables: Iterable[str]) -> str:
+    """The SQL that gives these FULL.
+
+    >>> set_full(["public.a", "public.b"])
+    'ALTER TABLE public.a REPLICA IDENTITY FULL; ALTER TABLE public.b REPLICA IDENTITY FULL;'
+    """
+    return " ".join(f"ALTER TABLE {sql_table(table)} REPLICA IDENTITY FULL;" for table in tables)
 
 
 def indexed_identities(connection: Any, tables: Iterable[str]) -> dict[str, str]:
-    """Table -> the index of its REPLICA IDENTITY USING INDEX, if that is not the primary key's.
+    """Table -> the index of its REPLICA IDENTITY USING INDEX, if that is not the primary key's; of a partitioned one,
+    also that of which partition.
 
     The records of such a table have the columns of the index of an old row, and no others: what they have as its
     primary key means nothing, or another row.
@@ -205,7 +291,9 @@ def indexed_identities(connection: Any, tables: Iterable[str]) -> dict[str, str]
 
 
 def unidentified_tables(connection: Any, tables: Iterable[str]) -> tuple[str, ...]:
-    """Those of the tables without a replica identity: in a publication, an UPDATE or DELETE of it fails."""
+    """Those of the tables without a replica identity, also if only a partition lacks it: in a publication, an UPDATE
+    or DELETE of it fails.
+    """
     with connection.cursor() as cursor:
         cursor.execute(_UNIDENTIFIED, (list(tables),))
         return tuple(str(table) for (table,) in cursor.fetchall())

@@ -6,7 +6,6 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from cdcv2.connectors.debezium.row_types import row_type_from_envelope, source_table, without_sources
-from cdcv2.sql_names import sql_table
 from cdcv2.store.source_address import source_address
 
 
@@ -19,21 +18,21 @@ class PostgresRowTypes:
         self, where: str, table: str, excluded: Collection[str] = ()
     ) -> tuple[dict[str, Any], str | None]:
         """By the catalogue; the remark is about a table without REPLICA IDENTITY FULL."""
-        from cdcv2.connectors.debezium.postgres_catalogue import full_identity, row_type_from_postgres
+        from cdcv2.connectors.debezium.postgres_catalogue import row_type_from_postgres, set_full, table_identities
         from cdcv2.store.postgres_session import connect
 
         address = source_address(where)
         connection = connect(address.conninfo, origin=address.origin, autocommit=True)
         try:
             schema = row_type_from_postgres(connection, table, excluded)
-            lacks = table not in full_identity(connection, [table])
+            lacking = table_identities(connection, [table])[table].lacking(table)
         finally:
             connection.close()
         return schema, (
-            f"{table} has not REPLICA IDENTITY FULL, so its records do not hold before-images whole: ALTER TABLE "
-            f"{sql_table(table)} REPLICA IDENTITY FULL before the connector's snapshot, or, if it has a primary key, "
-            "capture with --before from-state"
-        ) if lacks else None
+            f"{', '.join(lacking)} {'have' if len(lacking) > 1 else 'has'} not REPLICA IDENTITY FULL, so the records "
+            f"of {table} do not hold before-images whole: {set_full(lacking)} before the connector's snapshot, or, if "
+            "it has a primary key, capture with --before from-state"
+        ) if lacking else None
 
     def of_record(self, body: Mapping[str, Any], table: str) -> tuple[dict[str, Any], str | None] | None:
         """By the schema in an envelope; the remark is about source types that it does not state."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, LiteralString
 
 from cdcv2 import failpoints
 from cdcv2.connectors.debezium.postgres_catalogue import (
-    children, full_identity, indexed_identities, unidentified_tables,
+    children, indexed_identities, table_identities, unidentified_tables,
 )  # fmt: skip
 from cdcv2.control.entries import Answer, CatalogueEntry, EntryState, ExternalObject, Kind, Look, NoAnswer, Reason
 from cdcv2.control import external_texts as texts
@@ -254,12 +254,14 @@ class PublicationKind(PostgresKind):
     - ``members``: it is another when the table left the publication and came back, or another has taken its name;
     - ``above``: the same of the table by which a partition is sent, and of what is between the two;
     - ``named``: another when the table got another name or schema, also when it has its own again;
-    - ``full``: not in it, although it was before: its old rows are no longer whole in the records;
+    - ``full``: not in it, although it was before: its old rows are no longer whole in the records; of one that has
+      partitions, ``leaves`` has of each by its number whether they are;
     - ``stored``: its file and its columns; ``labels``: those of its enum types.
 
     A table from which others inherit, or that has partitions which are sent by themselves, counts as not sent, as its
     rows are not all sent under its name: ``children`` has these. So does one whose old rows are known by another index
-    than its primary key: ``indexed`` has that.
+    than its primary key: ``indexed`` has that. Of one that is meant to have FULL, ``mixed`` has the partitions that
+    have it not: one that is new has DEFAULT.
 
     ``version`` is another when what is published of the tables was changed, as ``publish``, also when that was changed
     back.
@@ -290,7 +292,13 @@ class PublicationKind(PostgresKind):
             "above": {name: above for name, *_, above in found if above},
             **_contents(session, {number: name for name, number, *_ in found}),
         }  # fmt: skip
-        settings["full"] = sorted(full_identity(session, [name for name, *_ in found]))
+        identities = table_identities(session, [name for name, *_ in found])
+        settings["full"] = sorted(name for name, one in identities.items() if one.leaves is None and one.full)
+        settings["leaves"] = {
+            name: {number: leaf.full for number, leaf in one.leaves.items()}
+            for name, one in identities.items() if one.leaves is not None
+        }
+        settings["mixed"] = {name: list(one.lacking(name)) for name, one in identities.items() if one.mixed}
         if heirs:
             settings["children"] = {name: list(those) for name, those in heirs.items()}
         if indexed:
