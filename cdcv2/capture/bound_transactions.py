@@ -200,12 +200,19 @@ class BoundTransactions:
         before, highest = self._through, self._tracker.highest
         touched: dict[Tx, BoundTransaction] = {}
         again = set[Tx]()
-        # Ends first, in order: whether an End is new, and which contradiction is found first, must not depend on order.
+        contradictions = list[SourceStop]()
+        # Ends first, in order: whether an End is new must not depend on the order of the records.
         for record in sorted(reported, key=_ends_in_order):
-            if not self._is_repeat(record, before, highest):
-                touched[record.tx] = self._admit(record)
-            elif isinstance(record, EndRecord):
-                again.add(record.tx)
+            try:
+                if not self._is_repeat(record, before, highest):
+                    touched[record.tx] = self._admit(record)
+                elif isinstance(record, EndRecord):
+                    again.add(record.tx)
+            except SourceStop as stop:
+                contradictions.append(stop)
+        if contradictions:
+            # Nor which of several stops it.
+            raise min(contradictions, key=lambda stop: (not stop.lasting, str(stop)))
         for one in unended:
             self._tracker.unended(one.tx, one.after, one.end)
         self._check({*touched, *doubted})

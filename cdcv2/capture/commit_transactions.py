@@ -173,7 +173,7 @@ class CommitTransactions:
             return False
         none = seq is None
         if seq is None:
-            seq = self._null_reads
+            seq = self.null_reads
             if seq is None:
                 return self._is_finished(tx, table, number)
         found = self._tracker.is_repeat(tx, seq, table, number)
@@ -197,7 +197,7 @@ class CommitTransactions:
         return True
 
     @property
-    def _null_reads(self) -> int | None:
+    def null_reads(self) -> int | None:
         """What a null ``sequence[0]`` reads as; None: only the END of its transaction shows it."""
         return None if self.snapshots.declared else self.snapshots.lsn
 
@@ -278,7 +278,7 @@ class CommitTransactions:
             return False
         if self._is_early(tx, lsn):
             return False
-        if self.through is not None and lsn <= self.through and self._null_reads is None:
+        if self.through is not None and lsn <= self.through and self.null_reads is None:
             self._finished.add(tx)
         found = self._tracker.end(tx, lsn, counts)
         if isinstance(found, Contradiction):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from typing import Any
 
@@ -537,3 +538,14 @@ def test_what_is_held_is_found_again_by_the_next_run() -> None:
     held: list[OpenRecord] = [StartRecord(AS_COMPLETE, ("a", "b"), False), ReleaseRecord(2, 20), end(1, a=1)]
     assert held == [*again.content()] and again.has_released and 2 == again.held
     assert ([1], 20) == (again.advance([row(1, 1, 0)]).given, again.through)
+
+
+@pytest.mark.parametrize("order", [*itertools.permutations(range(3))])
+def test_of_several_contradictions_at_one_time_the_same_one_stops_every_capture(order: tuple[int, ...]) -> None:
+    """One that lasts: each capture reads the records of a time in an order of its own."""
+    whole = opened()
+    whole.advance([row(1, 1, None), end(1, a=1)])
+    late, one, other = row(1, 2, None), row(2, 1, 10), RowRecord("a", 2, ("a", 1), 10, (("other", 1),), 1)
+    stop = stop_of(whole, *([late, one, other][at] for at in order))
+
+    assert stop.lasting and "transaction 1 has a row of a numbered 2, but its END 10 counts 1" in stop.reason

@@ -332,3 +332,12 @@ def test_old_rows_of_the_other_kind_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="takes before-images from-state; with from-envelope it is a Capture"):
         KeyedCapture(Recipe(PREFIX, RECORDED), nothing, {}, tmp_path, nothing)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("declared", [(), (SNAPSHOT_LSN + 10_000,)])
+def test_executors_take_a_row_that_names_no_commit_for_what_the_driver_does(declared: tuple[int, ...]) -> None:
+    """With a declared resnapshot only its END shows which transaction such a row is of."""
+    commits = CommitTransactions(TABLES, again=declared, known=SNAPSHOT_LSN + 1, held={TABLES[0]: (SNAPSHOT_LSN, 1)})
+    screen = Counting(commits).tally.screen()
+
+    assert screen.base == commits.null_reads and (screen.base is None or not declared)

@@ -32,8 +32,8 @@ class Screen(NamedTuple):
     """What need not be looked at again, as the driver knows it when a batch begins.
 
     ``start`` has the offset up to which each partition has been counted; ``through`` and ``base`` are what
-    ``CommitTransactions`` calls ``certain`` and ``base``: a row whose ``sequence[0]`` is below ``through`` belongs to
-    a released transaction. Snapshot rows before the offsets of ``snapshot`` are duplicates.
+    ``CommitTransactions`` calls ``certain`` and ``null_reads``: a row whose ``sequence[0]`` is below ``through``
+    belongs to a released transaction. Snapshot rows before the offsets of ``snapshot`` are duplicates.
     """
 
     start: Mapping[Place, int]

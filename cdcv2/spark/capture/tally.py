@@ -47,7 +47,7 @@ class Tally:
     def screen(self) -> Screen:
         """What executors need not look at again."""
         commits = self._commits
-        return Screen(dict(self.counted), commits.certain, commits.snapshots.lsn, commits.snapshots.read_to)
+        return Screen(dict(self.counted), commits.certain, commits.null_reads, commits.snapshots.read_to)
 
     # -- counting
 
