@@ -22,7 +22,8 @@ from cdcv2.errors import OutputError, RefusedError
 
 #: The file in the state folder whose lock they share who run a pipeline in one process.
 RUNNING = "run.lock"
-#: The file whose lock the owner has. When it was changed is when the owner's loop has made its last round.
+#: The file whose lock the owner has. When it was changed is when the owner's loop has made its last round; 1970: none
+#: yet.
 _LOCK = "owner.lock"
 #: A loop makes a round in about a second, and waits for no server. After so many without one it counts as hanging: it
 #: is stopped (SIGSTOP, a cgroup, a debugger), or waits for a disk that does not answer.
@@ -66,6 +67,9 @@ class OwnedFolder:
                 f"the jobs of {path} are kept by {'another process' if who is None else who.text()}: end that one "
                 "first, or let it be. A 'cdcv2 up' that ends leaves its jobs at work"
             ) from error
+        with suppress(OSError):
+            # The rounds of the owner before are not ours. No clock decides that: it may have been set back since.
+            os.utime(self._opened, (0, 0))
         try:
             keep(path / "owner.json", OwnerRecord(os.getpid(), socket.gethostname(), now)._asdict())
         except OutputError:
@@ -142,8 +146,7 @@ def silent_for(path: Path, now: float) -> float | None:
 
     It is not known of one that has made no round yet, and where it cannot state its rounds.
     """
-    record = owner(path) if is_owned(path) else None
-    if record is None:
+    if not is_owned(path):
         return None
     try:
         at = (path / _LOCK).stat().st_mtime
@@ -151,8 +154,7 @@ def silent_for(path: Path, now: float) -> float | None:
     except OSError:
         return None
     silent = now - at
-    # The clock of a file system may be some milliseconds behind.
-    return silent if can_state and at >= record.since - 1.0 and silent > SILENT else None
+    return silent if can_state and at and silent > SILENT else None
 
 
 def _may_be_held(path: Path, how: int) -> bool:

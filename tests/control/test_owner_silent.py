@@ -35,8 +35,9 @@ def was_beaten(state: Path, ago: float) -> None:
 def test_an_owner_is_silent_since_its_last_round(tmp_path: Path) -> None:
     """One that has made none yet is not, nor one that has ended; nor one that cannot state its rounds."""
     now = time.time()
+    (tmp_path / LOCK).touch()
+    was_beaten(tmp_path, 9 * SILENT)
     with OwnedFolder(tmp_path, now):
-        was_beaten(tmp_path, 9 * SILENT)
         assert silent_for(tmp_path, now) is None
     with OwnedFolder(tmp_path, now - 9 * SILENT):
         beat(tmp_path)
@@ -48,6 +49,14 @@ def test_an_owner_is_silent_since_its_last_round(tmp_path: Path) -> None:
             assert silent_for(tmp_path, time.time()) is None
     was_beaten(tmp_path, 2 * SILENT)
     assert silent_for(tmp_path, time.time()) is None
+
+
+def test_an_owner_whose_clock_was_ahead_when_it_began_is_silent_all_the_same(tmp_path: Path) -> None:
+    """The clock was set back since: what counts is when it made its rounds, and not when it began."""
+    with OwnedFolder(tmp_path, time.time() + 3600):
+        assert silent_for(tmp_path, time.time()) is None
+        was_beaten(tmp_path, 2 * SILENT)
+        assert 2 * SILENT == pytest.approx(silent_for(tmp_path, time.time()), abs=5)
 
 
 def test_a_cdcv2_up_that_hangs_is_named_and_promises_nothing(
