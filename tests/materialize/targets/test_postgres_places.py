@@ -154,6 +154,26 @@ def test_checkpoints_in_another_schema_do_not_let_a_view_begin_again(place: Plac
     assert [] == place.do(f"SELECT FROM pg_class WHERE relnamespace = '{place.name}'::regnamespace")
 
 
+def test_a_copy_of_the_checkpoints_is_no_place_of_a_view(place: Place) -> None:
+    """As of a backup: it keeps that its tables are elsewhere, so the view may start over. Where tables and checkpoint
+    are in one schema, the error names that a copy is in the way.
+    """
+    place.keep("a")
+    place.do("CREATE SCHEMA backup", "CREATE TABLE backup.cdcv2_checkpoints AS TABLE public.cdcv2_checkpoints",
+             f"GRANT USAGE ON SCHEMA backup TO {place.name}",
+             f"GRANT SELECT ON backup.cdcv2_checkpoints TO {place.name}",
+             "TRUNCATE entries", "DELETE FROM cdcv2_checkpoints")  # fmt: skip
+    place.keep("b", "c")
+
+    assert ["b", "c"] == place.ids("public.entries")
+
+    there = '{"entries": ["backup", "entries", 1]}'
+    place.do("TRUNCATE entries", "DELETE FROM cdcv2_checkpoints", "UPDATE backup.cdcv2_checkpoints SET checkpoint = "
+             f"(jsonb_set(checkpoint::jsonb, '{{tables}}', '{there}'))::text")  # fmt: skip
+    with pytest.raises(RefusedError, match="copy that nothing keeps up, as a backup, drop or rename it"):
+        place.keep("b", "c")
+
+
 def test_a_table_that_was_moved_or_restored_is_the_same(place: Place) -> None:
     """Moved to another schema it has its number, and dumped and restored its name."""
     place.keep("a")

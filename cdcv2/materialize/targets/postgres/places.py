@@ -198,23 +198,32 @@ def demand_started_here(session: Connection[Any], materialization: str, targets:
         place = sql.Identifier(schema, "cdcv2_checkpoints")
         query = sql.SQL("SELECT checkpoint FROM {} WHERE materialization = %s").format(place)
         texts = session.execute(query, [materialization]).fetchall()
-        if any(_has_started(plain_checkpoint(text), own) for (text,) in texts):
+        if any(_has_started(plain_checkpoint(text), schema, own) for (text,) in texts):
             role, database, path = session.execute(_SESSION).fetchone() or ("", "", "")
             raise RefusedError(
                 f"{materialization!r} has begun in this database with {sql_name(schema)}.cdcv2_checkpoints, to which "
                 f"the search_path of the role ({path}) does not lead now: another copy would begin, and the first one "
                 f"stand still. Nothing was written. ALTER ROLE {role} IN DATABASE {database} SET search_path = "
-                f"{sql_name(schema)}; leads there again. If another copy is to begin, give it another name, or the "
-                "search_path in its conninfo: options='-c search_path=...'"
+                f"{sql_name(schema)}; leads there again. If those are a copy that nothing keeps up, as a backup, drop "
+                "or rename it. If another copy is to begin, give it another name, or the search_path in its conninfo: "
+                "options='-c search_path=...'"
             )
 
 
-def _has_started(plain: Any, own: set[str]) -> bool:
-    """Whether a checkpoint is of a view that has committed, with one of these tables."""
+def _has_started(plain: Any, schema: str, own: set[str]) -> bool:
+    """Whether a checkpoint in this schema is of a view that has committed there, with one of these tables.
+
+    Of a view whose targets are named without a schema, tables and checkpoint are made in one. Where it keeps that these
+    tables are all in another one, it is a copy of a checkpoint, as of a backup. Targets with a schema show no place.
+    """
     try:
         checkpoint = Checkpoint.from_plain(plain)
+        kept = kept_places(plain)
     except ForeignStateError:
         return False  # of another program, or a newer release: it is not ours to judge
+    found = [place for target, place in kept.items() if len(parts_of(target)) == 1]
+    if found and all(place.schema != schema for place in found):
+        return False
     tables = {parts_of(target)[-1] for target in checkpoint.views or own}
     return checkpoint.committed is not False and bool(tables & own)
 
