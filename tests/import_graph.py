@@ -1,13 +1,15 @@
 """What files of the package import: read from their source, imports inside functions and for types alone included.
 
-What is computed is not seen: a module that is reached as an attribute of another one, as ``pyarrow.fs`` of ``pa``, or
-what a module that may be imported does itself. Modules that are imported by a name are refused, see :data:`BY_NAME`.
+What is computed is not seen, nor what a module that may be imported does itself. Attributes of an imported module are
+read where they stand behind its name, as in ``pa.OSFile``: see :func:`attributes`. Modules that are imported by a name
+are refused, see :data:`BY_NAME`.
 """
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 #: The files that import or make something by a name or a text, which no reading of imports sees, or could, and why.
@@ -21,8 +23,8 @@ BY_NAME = {
     "cdcv2/spark_files.py": "whether a package is installed, and where its files are",
 }
 _HARMLESS = {"importlib.resources", "importlib.metadata"}
-_IMPORTERS = {"importlib", "pkgutil", "runpy", "zipimport", "builtins"}
-_CALLS = {"__import__", "eval", "exec", "compile"}
+_IMPORTERS = {"importlib", "pkgutil", "pydoc", "runpy", "zipimport", "builtins"}
+_CALLS = {"__import__", "__builtins__", "__loader__", "__spec__", "eval", "exec", "compile"}
 #: Names that every module has, by which it reads or writes something.
 _OUTSIDE = {"open", "print", "input", "breakpoint"}
 
@@ -108,16 +110,65 @@ def by_name(path: Path) -> set[str]:
         elif isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] in _IMPORTERS:
             names = {f"{node.module}.{alias.name}" for alias in node.names}
             found |= set() if node.module in _HARMLESS else names - _HARMLESS
+        elif isinstance(node, ast.ImportFrom) and node.module == "sys":
+            found |= {"sys.modules" for alias in node.names if alias.name == "modules"}
         elif isinstance(node, ast.Name) and node.id in _CALLS:
             found.add(node.id)
-        elif isinstance(node, ast.Attribute) and ast.unparse(node) == "sys.modules":
-            found.add("sys.modules")
+    return found | {"sys.modules"} & attributes(path)
+
+
+def attributes(path: Path) -> set[str]:
+    """The attributes of modules that a file uses behind the name of the module, whatever it calls that: full names."""
+    modules = dict[str, str]()
+    for node in ast.walk(_tree(path)):
+        if isinstance(node, ast.Import):
+            tops = (one.name.partition(".")[0] for one in node.names if not one.asname)
+            modules |= {top: top for top in tops} | {one.asname: one.name for one in node.names if one.asname}
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            modules |= {one.asname or one.name: f"{node.module}.{one.name}" for one in node.names}
+    used = [ast.unparse(node).partition(".") for node in ast.walk(_tree(path)) if isinstance(node, ast.Attribute)]
+    return {f"{modules[top]}.{rest}" for top, _, rest in used if top in modules}
+
+
+def borrowed(path: Path, package: Path) -> set[str]:
+    """The names that a file takes out of another file of the package, and that file has from outside the package."""
+    taken = {f"{node.module}.{alias.name}" for node in ast.walk(_tree(path)) if isinstance(node, ast.ImportFrom)
+             for alias in node.names} | attributes(path)  # fmt: skip
+    found = set[str]()
+    for name in taken:
+        origin, _, last = name.rpartition(".")
+        if origin.partition(".")[0] == package.name and is_module(package.parent, origin):
+            found |= {name} if last in _from_outside(_file_of(package.parent, origin), package.name) else set()
     return found
+
+
+@cache
+def _from_outside(path: Path, package: str) -> frozenset[str]:
+    """The names that a file gives to what it imports from outside the package."""
+    found = set[str]()
+    for node in ast.walk(_tree(path)):
+        own = isinstance(node, ast.ImportFrom) and (node.level or (node.module or "").partition(".")[0] == package)
+        if isinstance(node, (ast.Import, ast.ImportFrom)) and not own:
+            names = {one.asname or one.name.partition(".")[0] for one in node.names}
+            found |= names - {package, "annotations"}
+    return frozenset(found)
+
+
+def _file_of(root: Path, name: str) -> Path:
+    path = root / name.replace(".", "/")
+    return path / "__init__.py" if path.is_dir() else path.with_name(f"{path.name}.py")
 
 
 def outside(path: Path) -> set[str]:
     """The names in a file by which it reads or writes something without an import."""
     return {node.id for node in ast.walk(_tree(path)) if isinstance(node, ast.Name) and node.id in _OUTSIDE}
+
+
+def unseeded(path: Path) -> set[str]:
+    """The calls of ``Random`` in a file without a seed: such a one begins by what the system draws."""
+    calls = [node for node in ast.walk(_tree(path)) if isinstance(node, ast.Call) and not node.keywords]
+    texts = {ast.unparse(node) for node in calls if ast.unparse(node.func).rpartition(".")[2] == "Random"}
+    return texts & {"Random()", "Random(None)"}
 
 
 def _tree(path: Path) -> ast.Module:

@@ -8,6 +8,7 @@ judged by what their own files import: a module of another box may import more.
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 import subprocess
 import sys
@@ -15,10 +16,13 @@ from collections.abc import Iterator
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-from tests.import_graph import BY_NAME, by_name, graph_of, imported, outside, sources
+from tests.import_graph import (
+    BY_NAME, attributes, borrowed, by_name, graph_of, imported, outside, sources, unseeded,
+)
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "cdcv2"
@@ -85,7 +89,14 @@ PURE_IMPORTS = {
     "types", "typing", "zlib",
 }  # fmt: skip
 # The same, and only these parts: others of these packages read and write files, or draw from the system.
-PURE_PARTS = {"pyarrow", "pyarrow.compute", "random.Random"}
+PURE_PARTS = {"pyarrow", "pyarrow.compute", "pyarrow.types", "random.Random"}
+# Attributes of these by which a file is read or written, code is reached by its name, or the process is changed.
+ACTING = {
+    "pyarrow.MemoryMappedFile", "pyarrow.OSFile", "pyarrow.PythonFile", "pyarrow.create_library_symlinks",
+    "pyarrow.create_memory_map", "pyarrow.input_stream", "pyarrow.memory_map", "pyarrow.output_stream",
+    "pyarrow.set_cpu_count", "pyarrow.set_io_thread_count", "pyarrow.set_memory_pool", "pyarrow.show_info",
+    "pyarrow.show_versions", "operator.attrgetter", "operator.methodcaller", "types.CodeType", "types.FunctionType",
+}  # fmt: skip
 # Of what everybody may import, that which is pure itself; a failpoint ends the process, in tests alone.
 PURE_FOR_EVERYONE = {"completeness", "errors", "failpoints", "sql_names", "suggestions"}
 MEANINGLESS = {"utils", "util", "helpers", "helper", "common", "base", "manager", "managers", "misc"}
@@ -226,7 +237,17 @@ def impure(path: Path) -> set[str]:
     others = {name for name in imports(path) if name.partition(".")[0] != PACKAGE.name}
     allowed = PURE_IMPORTS | PURE_PARTS
     wrong = {name for name in others - allowed if name.rpartition(".")[0] not in PURE_IMPORTS}
-    return wrong | outside(path) | {*boxes_imported(path)} - {*IMPORTS} - PURE_FOR_EVERYONE
+    reached = {name for name in others | attributes(path) if name.rpartition(".")[0] in allowed}
+    wrong |= {name for name in reached if name in ACTING or (name not in allowed and holds_module(name))}
+    wrong |= outside(path) | unseeded(path) | borrowed(path, PACKAGE)
+    return wrong | {*boxes_imported(path)} - {*IMPORTS} - PURE_FOR_EVERYONE
+
+
+@cache
+def holds_module(name: str) -> bool:
+    """Whether a name of a module that may be imported is itself a module, as ``contextlib.os`` is."""
+    origin, _, last = name.rpartition(".")
+    return isinstance(getattr(importlib.import_module(origin), last, None), ModuleType)
 
 
 def test_names_say_what_is_inside() -> None:

@@ -31,7 +31,7 @@ def probe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Probe:
     """Writes a file of the box `capture`, in a package with a few others."""
     empty = ("event_stream.py", "errors.py", "capture/run/records.py", "capture/facts.py", "core/order.py",
              "spark/reader.py", "spark/jobs/capture.py")  # fmt: skip
-    package = made(tmp_path, dict.fromkeys(empty, ""))
+    package = made(tmp_path, dict.fromkeys(empty, "") | {"errors.py": "import os\nfrom os import environ"})
     monkeypatch.setattr(test_architecture, "PACKAGE", package)
 
     def write(text: str) -> Path:
@@ -92,6 +92,18 @@ def test_what_is_declared_is_not_refused(probe: Probe) -> None:
         ("import numpy", "numpy"),
         ("from cdcv2 import event_stream", "event_stream"),
         ("import importlib", "importlib"),
+        ("import pyarrow as pa\npa.OSFile('x').read()", "pyarrow.OSFile"),
+        ("import pyarrow\npyarrow.memory_map('x')", "pyarrow.memory_map"),
+        ("from contextlib import os", "contextlib.os"),
+        ("import contextlib as c\nc.os.getcwd()", "contextlib.os"),
+        ("from collections import _sys", "collections._sys"),
+        ("import operator\noperator.attrgetter('os.environ')", "operator.attrgetter"),
+        ("from types import FunctionType", "types.FunctionType"),
+        ("from cdcv2.errors import os", "cdcv2.errors.os"),
+        ("from cdcv2 import errors as e\ne.os.environ", "cdcv2.errors.os"),
+        ("from cdcv2.errors import environ", "cdcv2.errors.environ"),
+        ("from random import Random\nRandom()", "Random()"),
+        ("from random import Random\nRandom(None)", "Random(None)"),
     ],
 )
 def test_what_looks_or_acts_outside_is_seen_in_a_pure_box(probe: Probe, text: str, name: str) -> None:
@@ -104,7 +116,10 @@ def test_what_looks_or_acts_outside_is_seen_in_a_pure_box(probe: Probe, text: st
     [
         "import pyarrow as pa", "import pyarrow.compute as pc", "from collections.abc import Iterator",
         "import collections.abc", "from random import Random", "def f(open_rows, x):\n    x.open()",
-        "from sortedcontainers import SortedDict",
+        "from sortedcontainers import SortedDict", "from collections import abc",
+        "import pyarrow as pa\npa.types.is_map(pa.null())",
+        "import collections\ncollections.abc.Iterator", "from random import Random\nRandom(7)",
+        "import pyarrow as pa\npa.table({})", "from cdcv2.errors import CdcError",
     ],
 )  # fmt: skip
 def test_what_decides_alone_is_not_refused(probe: Probe, text: str) -> None:
@@ -124,6 +139,10 @@ def test_what_decides_alone_is_not_refused(probe: Probe, text: str) -> None:
         ("__import__('cdcv2.spark.reader')", {"__import__"}),
         ("exec('import cdcv2.spark')", {"exec"}),
         ("import sys\nsys.modules['cdcv2.cli.main']", {"sys.modules"}),
+        ("import sys as s\ns.modules", {"sys.modules"}),
+        ("from sys import modules as m", {"sys.modules"}),
+        ("from pydoc import locate", {"pydoc.locate"}),
+        ("__builtins__['__import__']('cdcv2.spark')", {"__builtins__"}),
         ("from importlib import resources\nfrom importlib.resources import files\nimport re\nre.compile('x')", set()),
     ],
 )
