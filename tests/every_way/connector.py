@@ -138,10 +138,7 @@ class Connector:
 
     def stream(self, crashes: int) -> None:
         """All transactions; it is killed some times on the way, and each time begins somewhere before that."""
-        everything = [
-            (at, row) for at, one in enumerate(self.database.transactions)
-            for row in (-1, *range(len(one.changes)), len(one.changes))
-        ]
+        everything = self.events()
         begin, lives = 0, list[Sequence[tuple[tuple[int, int], bool]]]()
         for _ in range(crashes):
             crash = self.chance.randint(begin, len(everything))
@@ -151,6 +148,18 @@ class Connector:
         lives.append([(one, False) for one in everything[begin:]])
         for life in lives:
             self._live(life)
+
+    def events(self) -> list[tuple[int, int]]:
+        """All that it sends, in order: by transaction, -1 for its BEGIN, its changes, and their number for its END."""
+        return [
+            (at, row) for at, one in enumerate(self.database.transactions)
+            for row in (-1, *range(len(one.changes)), len(one.changes))
+        ]
+
+    def sent_again(self, events: Sequence[tuple[int, int]]) -> list[Sent]:
+        """The records of some of them, as a task sends them that goes on with the numbers."""
+        self._numbered_from = {}
+        return [one for at, row in events for one in self._of(at, row)]
 
     def _live(self, life: Sequence[tuple[tuple[int, int], bool]]) -> None:
         self.salt, lost, self._numbered_from = self.chance.random(), set[Place](), {}

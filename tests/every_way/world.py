@@ -35,8 +35,10 @@ DECLARED_EMPTY = "declared empty"
 ANOTHER_NUMBER, ANOTHER_PLACE = "same place, another number", "same number, another place"
 #: The first BEGIN of a transaction stands before the first END of the one that was committed before it.
 EARLY_BEGIN = "early BEGIN"
+#: A task of the connector that was replaced sends a part of the stream once more, between records of the new one.
+REPLACED_TASK = "replaced task"
 FEATURES = (ANOTHER_SEQUENCE, LATE_TABLE, LOST_TRANSACTION, DECLARED_EMPTY, ANOTHER_NUMBER, ANOTHER_PLACE, EARLY_BEGIN,
-            *MISHAPS)  # fmt: skip
+            REPLACED_TASK, *MISHAPS)  # fmt: skip
 Cut = dict[Place, int]
 
 
@@ -163,6 +165,9 @@ def drawn(seed: int, features: Collection[str] = FEATURES) -> World:
     early = random.Random(f"{seed} {EARLY_BEGIN}")
     if EARLY_BEGIN in features and not mishaps and early.random() < 0.15 and drawing.begin_early(early):
         mishaps |= {EARLY_BEGIN}
+    replaced = random.Random(f"{seed} {REPLACED_TASK}")
+    if REPLACED_TASK in features and not mishaps and replaced.random() < 0.25 and drawing.send_old(replaced):
+        mishaps |= {REPLACED_TASK}
     full = frozenset({KEYLESS} | ({KEYED, RARE} if chance.random() < 0.5 else set()))
     world = World(seed, snapshot, full, tuple(sorted(mishaps)), database, connector, [], late=is_late,
                   declared_empty=declared_empty, unnamed=unnamed)
@@ -173,7 +178,8 @@ def drawn(seed: int, features: Collection[str] = FEATURES) -> World:
         world.stages = [_before(world, *drawing.contradicts), world.whole]
     world.known = chance.choice((None, None, None, 2, 4))
     # A BEGIN without anything else is in the transaction topic alone, so what that forgets nothing shows any more.
-    world.forgets = chance.random() < 0.2 and not {LOST_TRANSACTION, EARLY_BEGIN} & mishaps
+    # Nor where the first copy of what a replaced task sends once more was.
+    world.forgets = chance.random() < 0.2 and not {LOST_TRANSACTION, EARLY_BEGIN, REPLACED_TASK} & mishaps
     return world
 
 
@@ -272,6 +278,23 @@ class _Drawing:
         gone = chance.choice(self.database.transactions).tx
         for sent in self.entries.values():
             sent[:] = [one for one in sent if one.what not in ("end", "row", "tombstone") or one.tx != gone]
+        return True
+
+    def send_old(self, chance: random.Random) -> bool:
+        """A part of the stream stands once more somewhere behind its first copies, in its order in each partition."""
+        events, topics, salt = self.connector.events(), self.connector.topics, chance.random()
+        if not events:
+            return False
+        first = chance.randrange(len(events))
+        least = Counter[Place]()
+        for one in self.connector.sent_again(events[first:first + chance.choice((1, 1, 2, 3, 5, 8))]):
+            there = topics.entries.setdefault(topics.place(one, salt), [])
+            copies = [at for at, other in enumerate(there) if (one.what, one.tx, one.order) == (
+                other.what, other.tx, other.order)]
+            low = max(least[topics.place(one, salt)], copies[0] + 1 if copies else len(there))
+            at = chance.choice((low, len(there), chance.randint(low, len(there))))
+            there.insert(at, one)
+            least[topics.place(one, salt)] = at + 1
         return True
 
     def begin_early(self, chance: random.Random) -> bool:

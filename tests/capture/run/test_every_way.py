@@ -23,7 +23,7 @@ from tests.every_way.database import KEYED, KEYLESS, RARE, SNAPSHOT_LSN
 from tests.every_way.judge import Way
 from tests.every_way.ways import ROADS, checked
 from tests.every_way.world import (
-    ANOTHER_NUMBER, ANOTHER_PLACE, EARLY_BEGIN, FEATURES, LATE_TABLE, MISHAPS, World, drawn,
+    ANOTHER_NUMBER, ANOTHER_PLACE, EARLY_BEGIN, FEATURES, LATE_TABLE, MISHAPS, REPLACED_TASK, World, drawn,
 )
 
 #: Histories of each block, all of whose mishaps are drawn.
@@ -76,6 +76,15 @@ def test_a_begin_before_the_end_before_it_stops_every_way() -> None:
 
     assert {road.name for road in ROADS} == {name for name, _ in stops} and len(seeds) == 6
     assert all(stop is not None and "is missing: it comes" in stop for _, stop in stops)
+
+
+def test_a_replaced_task_that_sends_once_more_stops_no_way() -> None:
+    """Whatever it sends, and wherever that stands behind its first copies."""
+    seeds = [seed for seed in range(3000, 3200) if REPLACED_TASK in drawn(seed, [REPLACED_TASK]).mishaps][:12]
+    stops = [(road.name, came.stop) for _, road, came in checked(seeds, [REPLACED_TASK])]
+
+    assert {road.name for road in ROADS} == {name for name, _ in stops} and len(seeds) == 12
+    assert not any(stop for _, stop in stops)
 
 
 def test_an_old_row_may_be_missing_as_what_is_given_out_with_it_is_wrong() -> None:
@@ -169,7 +178,7 @@ def test_a_transaction_that_may_have_been_begun_twice_stops_a_remap_where_it_did
 
 def test_an_end_that_the_topic_lost_contradicts_nothing_when_it_comes_again() -> None:
     """As complete: what it counted was not known when the transactions before it were given out, and not nothing."""
-    world, road = drawn(942578, FEATURES), ROADS[-1]
+    world, road = drawn(942578, [feature for feature in FEATURES if feature != REPLACED_TASK]), ROADS[-1]
     came = road.check(world)
 
     assert came.forgot and came.stop is None
