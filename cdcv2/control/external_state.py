@@ -31,7 +31,7 @@ from cdcv2.control.entries import (
     Answer, CatalogueEntry, Debt, EntryState, ExternalObject, Kind, Look, NoAnswer, Reason, missing_answer,
 )  # fmt: skip
 from cdcv2.control.slot_marks import (
-    Continuity, SlotMark, branched_off, continuity, forked, made_behind_fork, went_back,
+    Continuity, SlotMark, accepted, branched_off, continuity, forked, made_behind_fork, renewed, went_back,
 )  # fmt: skip
 from cdcv2.control.unread_topics import awaited, settled
 
@@ -496,7 +496,7 @@ def recovered(entry: CatalogueEntry, look: Look, now: float) -> CatalogueEntry |
     identity = entry.identity if entry.owned else thing.identity
     return replace(
         _became(settled(entry, awaited(entry)), EntryState.IN_USE, now), applied=applied, identity=identity,
-        slot=thing.slot, debt=None,
+        slot=accepted(entry.slot, thing.slot), debt=None,
     )  # fmt: skip
 
 
@@ -585,7 +585,7 @@ def _removal(entry: CatalogueEntry, look: Look, found: Condition, now: float, cl
     if (entry.removal or not claimed) and is_doubtful(entry, thing):
         return _owed(entry, Reason.DOUBTFUL, texts.either_owner(entry), found, now)
     identity = entry.identity if thing is None or thing.identity is None else thing.identity
-    mark = entry.slot if thing is None or thing.slot is None else thing.slot
+    mark = entry.slot if thing is None or thing.slot is None else renewed(entry.slot, thing.slot)
     return Step(replace(entry, identity=identity, slot=mark, removal=True), Act.DESTROY, found)
 
 
@@ -680,7 +680,7 @@ def _recorded(entry: CatalogueEntry, thing: ExternalObject, claimed: bool = True
     attempted = entry.attempted if entry.owned or entry.identity is not None else None
     return replace(
         entry, identity=thing.identity or entry.identity, applied=applied, attempted=attempted,
-        slot=thing.slot if same else entry.slot,
+        slot=renewed(entry.slot, thing.slot) if same else entry.slot,
     )  # fmt: skip
 
 

@@ -342,7 +342,8 @@ def slots_of_others(entry: CatalogueEntry, slots: list[CatalogueEntry]) -> str:
     return (
         f"{entry.shown} is missing, and {names} is there: it may be the one that this pipeline reads, or one that "
         "others have made in its place since it was seen last, as it was read further than the transaction topic "
-        "shows. Do not drop it: it may keep changes that are in no topic. If it was not dropped, make the connector "
+        "shows, or what that shows may be of a timeline that the server has left. Do not drop it: it may keep "
+        "changes that are in no topic. If it was not dropped, make the connector "
         f"again, and cdcv2 up continues with it: {_making_of(entry)} . If it was dropped and made again, start over "
         "(docs/operations/start-over.md)"
     )

@@ -364,7 +364,7 @@ class Reconciliation:
         if slot.identity is None or mark is None or there is None or mark.timeline != there.timeline:
             return False
         sent = self._sent_through(slot, mark, texts.reader_unknown)
-        return sent if isinstance(sent, NoAnswer) else was_read(there, sent)
+        return sent if isinstance(sent, NoAnswer) else was_read(there, sent, mark.parted)
 
     def _is_claimed(self, entry: CatalogueEntry, look: Look) -> bool:
         """Whether what a look found in place of a slot is the slot of a connector of ours, which is there now."""

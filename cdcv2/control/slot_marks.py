@@ -47,6 +47,8 @@ class SlotMark:
             known. Not kept.
         captured: up to where topics or logs had it, which its reader confirms later; None: not known.
         fork: what it was on another timeline, if it was seen there, and is not known to go on there.
+        parted: up to where others had what was committed when it was lost and a person accepted it; None: it never was.
+            What they have from up to there may be of a timeline that the server has left.
     """
 
     wal: int
@@ -60,6 +62,7 @@ class SlotMark:
     ancestors: Mapping[int, int] | None = field(default=None, compare=False)
     captured: int | None = None
     fork: Fork | None = None
+    parted: int | None = None
 
     @property
     def through(self) -> int | None:
@@ -72,6 +75,7 @@ class SlotMark:
             "wal": self.wal, "timeline": self.timeline, "kept": self.kept, "reader": self.reader, "sent": self.sent,
             "counted_since": self.counted_since, "flushed": self.flushed, "confirmed": self.confirmed,
             "captured": self.captured, "fork": None if self.fork is None else self.fork.to_plain(),
+            "parted": self.parted,
         }
 
     @classmethod
@@ -84,7 +88,7 @@ class SlotMark:
             # An older release wrote none of them.
             checked(plain.get("flushed"), int, none), checked(plain.get("confirmed"), int, none),
             captured=checked(plain.get("captured"), int, none),
-            fork=None if fork is None else Fork.from_plain(fork),
+            fork=None if fork is None else Fork.from_plain(fork), parted=checked(plain.get("parted"), int, none),
         )
 
 
@@ -216,8 +220,20 @@ def sent_since(before: SlotMark) -> int:
     return next((one for one in (first.confirmed, first.kept) if one is not None), 0)
 
 
-def was_read(now: SlotMark, sent: int | None) -> bool:
-    """Whether topics have all that the slot has passed by. ``sent``: the highest position that they have.
+def renewed(before: SlotMark | None, now: SlotMark | None) -> SlotMark | None:
+    """The mark of a later look at the same slot."""
+    return now if now is None or before is None else replace(now, parted=before.parted)
+
+
+def accepted(before: SlotMark | None, now: SlotMark | None) -> SlotMark | None:
+    """The mark, when the slot was lost and a person has accepted it as it is now."""
+    through = [one for one in (before.through, before.parted) if one is not None] if before is not None else []
+    return None if now is None else replace(now, parted=max(through, default=None))
+
+
+def was_read(now: SlotMark, sent: int | None, parted: int | None = None) -> bool:
+    """Whether topics have all that the slot has passed by. ``sent``: the highest position that they have; ``parted``:
+    up to where that may be of a timeline that the server has left, and so states nothing of this one.
 
     So nothing is missing if a connector goes on with it. One that others made later than that begins behind it: the
     WAL of a server ends behind what was sent, and that a slot is made is WAL, too.
@@ -225,7 +241,11 @@ def was_read(now: SlotMark, sent: int | None) -> bool:
     >>> now = SlotMark(wal=900, timeline=1, kept=700, confirmed=800)
     >>> was_read(now, 800), was_read(now, 799), was_read(now, None)
     (True, False, False)
+    >>> was_read(now, 1000, 1000), was_read(now, 1001, 1000)
+    (False, True)
     """
+    if sent is not None and parted is not None and sent <= parted:
+        return False
     return now.confirmed is not None and sent is not None and now.confirmed <= sent
 
 

@@ -15,6 +15,7 @@ from cdcv2.control.external_state import DOUBT, STARTING, left_alone
 from cdcv2.control.intents import DesiredState
 from cdcv2.control.kinds.marks import mark_of
 from cdcv2.control.reconcile import ACT_DONE, INTENT_WRITTEN, Reconciliation
+from cdcv2.control.slot_marks import accepted
 from cdcv2.errors import Cdcv2Error, UnavailableError
 from tests.external_world import OTHERS, MemoryCatalogue, World, WorldObject
 
@@ -235,6 +236,29 @@ def test_a_connector_that_others_removed_is_made_again_on_the_slot_that_it_has_r
     pair.go_on(20)
     assert {(Kind.CONNECTOR, "shop"), (Kind.SLOT, "shop")} == pair.there.keys()
     assert {(EntryState.MADE, None)} == {(one.state, one.debt) for one in pair.catalogue.kept.values()}
+
+
+def test_what_the_topic_has_of_a_timeline_that_the_server_has_left_shows_no_slot() -> None:
+    """A loss there was accepted: its ENDs may lie behind what another slot has confirmed, which others made since. One
+    that is behind all of these is of the new timeline.
+    """
+    pair = PairOfOurs()
+    pair.up()
+    slot = pair.entry(Kind.SLOT)
+    assert slot.slot is not None
+    left = pair.world.server("a").wal + 1000
+    pair.catalogue.kept[slot.nonce] = replace(slot, slot=accepted(replace(slot.slot, captured=left), slot.slot))
+    pair.go_on(20)
+    read_on(pair)
+    pair.topic = left
+    pair.go_on(20)
+    refused = pair.entry(Kind.CONNECTOR).debt or pytest.fail("no debt")
+    assert Reason.REFUSED is refused.reason and {(Kind.SLOT, "shop")} == pair.there.keys()
+    assert "of a timeline that the server has left" in refused.text
+
+    pair.topic = left + 1
+    pair.go_on(2 * DOUBT)
+    assert {(Kind.CONNECTOR, "shop"), (Kind.SLOT, "shop")} == pair.there.keys()
 
 
 def test_a_slot_of_ours_that_may_be_of_others_is_never_to_be_dropped() -> None:
