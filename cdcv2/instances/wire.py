@@ -46,7 +46,10 @@ def decode(line: str | bytes) -> Any:
     except MalformedError:
         raise
     except (LookupError, TypeError, ValueError, AttributeError) as cause:
-        raise MalformedError(f"{_short(line)} is no message of an instance or its controller: {cause!r}") from None
+        raise MalformedError(
+            f"{_short(line)} is no message of an instance or its controller: {cause!r}. Have both be of one release of "
+            "cdcv2, and no other program write to the socket"
+        ) from None
 
 
 def _short(line: str | bytes) -> str:

@@ -59,7 +59,8 @@ def make(path: Path, row_type: RowType, times: Times, description: LogDescriptio
         foreign = [entry.name for entry in path.iterdir() if not entry.name.startswith((".", "_"))]
         if foreign and not is_there(path / LOG_FILE):
             raise RefusedError(
-                f"the directory {path} holds other things ({min(foreign)}): a log needs a directory of its own"
+                f"the directory {path} holds other things ({min(foreign)}): a log needs a directory of its own. Name "
+                "another one, or move them away"
             )
         own = replace(description, identity=description.identity or uuid.uuid4().hex)
         plain = {"format": _FORMAT, "version": VERSION, "times": times, "row": row_type.schema, **own.to_plain()}

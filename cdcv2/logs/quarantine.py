@@ -304,7 +304,10 @@ class Quarantine:
         with reading(path, _REMEDY):
             plain = without_digest(parse_json(text_of(path, f"the file {path} of a quarantine")), path, _REMEDY)
             if plain["version"] != VERSION:
-                raise RefusedError(f"{path} has the version {plain['version']}: this release reads {VERSION}")
+                raise RefusedError(
+                    f"{path} has the version {plain['version']}, and this release reads {VERSION}. Use the release of "
+                    "cdcv2 that wrote it, or a newer one"
+                )
             return plain
 
     def _write(self, name: str, plain: Mapping[str, Any], *, over: bool) -> bool:

@@ -54,7 +54,8 @@ class DirectoryRemap:
         foreign = [name for name in self._names() if not name.startswith((".", "_")) and not _NAME.match(name)]
         if foreign:
             raise RefusedError(
-                f"the directory {self.name} holds other things ({min(foreign)}): a remap needs a directory of its own"
+                f"the directory {self.name} holds other things ({min(foreign)}): a remap needs a directory of its own. "
+                "Name another one, or move them away"
             )
 
     @property

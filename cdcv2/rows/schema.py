@@ -150,13 +150,13 @@ class _Parser:
         Raises MalformedError for what is no Avro type, and for types that lie too deep in one another.
         """
         if depth > _DEEPEST:
-            raise MalformedError(f"{place}: types lie more than {_DEEPEST} deep in one another")
+            raise MalformedError(f"{place}: types lie more than {_DEEPEST} deep in one another. Make it flatter")
         if isinstance(schema, str):
             return self._named(schema, space, place)
         if isinstance(schema, (list, tuple)):
             return self._optional(schema, space, place, depth)
         if not isinstance(schema, Mapping) or "type" not in schema:
-            raise MalformedError(f"{place}: {shown(schema)} is no Avro type")
+            raise _no_type(place, schema)
         kind = schema["type"]
         if isinstance(kind, (Mapping, list, tuple)):
             return self.read(kind, space, place, depth + 1)
@@ -173,34 +173,43 @@ class _Parser:
 
     def _named(self, name: object, space: str, place: str) -> Shape:
         if not isinstance(name, str):
-            raise MalformedError(f"{place}: {shown(name)} is no Avro type")
+            raise _no_type(place, name)
         if name in PRIMITIVES:
             return Shape(name)
         full = name if "." in name or not space else f"{space}.{name}"
         if full not in self._known:
-            raise MalformedError(f"{place}: the type {name!r} is not defined before its use")
+            raise MalformedError(
+                f"{place}: the type {name!r} is not defined before its use. Define it there, or name a type of Avro"
+            )
         shape = self._known[full]
         if shape is None:
-            raise MalformedError(f"{place}: the type {name!r} holds itself; a row type holds nothing recursive")
+            raise MalformedError(
+                f"{place}: the type {name!r} holds itself; a row type holds nothing recursive. Keep it as text"
+            )
         return shape
 
     def _optional(self, branches: list[Any] | tuple[Any, ...], space: str, place: str, depth: int) -> Shape:
         shapes = [self.read(branch, space, place, depth + 1) for branch in branches]
         nulls = [shape.kind == "null" for shape in shapes]
         if len(shapes) != 2 or sum(nulls) != 1 or any(shape.kind == "optional" for shape in shapes):
-            raise MalformedError(f"{place}: the union {shown(list(branches))} is not of null and one other type")
+            raise MalformedError(
+                f"{place}: the union {shown(list(branches))} is not of null and one other type. Make a column of each "
+                "of its types"
+            )
         return Shape("optional", inner=shapes[nulls.index(False)], null_first=nulls[0])
 
     def _array(self, schema: Mapping[str, Any], space: str, place: str, depth: int) -> Shape:
         inner = self.read(schema.get("items"), space, f"{place}, its items", depth + 1)
         if inner.least_bytes() == 0:
-            raise MalformedError(f"{place}: an array of {shown(schema['items'])} takes no bytes for its items")
+            raise MalformedError(
+                f"{place}: an array of {shown(schema['items'])} takes no bytes for its items. Keep their number instead"
+            )
         return Shape("array", inner=inner, extras=_extras(schema))
 
     def _definition(self, schema: Mapping[str, Any], space: str, place: str, depth: int) -> Shape:
         source = _full_name(schema, space, place)
         if source in self._known:
-            raise MalformedError(f"{place}: the type {source!r} is defined twice")
+            raise MalformedError(f"{place}: the type {source!r} is defined twice. Name it alone the second time")
         self._known[source] = None
         # The outermost record is renamed by the caller, so it takes no name away from a type inside.
         name = source if depth == 0 else self._free_name(source, place)
@@ -272,6 +281,12 @@ def _emit(shape: Shape, written: set[str], attributes: Callable[[Shape | SchemaC
         for column in shape.columns
     ]
     return {**plain, "fields": fields}
+
+
+def _no_type(place: str, schema: object) -> MalformedError:
+    return MalformedError(
+        f"{place}: {shown(schema)} is no Avro type. Write the name of one, as 'long', or an object with its type"
+    )
 
 
 def _full_name(schema: Mapping[str, Any], space: str, place: str) -> str:

@@ -58,8 +58,14 @@ class SourceType:
             raise MalformedError(f"{plain!r} is no source type: it needs a type, as in {{'type': 'numeric'}}")
         numbers = {one: plain.get(one) for one in _NUMBERS}
         if any(type(number) is not int for number in numbers.values() if number is not None):
-            raise MalformedError(f"{plain!r} is no source type: {', '.join(_NUMBERS)} are whole numbers")
+            raise MalformedError(
+                f"{plain!r} is no source type: {', '.join(_NUMBERS)} are whole numbers. Make the schema "
+                "again (cdcv2 rows)"
+            )
         name, items = plain.get("name", ""), plain.get("items")
         if not isinstance(name, str) or (plain["type"] == "array") != (items is not None):
-            raise MalformedError(f"{plain!r} is no source type: an array has items, and a name is text")
+            raise MalformedError(
+                f"{plain!r} is no source type: an array has items, and a name is text. Make the schema "
+                "again (cdcv2 rows)"
+            )
         return cls(plain["type"], **numbers, name=name, items=None if items is None else cls.from_plain(items))
