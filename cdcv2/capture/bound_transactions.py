@@ -106,7 +106,10 @@ class BoundTransactions:
 
     @property
     def partial(self) -> frozenset[str]:
-        """Those of the uncovered tables that it did report, and of which some rows are in no record."""
+        """The uncovered tables whose records do not have all of their rows.
+
+        The connector reports such a table, and its first row was an update or a delete: of a row that no record has.
+        """
         return self._uncovered.partial
 
     def uncover(self, tables: Iterable[str]) -> None:

@@ -440,7 +440,10 @@ class CommitTransactions:
 
     @property
     def partial(self) -> frozenset[str]:
-        """Those of the uncovered tables that it did report, and of which some rows are in no record."""
+        """The uncovered tables whose records do not have all of their rows.
+
+        The connector reports such a table, and its first row was an update or a delete: of a row that no record has.
+        """
         return self._partial
 
     def _lost(self, again: int | None) -> tuple[int, int] | None:

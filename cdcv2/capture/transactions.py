@@ -239,11 +239,15 @@ class TransactionTracker(Generic[T]):
     def unended(
         self, tx: T, after: int, lsn: int, has_end: Callable[[T, int], bool] = lambda tx, through: False
     ) -> int | None:
-        """The same by a BEGIN of the transaction: it came, then ``lsn``, the first END behind ``after``, another one's.
+        """Note that the END of ``tx`` is lost, for :meth:`lost`: its BEGIN came, and then the END of a later commit.
 
-        Returns the commit that it comes after, -1: none; None: its END is not lost, as it was there before the BEGIN.
-        One that comes behind ``lsn`` is too late, and changes nothing: what is read together does not decide.
-        ``has_end``: whether the topic has an END of a transaction, up to a commit; asked where it is not known.
+        ``lsn`` is the LSN of that END, the first behind the BEGIN that is later than all ENDs before it; it is of
+        another transaction. ``after`` is the latest END before it, 0: there is none. ``has_end(tx, after)``: whether
+        the topic has an END of ``tx`` at an LSN up to ``after``; asked only where that is not known here.
+
+        Returns the LSN that ``tx`` was committed after, -1: of none; or None, and notes nothing, if its END is not
+        lost: it came before the BEGIN, or ``tx`` or all up to ``lsn`` is released. An END of ``tx`` behind ``lsn`` is
+        too late and changes nothing, so it does not matter what is read together. Raises what ``has_end`` raises.
         """
         through, end = self.through or 0, self._end_of.get(tx)
         # One that was there before is no later than the latest before `lsn`.

@@ -138,12 +138,15 @@ class Transactions:
 
     @property
     def uncovered(self) -> frozenset[str]:
-        """The tables of which the connector has not spoken, in what is given out, and those that are partial."""
+        """The tables that the connector has not reported, in what is given out, and those of :attr:`partial`."""
         return self._whole.uncovered
 
     @property
     def partial(self) -> frozenset[str]:
-        """Those of them of which it spoke, and which have rows that are in no record."""
+        """The uncovered tables whose records do not have all of their rows.
+
+        The connector reports such a table, and its first row was an update or a delete: of a row that no record has.
+        """
         return self._whole.partial
 
     def uncover(self, tables: Iterable[str]) -> None:

@@ -36,7 +36,11 @@ from cdcv2.logs.timeline_of_logs import describe_log_set
 
 
 def run_streams(args: argparse.Namespace) -> Exit:
-    """Capture until the topics end, or a signal stops it."""
+    """Capture until the topics end, or a signal stops it.
+
+    Raises UsageError for arguments that do not go together, MissingLogError for a log that the memory knows and that is
+    not there, and what reading the topics and writing the logs raise.
+    """
     asked = stream_topics(args)
     into = log_directory(args)
     ranges = _ranges(args, {one.topic for one in asked.values()})

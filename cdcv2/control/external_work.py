@@ -47,7 +47,10 @@ class ExternalWork:
         self._thread = threading.Thread(target=self._run, name="external state", daemon=True)
 
     def turn(self) -> None:
-        """One round; then what all the needs of a job are there for is in use. Raises FencedError, OutputError."""
+        """Make and remove what is due now; then, for each job that has all it needs, record that as in use.
+
+        Raises FencedError when another owner has taken over, and OutputError where something cannot be written.
+        """
         catalogue = self._control.catalogue
         self._control.round(removing=not self.at_work)
         for job in self._jobs:

@@ -97,7 +97,7 @@ def fetch(name: str, *, report: Callable[[str], None] | None = None) -> Path:
 
 
 def fetch_jars(name: str, jars: Sequence[Jar], cache: Path, report: Callable[[str], None]) -> Path:
-    """As :func:`fetch`, for any list of jars and any folder."""
+    """As :func:`fetch`, for any list of jars and any folder. Raises MalformedError and UnavailableError as it does."""
     listing = "\n".join(f"{jar} {jar.sha256}" for jar in jars)
     folder = cache / f"{name}-{hashlib.sha256(listing.encode()).hexdigest()[:12]}"
     if _damage(folder, jars) is None:

@@ -188,7 +188,8 @@ def free_port() -> int:
     """A TCP port of 127.0.0.1 that is free, and that stays free while its server is down.
 
     It lies below the ports that the system gives to outgoing connections: a client that keeps asking for a server
-    that is down could else be given that very port for its own end, and keep the server from coming back.
+    that is down could else be given that very port for its own end, and keep the server from coming back. Raises
+    UnavailableError when none is found.
     """
     for _ in range(200):
         port = random.SystemRandom().randrange(20000, 32000)

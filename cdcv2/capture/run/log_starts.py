@@ -52,7 +52,7 @@ class LogStarts:
 
     @property
     def partial(self) -> frozenset[str]:
-        """Those of them of which there are records, as their logs state, and rows that are in no record."""
+        """Of the uncovered tables, those whose log states that the records do not have all rows of the table."""
         return frozenset(self._partial)
 
     @property

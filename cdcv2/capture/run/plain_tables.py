@@ -52,7 +52,7 @@ class PlainOutput:
 
     @property
     def held(self) -> int:
-        """None."""
+        """How many records are held: always 0, as each is written when it is read."""
         return 0
 
 

@@ -387,7 +387,10 @@ class SnapshotTracker:
         self._forget_runs()
 
     def end_made(self) -> None:
-        """An earlier run made the End of the first one, on a timeline."""
+        """The first snapshot is complete, and its counts are in TEMP as the END of a transaction, by an earlier run.
+
+        So no notification of it is read again. Only captures on a shared remap make such an END.
+        """
         self._runs.resume(1, 0)
 
     def resume(self, through: int) -> None:

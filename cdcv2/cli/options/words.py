@@ -79,7 +79,10 @@ def places(text: str) -> LogAddress:
 
 
 def folder(text: str) -> str:
-    """The name of a directory of other files: not nothing, which would be the current directory; for argparse."""
+    """The name of a directory of other files; for argparse.
+
+    Raises ArgumentTypeError for an empty name: it would be the current directory.
+    """
     if not text:
         raise argparse.ArgumentTypeError(f"{text!r} names nothing; the current directory is written as a dot")
     return text

@@ -110,7 +110,10 @@ def opened(specs: Mapping[str, LogSpec], tails: Mapping[str, LogTail]) -> dict[s
 def recognized(
     specs: Mapping[str, LogSpec], logs: Mapping[str, Log], tails: Mapping[str, LogTail]
 ) -> dict[str, dict[str, str]]:
-    """By what the logs are known, by table. Raises ForeignStateError for one that is not that of its tail."""
+    """By what each log is known again after a restart, by table; see :func:`marked`. For a topic, that is its id.
+
+    Raises ForeignStateError for a log that is not the one that its tail was read of.
+    """
     found: dict[str, dict[str, str]] = {}
     for table, spec in specs.items():
         tail = tails.get(table)
@@ -133,7 +136,13 @@ def recognized(
 def marked(
     specs: Sequence[LogSpec], positions: Mapping[str, Positions], known: Mapping[str, Mapping[str, str]]
 ) -> dict[str, dict[str, str]]:
-    """By what the logs are known that were read up to these positions; ``known`` is of before. Those of topics stay."""
+    """By what each log is known again after a restart, by table, now that it is read up to ``positions``.
+
+    A log in a directory is known by digests of its files: number of the file -> digest (see :mod:`file_digests
+    <cdcv2.spark.file_digests>`). Those in ``known``, of earlier calls, are kept, and those of files read since are
+    taken. A log in a topic is known by the topic's id, as in ``known``. Raises UnavailableError where a file cannot be
+    read.
+    """
     found = {table: dict(of) for table, of in known.items()}
     for spec in specs:
         if spec.folder is not None:

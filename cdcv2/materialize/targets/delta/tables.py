@@ -211,7 +211,10 @@ def quoted(name: str) -> str:
 
 
 def sync(place: Path, version: int) -> None:
-    """Return when a commit would survive a loss of power; Delta's writers do not see to that."""
+    """Return when the commit of this version would survive a loss of power; Delta's writers do not see to that.
+
+    Raises OutputError, also where the commit or a file that it adds is missing.
+    """
     log = place / "_delta_log" / f"{version:020d}.json"
     try:
         actions = [json.loads(line) for line in log.read_bytes().splitlines() if line.strip()]
@@ -357,7 +360,10 @@ def open_delta(folder: str | Path) -> DeltaView:
 
 @contextmanager
 def delta_errors(place: Path, what: str) -> Iterator[None]:
-    """Errors of deltalake as ours; its words are in the cause."""
+    """In its block, errors of deltalake, of pyarrow and of the system are raised as OutputError, see :func:`unusable`.
+
+    Their words are in the cause.
+    """
     try:
         yield
     except (delta().exceptions.DeltaError, arrow().ArrowException, OSError) as cause:

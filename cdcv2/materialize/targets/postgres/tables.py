@@ -354,7 +354,11 @@ def demand_fit(session: Connection[Any], tables: Iterable[PostgresTable]) -> Non
 
 @contextmanager
 def postgres_errors(what: str, place: str) -> Iterator[None]:
-    """Errors of psycopg as ours; they name the table and what to do, and never show how to connect."""
+    """In its block, errors of psycopg are raised as ours, each with a remedy; they never show how to connect.
+
+    ``what`` was to be done, and ``place`` is the table, both in words. Raises UnavailableError where the server does
+    not answer, MalformedError for a value that it cannot hold, and else OutputError or what fits the state better.
+    """
     import psycopg
 
     try:
