@@ -262,6 +262,26 @@ WHOLE = """
 """
 
 
+def test_the_server_sends_an_old_row_as_the_identity_of_its_partition_has_it(session: Any) -> None:
+    """Under the name of the table above, and by none of what that has: all that is judged here depends on it."""
+    session.execute(WHOLE)
+    session.execute("INSERT INTO whole VALUES (7, 1), (8, 2)")
+    session.execute("SELECT pg_create_logical_replication_slot('seen', 'pgoutput')")
+    try:
+        session.execute("DELETE FROM whole WHERE r = 1; ALTER TABLE whole REPLICA IDENTITY DEFAULT")
+        session.execute("DELETE FROM whole WHERE r = 2")
+        found = session.execute(
+            "SELECT data, 'whole'::regclass::oid::bigint FROM pg_logical_slot_get_binary_changes("
+            "'seen', NULL, NULL, 'proto_version', '1', 'publication_names', 'shop')"
+        ).fetchall()
+    finally:
+        session.execute("SELECT pg_drop_replication_slot('seen')")
+    # A deletion: D, the number of the table, and O for an old row, or K for its key.
+    deleted = [(int.from_bytes(data[1:5]), data[5:6], root) for data, root in found if data[:1] == b"D"]
+
+    assert [b"O", b"K"] == [kind for _, kind, _ in deleted] and all(number == root for number, _, root in deleted)
+
+
 def test_a_table_that_is_sent_as_a_whole_needs_full_of_each_partition(session: Any) -> None:
     """The server takes that of the partition in which a row is, and never that of the table above it."""
     session.execute(WHOLE)
