@@ -1,14 +1,17 @@
 """The one reader of finished cuts: addresses of logs in, cuts out that are complete in every log.
 
-Commands, views, comparisons, notebooks and DataFrames read here what logs hold as finished. The jobs on Spark do not,
-as their rows stay on the executors (:mod:`cdcv2.spark.reader`, which decides by the same ledger); nor does the demo,
-which looks at logs that it mangles (:mod:`cdcv2.demo.watch`). Who needs one log, and no cut of several, reads it
-directly, by :class:`~cdcv2.protocol.iter.Iter`, a ledger, or message by message: a capture what its own logs hold
-(``before_images``, and ``database``, ``held_digests``, ``output_frontier`` and ``omitted_tables`` in ``capture/run``),
-``quarantine`` its evidence, :mod:`cdcv2.control.log_tail` the last statement, and ``cdcv2 logs`` the messages. The
-rules are those of :class:`~cdcv2.protocol.timeline.Timeline`; here are the order of reading, the resume marks and the
-front door. The logs that hold the common frontier back are read first, so what is held in memory for the others stays
-small.
+Commands, views, comparisons, notebooks and DataFrames read here what logs hold as finished. Who reads otherwise is
+listed here, and a test holds the list:
+
+- ``spark/reader``: the rows of a job on Spark stay on the executors; it decides by the same ledger.
+- ``demo/watch``, ``demo/views``, ``demo/damage``: the demo looks at logs that it mangles. ``demo/small``: messages.
+- ``spark/capture/logs``, ``capture/before_images``, ``capture/run/database``, ``capture/run/held_digests``,
+  ``capture/run/output_frontier``, ``capture/run/omitted_tables``: a capture reads what its own logs hold, each alone.
+- ``logs/quarantine`` reads its evidence, ``control/log_tail`` the last statement of a log, and ``cli/logs`` messages.
+
+The rules are those of :class:`~cdcv2.protocol.timeline.Timeline`; here are the order of reading, the resume marks and
+the front door. The logs that hold the common frontier back are read first, so what is held in memory for the others
+stays small.
 
 A command makes its logs of its arguments by ``open_logs`` of :mod:`cdcv2.cli.logs`, and has their reading shown by the
 ``ProgressObserver`` there. A new command is a module of ``cdcv2.cli`` that ``COMMANDS`` of :mod:`cdcv2.cli.main` names.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,12 +17,14 @@ from cdcv2.errors import IncompleteError, MissingLogError, UnsafeTopicError, Usa
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.memory import MemoryLog
 from cdcv2.logs.named_logs import CoveredLogs, NamedLog, covered
+from cdcv2.logs import read as read_module
 from cdcv2.logs.read import LogReader, NullObserver
 from cdcv2.logs.reading_state import ReadingState
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.log import Entry, Position, Positions
 from cdcv2.protocol.messages import GarbledMessage, Message, Progress
 from cdcv2.rows.row_type import RowType
+from tests.import_graph import sources
 from tests.strategies import Chooser, beginning, build, choosers, histories, mangled, seeded
 
 ROW = RowType.load({"type": "record", "name": "row", "fields": [{"name": "id", "type": "long"}]})
@@ -302,3 +306,24 @@ def test_a_log_that_its_capture_wrote_and_that_is_gone_is_missing(folder: Path) 
     put_manifest(folder, {"tables": ["orders", "items", "gone"]})
     with pytest.raises(IncompleteError, match="gone"):
         cdcv2.read(str(folder))
+
+
+#: By a call of one of these a module decides itself what a log holds as finished.
+DECIDES = {"Iter", "Ledger", "Resolver", "Timeline", "read_content"}
+
+
+def calls(path: Path) -> set[str]:
+    """What a file calls: names, and of attributes the first name and the last one."""
+    names = [ast.unparse(node.func) for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+    return {part for name in names for part in (name.partition(".")[0], name.rpartition(".")[2])}
+
+
+def test_the_list_of_who_reads_logs_otherwise_is_whole() -> None:
+    """Beside the protocol itself. Who is on it reads logs: a module that no longer does is taken off."""
+    package = Path(cdcv2.__file__).parent
+    ours = [path for path in sources(package) if path.relative_to(package).parts[0] != "protocol"]
+    called = {path.relative_to(package).with_suffix("").as_posix(): calls(path) for path in ours}
+    named = {*re.findall("``([a-z_]+(?:/[a-z_]+)+)``", read_module.__doc__ or "")}
+
+    assert {name for name, found in called.items() if found & DECIDES} - {"logs/read"} <= named
+    assert {name for name in named if not called[name] & (DECIDES | {"read"})} == set()
