@@ -217,12 +217,12 @@ def _accept(entry: CatalogueEntry) -> str:
         return (
             f"Run cdcv2 compare --source: unless all is equal, start over. Then end cdcv2 up, and start it with "
             f"--accept-lost {entry.nonce}: it gives the connector its settings again. When that is done, compare "
-            "again (docs/operations/start-over.md#go-on-with-a-publication)"
+            "again (docs/operations/start-over.md#continue-with-a-publication)"
         )
     return (
         "Put it back as it was, and run cdcv2 compare --source: unless all is equal, start over. Then end cdcv2 up, "
         f"start it with --accept-lost {entry.nonce}, and compare again "
-        "(docs/operations/start-over.md#go-on-with-a-publication)"
+        "(docs/operations/start-over.md#continue-with-a-publication)"
     )
 
 
