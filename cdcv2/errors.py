@@ -119,7 +119,8 @@ class ContradictionError(Cdcv2Error):
         super().__init__(
             f"{self.fact}: the writer of the log is at fault. Find which fact is right: cdcv2 verify --quarantine DIR "
             "keeps the evidence of all that is in dispute, cdcv2 resolve DIR takes a decision, and readers with "
-            "--quarantine DIR apply it (in Python: on_error='quarantine' and resolve())"
+            "--quarantine DIR apply it (of a pipeline's file: views and replays with quarantine: DIR; in Python: "
+            "on_error='quarantine' and resolve())"
         )
         self.what, self.time, self.data = what, time, data
         self.first, self.second, self.positions = first, second, tuple(positions)

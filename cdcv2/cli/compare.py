@@ -47,7 +47,7 @@ from cdcv2.cli.compare_target import (
 )
 from cdcv2.cli.console import ResultOutput
 from cdcv2.cli.coverage import remark_logs
-from cdcv2.cli.disputes import add_quarantine_argument, quarantine_of
+from cdcv2.cli.disputes import OF_FILE, add_quarantine_argument, quarantine_of
 from cdcv2.cli.logs import KAFKA_WORDS, ROW_WORDS, open_logs
 from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.times import start_of
@@ -107,7 +107,7 @@ def configure(parser: OptionParser) -> None:
     declare(parser, "--at", more=f"demand that the target has all up to there, and nothing later: {TAKES}")
     declare(parser, "--json", more="the result, one object")
     declare(parser, "--events")
-    add_quarantine_argument(parser)
+    add_quarantine_argument(parser, OF_FILE)
     declare(parser, *KAFKA_WORDS, *ROW_WORDS)
     parser.formerly("--table", "--source-table")
 
@@ -182,9 +182,10 @@ def _compared(args: argparse.Namespace, file: str | None, deadline: float) -> _W
             source = opened.enter_context(closing(SourceSnapshot(source_address(args.source))))
         parts: list[ComparisonResult] = []
         if source is not None and args.without_log and plan is not None:
-            parts.append(with_target(source, plan, source_request(args, at)))
+            parts.append(with_target(source, plan, source_request(args, at, plan)))
         elif source is not None:
-            parts.append(with_logs(source, found, plan.start if plan is not None else 0, source_request(args, at)))
+            start = plan.start if plan is not None else 0
+            parts.append(with_logs(source, found, start, source_request(args, at, plan)))
         if plan is not None and not args.without_log:
             if source is not None and at is None:
                 _wait_for_target(plan, source.high, deadline)
@@ -233,7 +234,7 @@ def _with_target(
     if at is not None and frontier.less_equal(at):
         raise IncompleteError(f"it is {through_text(frontier)}, and {at} is asked for: let it continue", what=BEHIND)
     demand_started(plan, frontier)
-    request = TargetRequest(at, args.at == "now", quarantine_of(args), args.events, through)
+    request = TargetRequest(at, args.at == "now", quarantine_of(args, plan.quarantine), args.events, through)
     expected = rows_by_logs(plan, found, frontier, request)
     left = left_out(plan, found, frontier)
     compared = [

@@ -108,8 +108,8 @@ class SourceRequest:
     quarantine: Quarantine | None
 
 
-def source_request(args: argparse.Namespace, at: Time | None) -> SourceRequest:
-    """These arguments. Raises UsageError."""
+def source_request(args: argparse.Namespace, at: Time | None, plan: MaterializationPlan | None) -> SourceRequest:
+    """These arguments, about the view of a file. Raises UsageError."""
     if at is not None and type(at) is not int:
         raise UsageError(f"--at {args.at}: times of a source are whole numbers")
     called = {}
@@ -118,7 +118,8 @@ def source_request(args: argparse.Namespace, at: Time | None) -> SourceRequest:
         if not sign or "." not in table:
             raise UsageError(f"--table {text}: write LOG=SCHEMA.TABLE")
         called[name] = table
-    return SourceRequest(called, tuple(args.without), args.wait, args.marker, at, quarantine_of(args))
+    quarantine = quarantine_of(args, None if plan is None else plan.quarantine)
+    return SourceRequest(called, tuple(args.without), args.wait, args.marker, at, quarantine)
 
 
 def with_logs(source: SourceSnapshot, covered: CoveredLogs, start: int, wanted: SourceRequest) -> ComparisonResult:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
+from pathlib import Path
 
 from cdcv2.cli.console import remark
 from cdcv2.cli.options.words import declare
@@ -14,17 +15,23 @@ from cdcv2.store.numbered import path_to_read
 MOST_SHOWN = 10
 
 
-def add_quarantine_argument(parser: argparse.ArgumentParser) -> None:
-    """Declare where the evidence of contradictions goes."""
+#: What ends the help of --quarantine where a file may have it, too.
+OF_FILE = " (default: that of the file)"
+
+
+def add_quarantine_argument(parser: argparse.ArgumentParser, more: str = "") -> None:
+    """Declare where the evidence of contradictions goes; ``more`` ends the help."""
     declare(
         parser, "--quarantine",
-        more="; do not end at others: keep the evidence there, and give out only what lies before the times in dispute",
+        more="; do not end at others: keep the evidence there, and give out only what lies before the times in dispute"
+             f"{more}",
     )
 
 
-def quarantine_of(args: argparse.Namespace) -> Quarantine | None:
-    """The folder that the arguments name. Raises UsageError for the address of something else."""
-    return None if args.quarantine is None else Quarantine(path_to_read(args.quarantine))
+def quarantine_of(args: argparse.Namespace, of_file: Path | None = None) -> Quarantine | None:
+    """The folder that the arguments name, or else the file. Raises UsageError for the address of something else."""
+    folder = of_file if args.quarantine is None else path_to_read(args.quarantine)
+    return None if folder is None else Quarantine(folder)
 
 
 def remark_disputes(command: str, disputed: Mapping[str, Mapping[str, str]], quarantine: Quarantine | None) -> bool:

@@ -42,6 +42,8 @@ webhook, or a third-party connector.
   types: rows
   # The timeline of logs which do not state it
   timeline: shop
+  # The folder of decisions about contradictions in the logs
+  quarantine: quarantine
 
 Bindings may also have deletes: soft and delta: true. Reductions are count,
 and sum, min, max, last of a column. ({min: price, retractions: false} keeps
@@ -76,7 +78,7 @@ from typing import Any
 from cdcv2.cli.console import ResultOutput, remark
 from cdcv2.cli.coverage import StopRemarks, remark_coverage
 from cdcv2.cli.display import json_line
-from cdcv2.cli.disputes import add_quarantine_argument, quarantine_of, remark_disputes
+from cdcv2.cli.disputes import OF_FILE, add_quarantine_argument, quarantine_of, remark_disputes
 from cdcv2.cli.options.calm_lines import UNCHANGED
 from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.words import declare, declare_follow
@@ -123,7 +125,7 @@ def configure(parser: OptionParser) -> None:
     declare(parser, "file", more=": what to keep where")
     declare(parser, "--view")
     declare_follow(parser, default=False)
-    add_quarantine_argument(parser)
+    add_quarantine_argument(parser, OF_FILE)
     parser.add_argument("--report-every", type=float, default=5.0, metavar="SECONDS",
                         help="report how far it is after so many seconds, when it has moved (default: 5)")
     declare(parser, "--no-create", more=" (drivers postgres and kafka)")
@@ -139,7 +141,8 @@ def run(args: argparse.Namespace) -> Exit:
     plan = read_plan(args.file, args.view, create=not args.no_create)
     with stop_signals() as stopping:
         reading = _Source(
-            plan, follow=args.follow, stopping=stopping, quarantine=quarantine_of(args), events=args.events
+            plan, follow=args.follow, stopping=stopping, quarantine=quarantine_of(args, plan.quarantine),
+            events=args.events,
         )
         # Before anything is taken over: one who is refused leaves the one who runs alone.
         plan.demand_continued()

@@ -37,7 +37,7 @@ from cdcv2.cli.compare_target import (
 from cdcv2.cli.console import ResultOutput
 from cdcv2.cli.coverage import remark_logs
 from cdcv2.cli.display import json_line
-from cdcv2.cli.disputes import add_quarantine_argument, quarantine_of
+from cdcv2.cli.disputes import OF_FILE, add_quarantine_argument, quarantine_of
 from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.words import declare
 from cdcv2.cli.view_alone import view_alone
@@ -74,7 +74,7 @@ def configure(parser: OptionParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="show what would be written, and write nothing")
     declare(parser, "--json", more="the result, one object")
     declare(parser, "--events")
-    add_quarantine_argument(parser)
+    add_quarantine_argument(parser, OF_FILE)
 
 
 class Damage(NamedTuple):
@@ -143,7 +143,7 @@ def run(args: argparse.Namespace) -> Exit:
     if not isinstance(driver, RepairableDriver):
         plan.lines[None].fail(_INSTEAD)
     found = some_covered(plan.logs)
-    target = _Target(plan, found, TargetRequest(None, False, quarantine_of(args), args.events))
+    target = _Target(plan, found, TargetRequest(None, False, quarantine_of(args, plan.quarantine), args.events))
     damage = target.damage()
     if damage and not args.dry_run:
         # Before anything is taken over: one who is refused leaves the one who runs alone.

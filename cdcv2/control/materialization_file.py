@@ -14,10 +14,11 @@
     recovery_log: shop-recovery
     rows: 100000
     types: rows
+    quarantine: quarantine
 
 ``logs: logs``, or ``logs: kafka:NAME.{table}``, are those that a capture wrote. ``types``: a folder with row schemas,
 LOG.avsc: the row types of topics, which state none, and the types that columns have in the source, in place of what the
-logs' own schemas state. Paths are from the file's folder.
+logs' own schemas state. ``quarantine``: decisions about contradictions in the logs. Paths are from the file's folder.
 
 The file is long because it is the form above, in code: each key is read, and its errors are named, in the order of
 that form.
@@ -34,6 +35,7 @@ from typing import Any
 from cdcv2.control.materialization_logs import FileLogs
 from cdcv2.control.pipeline_file import ViewFields, is_pipeline, pipeline_of
 from cdcv2.control.plan import MaterializationPlan, TargetContent
+from cdcv2.control.quarantine_field import QUARANTINE, quarantine_folder
 from cdcv2.control.yaml_lines import YamlNode, load
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import UsageError
@@ -73,7 +75,7 @@ _REDUCTIONS: dict[str, Callable[[str], Reduction]] = {"sum": Sum, "min": Min, "m
 
 
 #: What a materialization has besides its name.
-_NEEDED, _OPTIONAL = "logs bindings target", "kafka recovery_log rows start timeline types"
+_NEEDED, _OPTIONAL = "logs bindings target", "kafka recovery_log rows start timeline types quarantine"
 
 
 def read_plan(path: str, view: str | None = None, *, create: bool = True) -> MaterializationPlan:
@@ -130,6 +132,7 @@ def _plan_of(given: ViewFields, *, create: bool) -> MaterializationPlan:
         given.name, logs, parts.bindings, parts.driver, parts.view, parts.recovery,
         rows=parts.rows, start=parts.start, kafka=reader.kafka(), timeline=timeline, lines=parts.lines,
         staging=reader.staging(target), store=reader.store(target, given.name, [one.target for one in parts.bindings]),
+        quarantine=parts.quarantine,
     )  # fmt: skip
 
 
@@ -153,6 +156,8 @@ class _Parts:
             given.node.fail("the name is empty: write one")
         self.start = fields["start"].number() if "start" in fields else 0
         self.rows = fields["rows"].number(1) if "rows" in fields else 100_000
+        named = fields.get(QUARANTINE)
+        self.quarantine = None if named is None else quarantine_folder(named, reader.path)
         self.driver = reader.driver(target)
         tables = [binding.view().table for binding in self.bindings]
         self.view = reader.view(target, given.name, tables, self.start)

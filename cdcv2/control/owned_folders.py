@@ -34,6 +34,8 @@ def _kept(pipeline: Pipeline) -> Iterator[tuple[str, object, Path]]:
                     for one in written_folders(view.fields, view.folder))
     for replay in pipeline.replays.values():
         yield f"the output of the replay {replay.name}", replay, replay.output.resolve()
+        if replay.quarantine is not None:
+            yield f"the quarantine of the replay {replay.name}", replay, replay.quarantine.resolve()
 
 
 def _folders(capture: CaptureFields) -> list[Path]:

@@ -51,6 +51,7 @@ from cdcv2.cli.options.capture_parser import add_command_options
 from cdcv2.cli.options.parser import OptionParser
 from cdcv2.connectors.debezium.config import READABLE_PUBLICATION
 from cdcv2.control.instance_fields import InstanceFields, demand_own_places, instance_fields
+from cdcv2.control.quarantine_field import QUARANTINE, quarantine_part
 from cdcv2.control.replay_fields import ReplayFields, ReplayLogs, demand_outputs_apart, replay_fields
 from cdcv2.control.spark_fields import SparkFields, capture_on_spark, view_on_spark
 from cdcv2.control.timer_fields import TimerFields, timer_fields
@@ -68,7 +69,7 @@ _SLOT = re.compile(r"[a-z0-9_]{1,63}")
 #: The options of ``cdcv2 capture`` that a capture may have here.
 _OPTIONS = fields_of_pipelines(COMMAND)
 #: What a view may have besides ``capture``.
-_VIEW = "logs kafka recovery_log rows start timeline types"
+_VIEW = "logs kafka recovery_log rows start timeline types quarantine"
 
 
 @dataclass(frozen=True)
@@ -425,6 +426,8 @@ class _PipelineReader:
                 fields.setdefault("types", self._rows)
         if "kafka" in self._fields:
             fields.setdefault("kafka", self._fields["kafka"])
+        if (quarantine := quarantine_part(fields, on_spark)) is not None:
+            fields[QUARANTINE] = quarantine
         words = [str(self._path.absolute()), f"--view={name}"]
         spark = None if on_spark is None else view_on_spark(on_spark, words, self._under)
         capture_name = capture.name if capture is not None else None

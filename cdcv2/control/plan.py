@@ -53,6 +53,7 @@ class MaterializationPlan:
     ``kafka``: where the logs' topics are, as address and as file of settings. ``timeline``: that of logs which do not
     state it. ``lines``: the target (None) and each binding (by its target) as they stand in the file. ``staging``: the
     folder of a driver that stages files. ``store``: what a store that keeps the checkpoint itself has committed.
+    ``quarantine``: the folder of decisions about contradictions in the logs; None: the file names none.
     """
 
     name: str
@@ -68,6 +69,7 @@ class MaterializationPlan:
     lines: Mapping[str | None, YamlNode] = field(default_factory=dict)
     staging: Callable[[], Manifests[Any]] | None = None
     store: Callable[[], list[Holding]] = list
+    quarantine: Path | None = None
 
     def provenance(self) -> Provenance:
         """Timeline and identities of the logs, whose transactions are in the order of commits.

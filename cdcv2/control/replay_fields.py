@@ -8,6 +8,7 @@
         tables: [public.orders, public.customers]       not with logs that name them
         output: history                                 the folder of the lake
         start: 100                                      where the history begins; 0, if it is left out
+        quarantine: quarantine                          decisions about contradictions in the logs
         spark: {state: /data/replay}                    it runs on Spark (cdcv2.control.spark_fields)
 """
 
@@ -19,6 +20,7 @@ from pathlib import Path
 
 from cdcv2.cli.options.times import whole_number
 from cdcv2.control.part_logs import logs_of_tables
+from cdcv2.control.quarantine_field import QUARANTINE, quarantine_folder, quarantine_part
 from cdcv2.control.spark_fields import SparkFields, replay_on_spark
 from cdcv2.control.yaml_lines import YamlNode
 from cdcv2.logs.log_json import LOG_FILE
@@ -52,6 +54,8 @@ class ReplayFields:
     node: YamlNode = field(repr=False)
     #: How it runs on Spark; None: as a command.
     spark: SparkFields | None = None
+    #: The folder of decisions about contradictions; None: the file names none.
+    quarantine: Path | None = None
 
 
 def replay_fields(
@@ -61,7 +65,7 @@ def replay_fields(
 
     ``logs_of`` gives the logs of the capture that a part names, or of the only one; ``under`` reads a path of the file.
     """
-    fields = part.fields("output", "capture logs tables start spark")
+    fields = part.fields("output", "capture logs tables start quarantine spark")
     if "capture" in fields and "logs" in fields:
         fields["capture"].fail("'capture' and 'logs' both name logs: leave one out")
     capture = None if "logs" in fields else logs_of(fields.get("capture"))
@@ -72,11 +76,16 @@ def replay_fields(
         words = (*(f"{table}={capture.place_of(table)}" for table in tables), *(capture.reach or ()))
     start = _start(fields["start"]) if "start" in fields else None
     words = (*words, *([] if start is None else [f"--start={start}"]))
+    named = quarantine_part(fields, fields.get("spark"))
+    quarantine = None if named is None else quarantine_folder(named, under)
+    if QUARANTINE in fields:
+        words = (*words, f"--quarantine={quarantine}")
     output = under(fields["output"])
     spark = None
     if "spark" in fields:
         spark = replay_on_spark(fields["spark"], [*words, f"--output={output}"], under)
-    return ReplayFields(name, None if capture is None else capture.capture, tables, words, output, start, part, spark)
+    capture_name = None if capture is None else capture.capture
+    return ReplayFields(name, capture_name, tables, words, output, start, part, spark, quarantine)
 
 
 def _tables(fields: Mapping[str, YamlNode], part: YamlNode) -> tuple[str, ...]:
@@ -115,6 +124,9 @@ def demand_outputs_apart(
     """
     # A link leads to the same folder.
     places = [(path.resolve(), who) for path, who in taken]
+    places += [
+        (one.quarantine.resolve(), f"{name}, as its quarantine") for name, one in replays.items() if one.quarantine
+    ]
     beside = {path.resolve(): who for path, who in of_logs}
     for name, replay in replays.items():
         output, place = dict(replay.node.entries())["output"], replay.output.resolve()

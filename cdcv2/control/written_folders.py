@@ -10,12 +10,12 @@ from cdcv2.errors import UsageError
 
 
 def written_folders(fields: Mapping[str, YamlNode], folder: Path) -> Iterator[Path]:
-    """A view's target, and its recovery log; none where they are not read: its job reports that.
+    """A view's target, its recovery log and its quarantine; none where they are not read: its job reports that.
 
     ``fields``: those of the view; ``folder``: from which its paths are.
     """
     try:
-        named = [dict(fields["target"].entries()).get("folder"), fields.get("recovery_log")]
+        named = [dict(fields["target"].entries()).get("folder"), fields.get("recovery_log"), fields.get("quarantine")]
         for part in named:
             if part is not None:
                 yield (part if part.is_text else part.fields("sqlite")["sqlite"]).path(folder).resolve()

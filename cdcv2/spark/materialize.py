@@ -106,6 +106,10 @@ class MaterializationSpec(Protocol):
     def timeline(self) -> str | None:
         """That of logs which do not state it."""
 
+    @property
+    def quarantine(self) -> Path | None:
+        """The folder of decisions about contradictions."""
+
     def provenance(self) -> Provenance:
         """Timeline and identities of the logs, in the order of commits, asked once they have something.
 
@@ -201,7 +205,7 @@ def planned(given: MaterializationSpec, options: argparse.Namespace) -> ReplayPl
     return ReplayPlan(
         LogSources(places, kafka, options.max_records, options.max_files), tables, None, state, kept,
         Antichain([given.start]), not options.follow, options.interval,
-        given.timeline, FIELD, quarantine_of(options),
+        given.timeline, FIELD, quarantine_of(options) or given.quarantine,
     )  # fmt: skip
 
 

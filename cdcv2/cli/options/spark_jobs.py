@@ -6,11 +6,11 @@ from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.words import declare, declare_follow
 
 
-def add_reader_options(made: OptionParser) -> None:
-    """Declare how a job reads logs."""
+def add_reader_options(made: OptionParser, quarantine: str = "") -> None:
+    """Declare how a job reads logs; ``quarantine`` ends the help of that option."""
     declare(made, "--state", required=True, more=": what is not finished; every machine must see it")
     declare(made, "--checkpoint")
-    declare(made, "--quarantine", more="; cdcv2 verify --quarantine DIR keeps the evidence")
+    declare(made, "--quarantine", more=f"; cdcv2 verify --quarantine DIR keeps the evidence{quarantine}")
     declare_follow(made, default=True)
     declare(made, "--interval", default=1.0, more=" (default: 1)")
     declare(made, "--events")
@@ -27,7 +27,7 @@ def add_materialize_job_options(made: OptionParser) -> None:
     declare(made, "file", more=": what to keep where")
     declare(made, "--view")
     declare(made, "--no-create", more=" (drivers postgres and kafka)")
-    add_reader_options(made)
+    add_reader_options(made, " (default: that of the file)")
     made.add_argument(
         "--merge-on-spark", action="store_true",
         help="merge staged rows by Delta on Spark (with the driver delta), not in one process; see the example",
