@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+from cdcv2.capture.commit_transactions import CommitTransactions
 from cdcv2.capture.facts import Record
 from cdcv2.capture.open_records import ThroughRecord
 from cdcv2.capture.topics import TopicExtents
@@ -43,8 +44,10 @@ class Forgetful:
 def by_commit_times(topic: Any) -> Any:
     """What a start of the one looks up."""
     topics = SimpleNamespace(transactions=lambda spark: topic)
-    capture = SimpleNamespace(topics=topics, recipe=RECIPE, start={}, _spark=None)
-    return CaptureQuery._recalled(cast(CaptureQuery, capture), LSNS[-1])
+    capture, found = SimpleNamespace(topics=topics, recipe=RECIPE, start={}, _spark=None), list[Any]()
+    commits = SimpleNamespace(through=LSNS[-1], recall=lambda recalled, has_end: found.append(recalled))
+    CaptureQuery._recall(cast(CaptureQuery, capture), cast(CommitTransactions, commits))
+    return found[0]
 
 
 def on_a_remap(topic: Any) -> Any:

@@ -197,10 +197,11 @@ def test_a_lake_of_current_rows_has_no_earlier_ones(tmp_path: Path) -> None:
 def test_a_row_that_is_there_less_than_zero_times_is_an_error(old: Path) -> None:
     """The writer of the log is at fault: it is named, and not left out."""
     folder = LakeFolder(old)
-    _, before = folder.last()
+    number, before = folder.last()
     assert before is not None
     parts = {**before.parts, "wide": before.parts["wide"][-1:]}
-    folder.append(64, before, type(before)(**{**vars(before), "parts": parts}))
+    # None: it names all its files, and builds on no other one.
+    folder.append(number + 1, None, type(before)(**{**vars(before), "parts": parts}))
 
     with pytest.raises(MalformedError, match=f"id={wide(3)[0]}.* is in the table -1 times"):
         read_lake(old, "wide")
