@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from cdcv2.core.antichain import Antichain
+from cdcv2.errors import ViewError
+from cdcv2.materialize import Runtime, ViewBinding
+from cdcv2.materialize.protocol.messages import Checkpoint
 from cdcv2.materialize.targets.postgres.driver import PostgresDriver
+from cdcv2.protocol.timeline import Cut
+from cdcv2.rows.row_type import RowType
 from cdcv2.servers.postgres import Postgres
 from tests.materialize.conftest import new_schema
 from tests.materialize.row_by_row import History, RowByRow
@@ -27,3 +34,24 @@ def test_columns_end_as_rows_do(server: Postgres, seeds: range) -> None:
         row_by_row, columns = both(server, seed)
 
         assert row_by_row == columns, f"seed {seed}"
+
+
+@pytest.mark.parametrize("driver", [PostgresDriver, RowByRow])
+@pytest.mark.parametrize(("source", "key"), [
+    ("timestamptz", "2024-02-29T10:34:56.123456Z"), ("timetz", "10:00:00.5Z"), ("numeric", "1.50"),
+])  # fmt: skip
+def test_a_conflict_names_the_key_as_the_log_spells_it(
+    server: Postgres, driver: type[PostgresDriver], source: str, key: str
+) -> None:
+    """Where the column gives the value otherwise than it takes it, too."""
+    row_type = RowType({"type": "record", "name": "t", "fields": [
+        {"name": "id", "type": "string", "cdcv2.source": {"type": source}}, {"name": "v", "type": "int"},
+    ]})  # fmt: skip
+
+    def cuts(_: Checkpoint) -> Iterator[Cut]:
+        for time in range(2):
+            yield Cut({"rows": [(row_type.row((key, time)), time, 1)]}, Antichain([time]), Antichain([time + 1]))
+
+    view = ViewBinding("rows", row_type, "rows", ("id",))
+    with pytest.raises(ViewError, match=f"key .'{key}',.: it would have 2 current rows"):
+        Runtime("m", [view], driver(connect=new_schema(server)), cuts, rows=1).run()
