@@ -7,6 +7,7 @@ which a writer goes through once. So a transaction of any size takes the memory 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import Any, Generic, TypeVar
@@ -99,7 +100,7 @@ class SpillingBuffers:
         self._file.close()
 
 
-class SpillingBuffer(Generic[K, V]):
+class SpillingBuffer(ABC, Generic[K, V]):
     """The rows of one table, of one transaction or snapshot: some in memory, others in ``file``, as its ``number``.
 
     Cost and memory: those of :class:`SpillingBuffers`.
@@ -145,17 +146,17 @@ class SpillingBuffer(Generic[K, V]):
             self._recent.clear()
         return number
 
+    @abstractmethod
     def _on_disk(self, key: K) -> V | None:
         """The row with this key in the file."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _encoded(self, item: tuple[K, V]) -> SpilledRow:
         """A row for the file."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _decoded(self, row: SpilledRow) -> tuple[K, V]:
         """A row of the file."""
-        raise NotImplementedError
 
 
 class SpillingTransaction(SpillingBuffer[int, NumberedChanges]):
