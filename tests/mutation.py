@@ -53,10 +53,10 @@ NEAR = {
     "cdcv2.views.changes.": ("tests/views/test_changes",),
     "cdcv2.views.columns.": ("tests/views/test_columns",),
     "cdcv2.views.identity.": ("tests/views/test_identity",),
-    "cdcv2.views.combine.": tuple(f"tests/views/test_{name}" for name in (
-        "changes", "combine", "combined_updates", "view_tables")),
+    **{f"cdcv2.views.{module}.": tuple(f"tests/views/test_{name}" for name in (
+        "changes", "binding", "combined_updates", "view_tables")) for module in ("binding", "combined_updates")},
     "cdcv2.views.reductions.": (
-        "tests/views/test_combine", "tests/views/test_view_tables", "tests/materialize/test_source_columns"),
+        "tests/views/test_binding", "tests/views/test_view_tables", "tests/materialize/test_source_columns"),
     "cdcv2.views.source_columns.": ("tests/views/test_source_columns",),
     **{f"cdcv2.materialize.targets.{name}.": ("tests/materialize/targets/test_manifests",) for name in (
         "delta.manifest", "lake.manifest", "manifests")},

@@ -139,7 +139,7 @@ def test_the_names_that_are_imported_late_are_of_views_and_what_needs_them() -> 
     """The one circle: `cdcv2.materialize` gives them out, and views need the protocol below it."""
     from cdcv2 import materialize
 
-    assert {"cdcv2.materialize.runtime", "cdcv2.views.combine", "cdcv2.views.reductions"} == {
+    assert {"cdcv2.materialize.runtime", "cdcv2.views.binding", "cdcv2.views.reductions"} == {
         *materialize._NEEDS_VIEWS.values()
     }
     assert {*materialize._NEEDS_VIEWS} <= {*materialize.__all__}
@@ -259,7 +259,7 @@ def test_names_say_what_is_inside() -> None:
     assert set() == names & MEANINGLESS
 
 
-@pytest.mark.parametrize("module", ["cdcv2.views.combine", "cdcv2.materialize.protocol.messages"])
+@pytest.mark.parametrize("module", ["cdcv2.views.binding", "cdcv2.materialize.protocol.messages"])
 def test_a_view_can_be_imported_first(module: str) -> None:
     """As a worker of Spark does, to which a view was sent: the package of the protocol needs views itself."""
     subprocess.run([sys.executable, "-c", f"import {module}"], cwd=ROOT, check=True)

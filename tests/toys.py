@@ -19,7 +19,7 @@ from cdcv2.materialize.protocol.messages import (
 )
 from cdcv2.rows.postgres_values import EXACT
 from cdcv2.testing import Subject
-from cdcv2.views.combine import COUNT
+from cdcv2.views.binding import COUNT
 
 Rows = dict[str, dict[Key, Values]]
 

@@ -26,8 +26,8 @@ from cdcv2.materialize.targets.lake.view import LakeView, held_lake
 from cdcv2.materialize.texts import texts
 from cdcv2.rows.fingerprint import Texts
 from cdcv2.rows.postgres_texts import TextTable
+from cdcv2.views.binding import COUNT, ViewBinding
 from cdcv2.views.columns import columns_of
-from cdcv2.views.combine import COUNT, ViewBinding
 
 #: How many differing rows of one table are named.
 MOST_SHOWN = 10

@@ -25,7 +25,8 @@ from cdcv2.materialize.targets.postgres.tables import postgres_errors
 from cdcv2.materialize.targets.postgres.view import PostgresView
 from cdcv2.materialize.texts import plain, texts
 from cdcv2.rows.fingerprint import LocalRows, Side, Texts, Verdict, compare
-from cdcv2.views.combine import CombinedUpdates, ViewBinding
+from cdcv2.views.binding import ViewBinding
+from cdcv2.views.combined_updates import CombinedUpdates
 
 #: What is wrong with a target that is not where it should be.
 BEHIND = "the target is behind"

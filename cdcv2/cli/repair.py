@@ -53,7 +53,7 @@ from cdcv2.materialize.repair import RepairableDriver, TableRepair, TargetRepair
 from cdcv2.materialize.targets.lake.view import LakeView
 from cdcv2.materialize.texts import texts
 from cdcv2.rows.fingerprint import Texts
-from cdcv2.views.combine import ViewBinding
+from cdcv2.views.binding import ViewBinding
 
 EXAMPLES = (
     ("cdcv2 repair shop-lake.yaml --dry-run", "what differs, and would be written"),

@@ -25,7 +25,7 @@ from cdcv2.rows.row_type import RowType
 from cdcv2.sql_names import name_list, parts_of, sql_name, sql_table
 from cdcv2.store.postgres_session import guarded_tables
 from cdcv2.views.columns import column_of
-from cdcv2.views.combine import no_key_reason
+from cdcv2.views.binding import no_key_reason
 
 #: The target of a file for which none is given.
 _TARGET = "host=localhost port=5432 dbname=copy user=copy"

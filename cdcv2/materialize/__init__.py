@@ -19,7 +19,7 @@ from cdcv2.materialize.recovery_log_stores import FileRecoveryLog, MemoryRecover
 
 if TYPE_CHECKING:
     from cdcv2.materialize.runtime import Runtime
-    from cdcv2.views.combine import ViewBinding
+    from cdcv2.views.binding import ViewBinding
     from cdcv2.views.reductions import Count, Last, Max, Min, Sum
 
 __all__ = [
@@ -46,7 +46,7 @@ __all__ = [
 
 #: What needs views, which import the protocol of this package: imported when it is asked for.
 _NEEDS_VIEWS = {
-    "Runtime": "cdcv2.materialize.runtime", "ViewBinding": "cdcv2.views.combine",
+    "Runtime": "cdcv2.materialize.runtime", "ViewBinding": "cdcv2.views.binding",
     **dict.fromkeys(("Count", "Last", "Max", "Min", "Sum"), "cdcv2.views.reductions"),
 }  # fmt: skip
 

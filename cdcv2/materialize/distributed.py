@@ -30,7 +30,8 @@ from cdcv2.materialize.protocol.messages import (
 from cdcv2.materialize.protocol.turns import Turns
 from cdcv2.materialize.recovery_log import RecoveryLog
 from cdcv2.protocol.messages import Update
-from cdcv2.views.combine import CombinedUpdates, View, ViewBinding
+from cdcv2.views.binding import View, ViewBinding
+from cdcv2.views.combined_updates import CombinedUpdates
 from cdcv2.views.identity import demand_same, marks
 
 #: How many keys a hand looks up and stages at once.

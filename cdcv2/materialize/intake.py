@@ -19,7 +19,7 @@ from cdcv2.materialize.protocol.fence import Piece, Range, number_of
 from cdcv2.materialize.protocol.messages import Key
 from cdcv2.protocol.messages import Update
 from cdcv2.protocol.timeline import Cut
-from cdcv2.views.combine import View, ViewBinding
+from cdcv2.views.binding import View, ViewBinding
 
 #: What a runtime is fed: cuts, each perhaps with the reader's state behind it (plain JSON); None: nothing now.
 Fed: TypeAlias = Union[Cut, tuple[Cut, Any], None]

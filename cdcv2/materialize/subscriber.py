@@ -16,7 +16,7 @@ from cdcv2.errors import ContradictionError, DecodeError, MalformedError, Refuse
 from cdcv2.materialize.protocol.deltas import VERSION, value_from_plain
 from cdcv2.materialize.protocol.messages import Field, Key, Table, Values
 from cdcv2.rows.postgres_values import EXACT
-from cdcv2.views.combine import COUNT, ViewBinding
+from cdcv2.views.binding import COUNT, ViewBinding
 from cdcv2.views.reductions import Count, Max, Min
 
 # Of the transactions that begin at one frontier: upper -> table -> how many deltas are stated, and those that came.

@@ -28,7 +28,7 @@ from cdcv2.protocol.messages import Update
 from cdcv2.rows.row_type import RowType
 from cdcv2.spark.codec import beyond
 from cdcv2.spark.schema import values_of
-from cdcv2.views.combine import View, ViewBinding
+from cdcv2.views.binding import View, ViewBinding
 from cdcv2.views.identity import Provenance, demand_provenance
 
 Batches: TypeAlias = Iterable[pa.RecordBatch]

@@ -50,7 +50,7 @@ from cdcv2.spark.session import ended, session
 from cdcv2.spark.sources import LogPlace, LogSources
 from cdcv2.spark.topics import settings
 from cdcv2.store.numbered import local_path
-from cdcv2.views.combine import ViewBinding
+from cdcv2.views.binding import ViewBinding
 from cdcv2.views.identity import Provenance
 
 EXAMPLES = (

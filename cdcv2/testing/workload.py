@@ -21,7 +21,7 @@ from cdcv2.core.antichain import Antichain
 from cdcv2.materialize.protocol.messages import Checkpoint, Key, Values
 from cdcv2.protocol.timeline import Cut
 from cdcv2.rows.row_type import RowType
-from cdcv2.views.combine import ViewBinding
+from cdcv2.views.binding import ViewBinding
 from cdcv2.views.reductions import Count, Sum
 
 #: What a reader of the target sees: table -> key -> values.

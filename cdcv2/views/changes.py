@@ -2,7 +2,7 @@
 
 Of a transaction, a key has one row that goes at most, and one that comes at most. A key with more is *odd*: it would
 have two current rows, or a row less than no times. No target can have it, so it takes the way of a Load and a Store,
-where :meth:`~cdcv2.views.combine.View.after` judges it with what is there. Of a multiset, the count of a row changes,
+where :meth:`~cdcv2.views.binding.View.after` judges it with what is there. Of a multiset, the count of a row changes,
 and nothing is odd.
 
 A row that goes must be the row that is there, and where only one comes none may be. That is for the target to find out,

@@ -16,8 +16,8 @@ from typing import Any
 
 from cdcv2.errors import ForeignStateError, RefusedError
 from cdcv2.materialize.protocol.messages import Checkpoint
+from cdcv2.views.binding import ViewBinding
 from cdcv2.views.columns import column_of
-from cdcv2.views.combine import ViewBinding
 from cdcv2.views.reductions import Last, Min, Reduction, last_rows
 
 

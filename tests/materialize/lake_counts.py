@@ -16,7 +16,8 @@ from cdcv2.materialize.protocol.messages import Changes, ConflictError, Table
 from cdcv2.materialize.targets.lake import counts
 from cdcv2.materialize.targets.lake.files import DIFF, GONE, StagedFile, current, rows_of
 from cdcv2.materialize.targets.lake.manifest import LakeFolder
-from cdcv2.views.combine import CombinedUpdates, View, ViewBinding
+from cdcv2.views.binding import View, ViewBinding
+from cdcv2.views.combined_updates import CombinedUpdates
 from tests.materialize.row_by_row import History
 
 

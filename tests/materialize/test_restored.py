@@ -22,7 +22,7 @@ from cdcv2.materialize.targets.lake.history_output import HistoryFolder
 from cdcv2.materialize.targets.postgres.driver import PostgresDriver
 from cdcv2.protocol.messages import Update
 from cdcv2.rows.row_type import RowType
-from cdcv2.views.combine import ViewBinding
+from cdcv2.views.binding import ViewBinding
 
 ENTRY = RowType({"type": "record", "name": "entry", "fields": [{"name": "id", "type": "string"}]})
 BINDING = ViewBinding("entries", ENTRY, "entries", ("id",))

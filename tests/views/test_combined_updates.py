@@ -10,7 +10,7 @@ from cdcv2.errors import ViewError
 from cdcv2.materialize import Count, ViewBinding
 from cdcv2.materialize.protocol.messages import ConflictError, Key, Loaded, Store, Values
 from cdcv2.rows.row_type import RowType
-from cdcv2.views.combine import CombinedUpdates
+from cdcv2.views.combined_updates import CombinedUpdates
 
 ITEM = RowType({"type": "record", "name": "item", "fields": [
     {"name": "id", "type": "int"}, {"name": "weight", "type": "double"},
@@ -109,3 +109,15 @@ def test_keys_are_asked_for_once_and_stored_by_binding() -> None:
     made.loaded(Loaded(SUMS, (1,), (3,)))
     assert [Store(SUMS, (1,), (2,), True), Store(ITEMS, (1,), (2.0,), True)] == [*made.stores()]
     assert 5 == made.size
+
+
+def test_stores_come_in_the_order_of_bindings_and_keys() -> None:
+    """A repeated transaction brings the same ones in the same order; some destinations only count."""
+    made = combined()
+    for number in (ITEMS, SUMS):
+        list(made.add(number, [((one,), (row(one), 1, 1)) for one in (7, 3, 5)]))
+
+    assert [(number, (one,)) for number in (SUMS, ITEMS) for one in (3, 5, 7)] == [
+        (one.binding, one.key) for one in made.stores()
+    ]
+    assert 6 == made.size

@@ -15,7 +15,7 @@ from cdcv2.materialize.protocol.messages import Checkpoint
 from cdcv2.materialize.targets.lake.driver import LakeDriver, open_lake
 from cdcv2.materialize.targets.lake.view import LakeView, held_lake
 from cdcv2.rows.row_type import RowType
-from cdcv2.views.combine import ViewBinding
+from cdcv2.views.binding import ViewBinding
 
 ENTRY = RowType({"type": "record", "name": "entry", "fields": [{"name": "id", "type": "string"}]})
 BINDING = ViewBinding("entries", ENTRY, "entries", ("id",))

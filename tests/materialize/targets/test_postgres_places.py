@@ -20,7 +20,7 @@ from cdcv2.materialize.targets.postgres.driver import PostgresDriver
 from cdcv2.materialize.targets.postgres.view import PostgresView, committed
 from cdcv2.rows.row_type import RowType
 from cdcv2.servers.postgres import Postgres
-from cdcv2.views.combine import ViewBinding
+from cdcv2.views.binding import ViewBinding
 
 pytestmark = pytest.mark.integration
 ENTRY = RowType({

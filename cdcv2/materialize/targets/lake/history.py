@@ -25,7 +25,7 @@ from cdcv2.protocol.timeline import demand_started
 from cdcv2.rows.columns import UpdateBatch, arrow_type
 from cdcv2.rows.row_type import RowType
 from cdcv2.rows.schema import Shape
-from cdcv2.views.combine import COUNT
+from cdcv2.views.binding import COUNT
 
 #: Up to when a table is read: an int for everything up to and including this time, an antichain or its elements for
 #: everything that is not beyond it, None for all that is finished.

@@ -18,7 +18,8 @@ from cdcv2.errors import IncompleteError, MalformedError, RefusedError, UsageErr
 from cdcv2.materialize import Count, Last, Max, Min, Sum, ViewBinding
 from cdcv2.materialize.protocol.messages import Key, Loaded, Store, Values
 from cdcv2.rows.row_type import RowType
-from cdcv2.views.combine import CombinedUpdates, View
+from cdcv2.views.binding import View
+from cdcv2.views.combined_updates import CombinedUpdates
 
 SALE = RowType({
     "type": "record", "name": "sale",
@@ -401,17 +402,3 @@ def test_a_binding_that_cannot_be_is_refused_at_once(make: Callable[[], ViewBind
     """Before anything is opened, and by the name of what does not fit."""
     with pytest.raises(UsageError, match=text):
         make()
-
-
-def test_stores_come_in_the_order_of_bindings_and_keys() -> None:
-    """A repeated transaction brings the same ones in the same order; some destinations only count."""
-    views = [ViewBinding("l", SALE, "t", ("item",)).view(), ViewBinding("l", SALE, "u", ("shop",)).view()]
-    combined = CombinedUpdates(views)
-    for place in (1, 0):
-        rows_now = [sale(f"{item}", item=item) for item in (7, 3, 5)]
-        list(combined.add(place, [(views[place].key_of(row), (row, 1, 1)) for row in rows_now]))
-
-    assert [(0, (3,)), (0, (5,)), (0, (7,)), (1, ("3",)), (1, ("5",)), (1, ("7",))] == [
-        (one.binding, one.key) for one in combined.stores()
-    ]
-    assert 6 == combined.size

@@ -1,4 +1,4 @@
-"""Bindings: which view of which log is kept in which table; and one transaction's updates, combined per key.
+"""Bindings: which view of which log is kept in which table, and what works each of the three views out.
 
 A view is one of three:
 
@@ -13,24 +13,22 @@ A view is one of three:
 row with the count 0. ``delta=True`` makes the table one that is only pushed to: what is stored are the changes that a
 transaction makes, and nothing is ever loaded.
 
-The file is long because it has the three views side by side: they share one form, and differ in how a key's changes
-are combined.
+The three views stand side by side: they share one form, and differ in how a key's changes are combined.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from cdcv2.core.order import Time
 from cdcv2.errors import MalformedError, UsageError, ViewError
-from cdcv2.views.changes import Net, NetChanges, NetCounts
-from cdcv2.materialize.protocol.messages import DELETED, ConflictError, Field, Key, Loaded, Store, Table, Values
-from cdcv2.protocol.messages import Update
+from cdcv2.materialize.protocol.messages import DELETED, Field, Key, Store, Table, Values
 from cdcv2.rows.columns import arrow_schema
 from cdcv2.rows.row_type import RowType
+from cdcv2.views.changes import NetChanges, NetCounts
 from cdcv2.views.columns import ViewColumn, column_of, columns_of
 from cdcv2.views.reductions import BoundReduction, Count, Last, Min, NegativeCount, Reduction
 from cdcv2.views.source_columns import has_wider_equality, printed
@@ -352,78 +350,3 @@ class _ReductionView:
         if after == before or (before is None and not count):
             return None
         return Store(0, key, after, before is not None, not count and not self._soft)
-
-
-class CombinedUpdates:
-    """One transaction: the updates of every binding, by key; then, with what was loaded, what is to be stored.
-
-    Cost: per update, its key and one addition; in the end a sort of the keys, so that a repeated transaction stores the
-    same in the same order.
-    """
-
-    def __init__(self, views: Sequence[View]) -> None:
-        self._views = views
-        self._sums: list[dict[Key, Any]] = [{} for _ in views]
-        self._before: list[dict[Key, Values]] = [{} for _ in views]
-        # Number of a binding whose changes are columns -> its updates.
-        self._held: dict[int, list[Update]] = {}
-        #: how many updates it holds
-        self.size = 0
-
-    def add(self, number: int, updates: Iterable[tuple[Key, Update]]) -> Iterator[Key]:
-        """Take in updates of the binding with this number; give out each key that is new and has to be loaded."""
-        view, sums = self._views[number], self._sums[number]
-        for key, (row, time, diff) in updates:
-            held = sums.get(key)
-            if held is None:
-                held = view.begin()
-                if not view.table.delta:
-                    yield key
-            sums[key] = view.add(held, row, time, diff)
-            self.size += 1
-
-    def hold(self, number: int, updates: Sequence[Update]) -> None:
-        """Take in updates of a binding whose changes are to be columns."""
-        self._held.setdefault(number, []).extend(updates)
-        self.size += len(updates)
-
-    def net(self, number: int) -> tuple[Net, list[tuple[Key, Update]]] | None:
-        """What a binding's updates that are held come to; and, with their keys, those that a Load and a Store take.
-
-        None where there are none. Raises MalformedError.
-        """
-        view = self._views[number]
-        if view.changes is None or number not in self._held:
-            return None
-        net = view.changes.net(self._held[number])
-        return net, self._of(number, net.odd) if net.odd else []
-
-    def _of(self, number: int, keys: Collection[Key]) -> list[tuple[Key, Update]]:
-        keyed = ((self._views[number].key_of(update[0]), update) for update in self._held[number])
-        return [(key, update) for key, update in keyed if key in keys]
-
-    def judged(self, cause: ConflictError) -> ViewError:
-        """What is wrong at a key where the target has not the row that changes as columns go with."""
-        view, key = self._views[cause.binding], cause.key
-        # As text: a NaN is no other one's equal.
-        held, place = view.begin(), repr(cause.key)
-        for row, time, diff in self._held[cause.binding]:
-            if repr(view.place(row)) == place:
-                held, key = view.add(held, row, time, diff), view.key_of(row)
-        try:
-            view.after(key, held, cause.there)
-        except ViewError as found:
-            return found
-        return cause
-
-    def loaded(self, message: Loaded) -> None:
-        """Take in what is at a key."""
-        self._before[message.binding][message.key] = message.values
-
-    def stores(self) -> Iterator[Store]:
-        """What is to be stored, by binding and key. Raises ViewError."""
-        for number, (view, sums, before) in enumerate(zip(self._views, self._sums, self._before)):
-            for key in sorted(sums):
-                store = view.after(key, sums[key], before.get(key))
-                if store is not None:
-                    yield store._replace(binding=number)
