@@ -28,7 +28,8 @@ from typing import Any
 
 from cdcv2.capture.begins import BeginRecords
 from cdcv2.capture.coverage import UncoveredTables
-from cdcv2.capture.memory import MEMORY_VERSION, CommitsMemory, check_memory
+from cdcv2.capture.memory import check_memory
+from cdcv2.capture.memory_format import MEMORY_VERSION, CommitsMemory
 from cdcv2.capture.release_answers import Release, WaitReason, without_end
 from cdcv2.capture.released_ends import ReleasedEnds
 from cdcv2.capture.row_counts import RowCounts, TableEffect

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cdcv2.capture.memory import SumsMemory
+from cdcv2.capture.memory_format import SumsMemory
 
 #: Of so many times at least the numbers are kept apart.
 RECENT = 1000

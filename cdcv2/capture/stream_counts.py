@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection
 
-from cdcv2.capture.memory import FORGET, CountsMemory, SumsMemory
+from cdcv2.capture.memory_format import FORGET, CountsMemory, SumsMemory
 from cdcv2.capture.recent_sums import RECENT, RecentSums
 from cdcv2.errors import ForeignStateError, SourceStop
 

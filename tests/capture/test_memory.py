@@ -12,9 +12,10 @@ import pytest
 from cdcv2.capture.commit_transactions import CommitTransactions
 from cdcv2.capture.connector import FIRST_KIND
 from cdcv2.capture.memory import (
-    BatchMemory, CaptureMemory, LogTail, StreamMemory, capture_identity, check_memory, check_not_ahead, declares_same,
-    has_released, plain_memory, read_memory, resumable, same_topics, tails_of,
+    CaptureMemory, LogTail, StreamMemory, check_memory, check_not_ahead, declares_same, resumable, same_topics,
+    tails_of,
 )
+from cdcv2.capture.memory_format import BatchMemory, capture_identity, has_released, plain_memory, read_memory
 from cdcv2.capture.stream_counts import StreamCounts
 from cdcv2.connectors.debezium.recipe import Recipe
 from cdcv2.errors import ForeignStateError, RefusedError

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from cdcv2.capture.commit_transactions import CommitTransactions
-from cdcv2.capture.memory import CaptureMemory, plain_memory, read_memory
+from cdcv2.capture.memory import CaptureMemory
+from cdcv2.capture.memory_format import plain_memory, read_memory
 from cdcv2.capture.run.memory_file import MemoryFile
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.own_json import check_shape, with_digest

@@ -11,7 +11,8 @@ import pytest
 
 from cdcv2.capture.commit_transactions import CommitTransactions
 from cdcv2.capture.connector import FROM_STATE
-from cdcv2.capture.memory import CaptureMemory, plain_memory, read_memory
+from cdcv2.capture.memory import CaptureMemory
+from cdcv2.capture.memory_format import plain_memory, read_memory
 from cdcv2.connectors.debezium.recipe import Recipe
 from cdcv2.errors import ForeignStateError
 from cdcv2.logs.description import LogDescription

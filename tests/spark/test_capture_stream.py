@@ -15,7 +15,8 @@ from pyspark.sql import SparkSession
 from cdcv2 import failpoints
 from cdcv2.capture import updates_then_statements as release_order
 from cdcv2.capture.facts import Record
-from cdcv2.capture.memory import StreamMemory, read_memory, tails_of
+from cdcv2.capture.memory import StreamMemory, tails_of
+from cdcv2.capture.memory_format import read_memory
 from cdcv2.capture.stream_counts import StreamCounts
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import (

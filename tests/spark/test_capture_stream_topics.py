@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cdcv2.capture.memory import BatchMemory
+from cdcv2.capture.memory_format import BatchMemory
 from cdcv2.capture.topics import TopicExtents
 from cdcv2.errors import ForeignStateError, UnsafeTopicError
 from cdcv2.spark.capture import stream_job

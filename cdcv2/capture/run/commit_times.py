@@ -24,7 +24,8 @@ from cdcv2.capture.facts import (
     Begin, End, Fact, IgnoredRecord, Notification, PartialChangeFact, Record, RowFact, SnapshotRow, Truncate, UnfitRow,
     is_renumbered,
 )
-from cdcv2.capture.memory import CaptureMemory, capture_identity, plain_memory, read_memory, resumable, same_topics
+from cdcv2.capture.memory import CaptureMemory, resumable, same_topics
+from cdcv2.capture.memory_format import capture_identity, plain_memory, read_memory
 from cdcv2.capture.open_rows import OpenRows
 from cdcv2.capture.release_answers import ASSUMED, Release, WaitReason
 from cdcv2.capture.row_buffers import MemoryBuffers

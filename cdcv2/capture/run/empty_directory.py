@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from cdcv2.capture.memory import has_released
+from cdcv2.capture.memory_format import has_released
 from cdcv2.capture.run.folder_lock import FolderInUse
 from cdcv2.capture.run.memory_file import MEMORY_FILE
 from cdcv2.core.json_text import parse_json

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from cdcv2.capture.memory import FORGET
+from cdcv2.capture.memory_format import FORGET
 from cdcv2.core.json_text import parse_json
 from cdcv2.core.own_json import with_digest, without_digest
 from cdcv2.errors import ForeignStateError, OutputError

@@ -10,9 +10,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from cdcv2.capture.connector import StreamConnector
-from cdcv2.capture.memory import (
-    MEMORY, BatchMemory, StreamMemory, check_not_ahead, plain_memory, read_memory, same_topics,
-)
+from cdcv2.capture.memory import StreamMemory, check_not_ahead, same_topics
+from cdcv2.capture.memory_format import MEMORY, BatchMemory, plain_memory, read_memory
 from cdcv2.capture.run.held_digests import held_digests
 from cdcv2.capture.stream_counts import StreamCounts
 from cdcv2.capture.topics import TopicExtents

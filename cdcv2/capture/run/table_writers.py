@@ -8,9 +8,9 @@ from types import MappingProxyType
 from typing import Any, Protocol
 
 from cdcv2.capture.engine import LogsState
-from cdcv2.capture.updates_then_statements import Advance, WriterLogs
-from cdcv2.capture.memory import FORGET
+from cdcv2.capture.memory_format import FORGET
 from cdcv2.capture.run.log_starts import LogStarts
+from cdcv2.capture.updates_then_statements import Advance, WriterLogs
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Time
 from cdcv2.errors import ForeignStateError, MalformedError, UsageError

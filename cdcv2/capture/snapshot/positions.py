@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from cdcv2.capture.memory import ReleasedRowsMemory
+from cdcv2.capture.memory_format import ReleasedRowsMemory
 from cdcv2.capture.snapshot.rules import among_released
 from cdcv2.protocol.log import Place, places_from_plain, plain_places
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from cdcv2.capture.coverage import unknown
-from cdcv2.capture.memory import ResnapshotsMemory, SnapshotMemory
+from cdcv2.capture.memory_format import ResnapshotsMemory, SnapshotMemory
 from cdcv2.capture.snapshot import rules, run_rules
 from cdcv2.capture.snapshot.extent import SnapshotExtent
 from cdcv2.capture.snapshot.positions import SnapshotRows

@@ -23,7 +23,8 @@ from pyspark.sql import DataFrame, SparkSession
 from cdcv2 import failpoints
 from cdcv2.capture.connector import FROM_STATE, DatabaseConnector
 from cdcv2.capture.facts import Fact, Record
-from cdcv2.capture.memory import CaptureMemory, LogTail, capture_identity, plain_memory, read_memory, tails_of
+from cdcv2.capture.memory import CaptureMemory, LogTail, tails_of
+from cdcv2.capture.memory_format import capture_identity, plain_memory, read_memory
 from cdcv2.capture.release_answers import WaitReason
 from cdcv2.capture.run import commit_times as capture
 from cdcv2.capture.run.commit_times import ReleaseReport

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from cdcv2.capture.memory import MEMORY
+from cdcv2.capture.memory_format import MEMORY
 from cdcv2.store.numbered import NumberedFiles
 
 #: How many old ones are kept, for people.

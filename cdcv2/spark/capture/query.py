@@ -18,7 +18,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from cdcv2.capture.commit_transactions import CommitTransactions
 from cdcv2.capture.connector import DatabaseConnector
-from cdcv2.capture.memory import CaptureMemory, capture_identity, plain_memory, read_memory, resumable, same_topics
+from cdcv2.capture.memory import CaptureMemory, resumable, same_topics
+from cdcv2.capture.memory_format import capture_identity, plain_memory, read_memory
 from cdcv2.capture.release_answers import ASSUMED, Release, WaitReason
 from cdcv2.capture.run.transaction_topic import TransactionTopic
 from cdcv2.capture.run.waits import capture_waits, stated_frontier

@@ -24,7 +24,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from cdcv2 import failpoints
 from cdcv2.capture.connector import StreamConnector
 from cdcv2.capture.facts import BoundRecord, Record
-from cdcv2.capture.memory import FORGET, MEMORY_VERSION, BatchMemory, tails_of
+from cdcv2.capture.memory import tails_of
+from cdcv2.capture.memory_format import FORGET, MEMORY_VERSION, BatchMemory
 from cdcv2.capture.run.stream_state import StreamState, StreamTopic
 from cdcv2.capture.stream_counts import update_digest
 from cdcv2.capture.topics import TopicExtents

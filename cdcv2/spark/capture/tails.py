@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from cdcv2.capture.memory import FORGET, LogTail, missing_logs
+from cdcv2.capture.memory import LogTail, missing_logs
+from cdcv2.capture.memory_format import FORGET
 from cdcv2.errors import ForeignStateError, MissingLogError, UsageError
 from cdcv2.logs.description import LogDescription
 from cdcv2.logs.directory import DirectoryLog
