@@ -22,7 +22,8 @@ from typing import Any
 from benchmarks.kafka_gate import KafkaGate
 from cdcv2.connectors.debezium.config import JSON_CONVERTERS, debezium_config
 from cdcv2.control.job_folder import JobFolder
-from cdcv2.control.pipeline_file import Pipeline, read_pipeline
+from cdcv2.control.pipeline import Pipeline
+from cdcv2.control.pipeline_file import read_pipeline
 from cdcv2.control.pipeline_jobs import folder_of
 from cdcv2.servers.connect_distributed import DistributedConnect
 from cdcv2.servers.kafka import KafkaBroker

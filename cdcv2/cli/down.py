@@ -33,7 +33,8 @@ from cdcv2.control.catalogue import demand_pipeline_at_rest, take_catalogue
 from cdcv2.control.external_state import left_alone
 from cdcv2.control.pipeline_external import PipelineExternal, external_needs, new_nonce
 from cdcv2.control.owner import OwnedFolder
-from cdcv2.control.pipeline_file import Pipeline, read_pipeline
+from cdcv2.control.pipeline import Pipeline
+from cdcv2.control.pipeline_file import read_pipeline
 from cdcv2.control.reconcile import Reconciliation
 from cdcv2.errors import ForeignStateError, OutputError, UsageError
 from cdcv2.exits import Exit

@@ -22,10 +22,11 @@ from cdcv2.cli.options.words import declare
 from cdcv2.control.catalogue import catalogue_entries
 from cdcv2.control.entries import CatalogueEntry, Look
 from cdcv2.control.other_addresses import after_looks
+from cdcv2.control.pipeline import Pipeline
 from cdcv2.control.pipeline_changes import PipelineChange, external_changes, job_changes, planned_entries
 from cdcv2.control.pipeline_check import mistakes
 from cdcv2.control.pipeline_external import external_needs
-from cdcv2.control.pipeline_file import Pipeline, read_pipeline
+from cdcv2.control.pipeline_file import read_pipeline
 from cdcv2.control.pipeline_jobs import folder_of, jobs_of, with_needs
 from cdcv2.control.refusals import refused_changes
 from cdcv2.control.supervisor import Supervisor

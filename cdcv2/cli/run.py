@@ -32,9 +32,10 @@ from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.words import declare, declare_follow
 from cdcv2.cli.stop_signals import stop_signals, stopped_by
 from cdcv2.control.owner import is_owned, owner, running
+from cdcv2.control.pipeline import CaptureFields, Pipeline, ViewFields
 from cdcv2.control.pipeline_check import check_pipeline
 from cdcv2.control.pipeline_external import owned_parts
-from cdcv2.control.pipeline_file import CaptureFields, Pipeline, ViewFields, read_pipeline
+from cdcv2.control.pipeline_file import read_pipeline
 from cdcv2.control.pipeline_jobs import first_logs, folder_of
 from cdcv2.control.supervisor import Supervisor
 from cdcv2.errors import RefusedError, UsageError

@@ -53,9 +53,10 @@ from cdcv2.control.external_work import ExternalWork, waiting_text
 from cdcv2.control.instance_jobs import make_places
 from cdcv2.control.job_folder import JobFolder
 from cdcv2.control.owner import OwnedFolder, beat
+from cdcv2.control.pipeline import Pipeline
 from cdcv2.control.pipeline_check import demand_captured, mistakes
 from cdcv2.control.pipeline_external import PipelineExternal, external_needs, new_nonce
-from cdcv2.control.pipeline_file import Pipeline, read_pipeline
+from cdcv2.control.pipeline_file import read_pipeline
 from cdcv2.control.pipeline_jobs import FirstLogs, folder_of, jobs_of, with_needs
 from cdcv2.control.pipeline_probe import sent_through
 from cdcv2.control.pipeline_status import captured_through

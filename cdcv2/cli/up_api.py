@@ -14,7 +14,7 @@ from cdcv2.control.api.limits import PATIENCE, SILENT
 from cdcv2.control.api.loop_requests import LoopRequests
 from cdcv2.control.api.pipeline_answers import PipelineAnswers
 from cdcv2.control.api.token_file import TOKEN_FILE, token_of
-from cdcv2.control.pipeline_file import Pipeline
+from cdcv2.control.pipeline import Pipeline
 from cdcv2.control.pipeline_jobs import folder_of
 from cdcv2.control.supervisor import Supervisor
 from cdcv2.errors import MissingExtraError, UsageError

@@ -18,9 +18,9 @@ from cdcv2.control.entries import EntryState, Kind
 from cdcv2.control.instance_fields import InstanceFields
 from cdcv2.control.materialization_file import target_of
 from cdcv2.control.owned_folders import demand_alone
+from cdcv2.control.pipeline import CaptureFields, ConnectorFields, Pipeline, SourceFields, ViewFields
 from cdcv2.control.pipeline_check import check_instance, check_view_of, demand_own_logs, recipes_of, row_types
 from cdcv2.control.pipeline_external import external_needs
-from cdcv2.control.pipeline_file import CaptureFields, ConnectorFields, Pipeline, SourceFields, ViewFields
 from cdcv2.control.pipeline_servers import database_server, host_and_port
 from cdcv2.control.refusals import refused_changes
 from cdcv2.control.replay_fields import ReplayFields, known_tables

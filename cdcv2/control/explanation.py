@@ -15,7 +15,7 @@ from cdcv2.control.instance_fields import InstanceFields, place_mistake
 from cdcv2.control.job_folder import JobFolder
 from cdcv2.control.log_tail import log_end
 from cdcv2.control.parallel_requests import NOT_ASKED, ask_all
-from cdcv2.control.pipeline_file import CaptureFields, Pipeline, ViewFields
+from cdcv2.control.pipeline import CaptureFields, Pipeline, ViewFields
 from cdcv2.control.pipeline_jobs import folder_of
 from cdcv2.control.pipeline_probe import SourceView, slot_of
 from cdcv2.control.pipeline_status import PipelineStatus, TableRow, bound_logs, captured_through, status_of

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cdcv2.control.instance_fields import InstanceFields
-from cdcv2.control.pipeline_file import Pipeline, kafka_words
+from cdcv2.control.pipeline import Pipeline, kafka_words
 from cdcv2.errors import OutputError
 from cdcv2.logs.log_json import LOG_FILE
 

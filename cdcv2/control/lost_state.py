@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from cdcv2.control.catalogue import DATABASE, read_catalogue
 from cdcv2.control.entries import EntryState, Kind, Reason
-from cdcv2.control.pipeline_file import Pipeline
+from cdcv2.control.pipeline import Pipeline
 from cdcv2.errors import Cdcv2Error
 from cdcv2.store.file_system import is_there
 

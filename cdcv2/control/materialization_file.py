@@ -33,7 +33,8 @@ from pathlib import Path
 from typing import Any
 
 from cdcv2.control.materialization_logs import FileLogs
-from cdcv2.control.pipeline_file import ViewFields, is_pipeline, pipeline_of
+from cdcv2.control.pipeline import ViewFields
+from cdcv2.control.pipeline_file import is_pipeline, pipeline_of
 from cdcv2.control.plan import MaterializationPlan, TargetContent
 from cdcv2.control.quarantine_field import QUARANTINE, quarantine_folder
 from cdcv2.control.yaml_lines import YamlNode, load

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from cdcv2.control.pipeline_file import CaptureFields, Pipeline
+from cdcv2.control.pipeline import CaptureFields, Pipeline
 from cdcv2.control.written_folders import written_folders
 
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from cdcv2.control.job_folder import JobFolder
 from cdcv2.control.kept_value import kept
 from cdcv2.control.owner import is_owned, is_running
-from cdcv2.control.pipeline_file import Pipeline
+from cdcv2.control.pipeline import Pipeline
 from cdcv2.control.pipeline_jobs import folder_of, jobs_of
 from cdcv2.control.supervision import JobState
 from cdcv2.control.supervisor import STATUS

@@ -12,7 +12,7 @@ from cdcv2.cli.options.remap_arguments import capture_request
 from cdcv2.cli.options.stream_arguments import stream_topics
 from cdcv2.control.instance_fields import InstanceFields, place_mistake
 from cdcv2.control.materialization_file import check_view
-from cdcv2.control.pipeline_file import CaptureFields, Pipeline, ViewFields
+from cdcv2.control.pipeline import CaptureFields, Pipeline, ViewFields
 from cdcv2.control.replay_fields import known_tables
 from cdcv2.control.view_targets import demand_own_target
 from cdcv2.errors import ForeignStateError, UsageError

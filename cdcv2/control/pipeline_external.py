@@ -10,8 +10,8 @@ from typing import NamedTuple, TypeVar
 from cdcv2.capture.connector import DatabaseConnector
 from cdcv2.control.materialization_file import check_view
 from cdcv2.control.owned_folders import demand_alone
+from cdcv2.control.pipeline import CaptureFields, Pipeline, ViewFields
 from cdcv2.control.pipeline_check import recipes_of, row_types
-from cdcv2.control.pipeline_file import CaptureFields, Pipeline, ViewFields
 from cdcv2.control.pipeline_needs import PipelineNeeds, needs_of
 from cdcv2.control.pipeline_servers import PipelineServers, servers_of
 from cdcv2.control.yaml_lines import YamlNode

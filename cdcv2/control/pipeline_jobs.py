@@ -11,7 +11,7 @@ from cdcv2.control.entries import CatalogueEntry
 from cdcv2.control.instance_fields import InstanceFields
 from cdcv2.control.instance_jobs import instance_commands, instance_logs
 from cdcv2.control.job_folder import JobFolder
-from cdcv2.control.pipeline_file import CaptureFields, Pipeline, ViewFields, kafka_words
+from cdcv2.control.pipeline import CaptureFields, Pipeline, ViewFields, kafka_words
 from cdcv2.control.replay_fields import ReplayFields
 from cdcv2.control.replay_jobs import replay_command, replay_logs
 from cdcv2.control.supervisor import JobPlan

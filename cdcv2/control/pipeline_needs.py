@@ -24,8 +24,8 @@ from cdcv2.control.entries import THIS_MACHINE, CatalogueEntry, EntryState, Kind
 from cdcv2.control.folder_paths import by_path
 from cdcv2.control.intents import DesiredState, matching
 from cdcv2.control.past_knowledge import Feeds
+from cdcv2.control.pipeline import CaptureFields, ConnectorFields, Pipeline, SourceFields, ViewFields
 from cdcv2.control.pipeline_check import row_types
-from cdcv2.control.pipeline_file import CaptureFields, ConnectorFields, Pipeline, SourceFields, ViewFields
 from cdcv2.control.pipeline_servers import DatabaseServer, KafkaCluster, PipelineServers, url_of
 from cdcv2.control.unread_topics import OF_SOURCES
 from cdcv2.logs.kafka_topics import KEEPING

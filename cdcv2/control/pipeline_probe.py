@@ -16,8 +16,8 @@ from cdcv2.connectors.debezium.config import slot_name
 from cdcv2.connectors.transaction_ends import TransactionEnd, TransactionEnds
 from cdcv2.control.observations import MISSING, ConnectorSight, EndSight, SlotSight, SourceSight, TopicSight
 from cdcv2.control.parallel_requests import NOT_ASKED, Reply, ask_all
+from cdcv2.control.pipeline import CaptureFields, Pipeline, SourceFields
 from cdcv2.control.pipeline_check import recipes_of
-from cdcv2.control.pipeline_file import CaptureFields, Pipeline, SourceFields
 from cdcv2.control.seconds_behind import has_ended
 from cdcv2.control.source_sight import confirmed_slot, first_commit_after, source_sight
 from cdcv2.control.view_checkpoint import checkpoint_of, timeline_of

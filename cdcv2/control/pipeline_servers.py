@@ -17,7 +17,7 @@ from cdcv2.control.kinds.slots import SlotKind
 from cdcv2.control.kinds.remaps import RemapKind
 from cdcv2.control.kinds.topics import TopicKind
 from cdcv2.control.materialization_file import target_cluster
-from cdcv2.control.pipeline_file import Pipeline, SourceFields, ViewFields
+from cdcv2.control.pipeline import Pipeline, SourceFields, ViewFields
 from cdcv2.control.reconcile import ExternalKind
 from cdcv2.core.json_text import parse_json
 from cdcv2.errors import UsageError

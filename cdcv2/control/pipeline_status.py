@@ -25,8 +25,8 @@ from cdcv2.control.metrics.measure import forgotten
 from cdcv2.control.observations import UNANSWERED, ConnectorSight, CopySight
 from cdcv2.control.owner import is_owned, owner, silent_for
 from cdcv2.control.parallel_requests import NOT_ASKED, Reply, ask_all
+from cdcv2.control.pipeline import CaptureFields, Pipeline, ViewFields
 from cdcv2.control.pipeline_check import row_types
-from cdcv2.control.pipeline_file import CaptureFields, Pipeline, ViewFields
 from cdcv2.control.pipeline_jobs import folder_of, jobs_of
 from cdcv2.control.pipeline_probe import ROUND, PipelineSight, SourceView, look
 from cdcv2.control.replay_fields import ReplayFields

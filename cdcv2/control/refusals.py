@@ -13,8 +13,8 @@ from cdcv2.connectors.debezium.left_out import unsent_tables
 from cdcv2.control.entries import CatalogueEntry, EntryState, Kind
 from cdcv2.control.intents import DesiredState, refused_replacements, requested_as
 from cdcv2.control.past_knowledge import Feeds
+from cdcv2.control.pipeline import Pipeline
 from cdcv2.control.pipeline_check import recipes_of
-from cdcv2.control.pipeline_file import Pipeline
 from cdcv2.control.pipeline_jobs import folder_of, jobs_of
 from cdcv2.control.supervisor import Supervisor
 from cdcv2.control.unread_topics import removed_topics

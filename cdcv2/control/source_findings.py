@@ -15,7 +15,7 @@ from cdcv2.connectors.debezium.postgres_catalogue import (
 )  # fmt: skip
 from cdcv2.control.findings import Finding, Health, judged
 from cdcv2.control.kinds.postgres import SENDS_ALL
-from cdcv2.control.pipeline_file import SourceFields
+from cdcv2.control.pipeline import SourceFields
 from cdcv2.errors import MalformedError, UsageError
 from cdcv2.rows.row_type import RowType
 from cdcv2.sql_names import name_list, parts_of, sql_name, sql_table

@@ -7,7 +7,7 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
-from cdcv2.control.pipeline_file import Pipeline, ViewFields
+from cdcv2.control.pipeline import Pipeline, ViewFields
 from cdcv2.control.replay_fields import ReplayFields
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import RefusedError

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from cdcv2.control.materialization_file import target_of
-from cdcv2.control.pipeline_file import Pipeline, ViewFields
+from cdcv2.control.pipeline import Pipeline, ViewFields
 from cdcv2.control.pipeline_servers import DatabaseServer, target_server
 from cdcv2.control.yaml_lines import YamlNode
 from cdcv2.errors import UsageError

@@ -22,10 +22,11 @@ from cdcv2.control.catalogue import DATABASE, take_catalogue
 from cdcv2.control.entries import CatalogueEntry, Debt, EntryState, Kind, Reason
 from cdcv2.control.job_folder import JobFolder
 from cdcv2.control.owner import OwnedFolder
+from cdcv2.control.pipeline import Pipeline
 from cdcv2.control.pipeline_changes import planned_entries
 from cdcv2.control.pipeline_check import recipes_of
 from cdcv2.control.pipeline_external import external_needs
-from cdcv2.control.pipeline_file import Pipeline, read_pipeline
+from cdcv2.control.pipeline_file import read_pipeline
 from cdcv2.control.pipeline_jobs import folder_of, jobs_of
 from cdcv2.control.reconcile import Reconciliation
 from cdcv2.core.own_json import with_digest, without_digest

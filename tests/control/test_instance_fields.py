@@ -9,7 +9,8 @@ import pytest
 from cdcv2.cli.main import main, parser_of
 from cdcv2.cli.markers import marker_of
 from cdcv2.control.instance_jobs import make_places
-from cdcv2.control.pipeline_file import Pipeline, read_pipeline
+from cdcv2.control.pipeline import Pipeline
+from cdcv2.control.pipeline_file import read_pipeline
 from cdcv2.control.pipeline_jobs import FirstLogs, jobs_of
 from cdcv2.control.pipeline_status import job_rows
 from cdcv2.errors import UsageError

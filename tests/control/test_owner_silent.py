@@ -16,7 +16,7 @@ from cdcv2.control.metrics.model import samples_of
 from cdcv2.control.owner import SILENT, OwnedFolder, beat, silent_for
 from cdcv2.control.page.drawing import draw_page
 from cdcv2.control.parallel_requests import Reply
-from cdcv2.control.pipeline_file import Pipeline
+from cdcv2.control.pipeline import Pipeline
 from cdcv2.control.pipeline_status import status_of
 from cdcv2.exits import Exit
 from tests.control.test_chain import DEAD, WELL, capture

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from cdcv2.control.materialization_file import check_view, read_plan
-from cdcv2.control.pipeline_file import Pipeline, read_pipeline
+from cdcv2.control.pipeline import Pipeline
+from cdcv2.control.pipeline_file import read_pipeline
 from cdcv2.control.pipeline_servers import servers_of
 from cdcv2.errors import UsageError
 from cdcv2.rows.row_type import RowType

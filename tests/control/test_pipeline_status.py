@@ -27,7 +27,8 @@ from cdcv2.control.metrics.model import samples_of
 from cdcv2.control.observations import ConnectorSight, EndSight, AwaitedTransaction, SlotSight, SourceSight
 from cdcv2.control.owner import OwnedFolder
 from cdcv2.control.parallel_requests import Reply, ask_all
-from cdcv2.control.pipeline_file import Pipeline, read_pipeline
+from cdcv2.control.pipeline import Pipeline
+from cdcv2.control.pipeline_file import read_pipeline
 from cdcv2.control.pipeline_jobs import folder_of
 from cdcv2.control.pipeline_probe import PipelineSight, SourceView, TopicEnds
 from cdcv2.control.pipeline_status import PipelineStatus, TableRow, status_of

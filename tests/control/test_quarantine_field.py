@@ -11,8 +11,9 @@ from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.spark_jobs import add_materialize_job_options, add_replay_job_options
 from cdcv2.control.materialization_file import check_view, read_plan
 from cdcv2.control.owned_folders import demand_alone
+from cdcv2.control.pipeline import Pipeline
 from cdcv2.control.pipeline_changes import job_changes
-from cdcv2.control.pipeline_file import Pipeline, read_pipeline
+from cdcv2.control.pipeline_file import read_pipeline
 from cdcv2.control.pipeline_jobs import jobs_of
 from cdcv2.control.supervision import JobAct, JobSight, JobState, JobStatus
 from cdcv2.control.supervisor import JobReport

@@ -11,8 +11,9 @@ from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.spark_jobs import add_replay_job_options
 from cdcv2.control.examination import examine
 from cdcv2.control.owned_folders import demand_alone
+from cdcv2.control.pipeline import Pipeline
 from cdcv2.control.pipeline_check import mistakes
-from cdcv2.control.pipeline_file import Pipeline, read_pipeline
+from cdcv2.control.pipeline_file import read_pipeline
 from cdcv2.control.pipeline_jobs import FirstLogs, jobs_of
 from cdcv2.control.pipeline_status import job_rows
 from cdcv2.errors import UsageError

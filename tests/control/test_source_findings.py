@@ -16,7 +16,7 @@ from cdcv2.connectors.debezium.postgres_catalogue import row_type_from_postgres
 from cdcv2.control import first_pipeline
 from cdcv2.control.findings import Finding, Health
 from cdcv2.control.first_pipeline import DatabaseAddress, FirstPipeline, source_tables
-from cdcv2.control.pipeline_file import OwnedObject, SourceFields
+from cdcv2.control.pipeline import OwnedObject, SourceFields
 from cdcv2.control.source_findings import reader_findings, source_findings
 from cdcv2.errors import UsageError
 from cdcv2.rows.row_type import RowType

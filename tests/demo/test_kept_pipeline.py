@@ -9,8 +9,9 @@ import pytest
 
 from cdcv2.connectors.debezium.config import JSON_CONVERTERS, debezium_config
 from cdcv2.control.entries import Kind
+from cdcv2.control.pipeline import Pipeline
 from cdcv2.control.pipeline_external import external_needs
-from cdcv2.control.pipeline_file import Pipeline, read_pipeline
+from cdcv2.control.pipeline_file import read_pipeline
 from cdcv2.control.pipeline_jobs import jobs_of
 from cdcv2.demo.bank import TABLES
 from cdcv2.demo.kept_pipeline import CAPTURE, COPY, FILE

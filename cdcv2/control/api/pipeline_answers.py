@@ -13,7 +13,7 @@ from cdcv2.control.metrics.model import Measurements, samples_of
 from cdcv2.control.metrics.text import text_of
 from cdcv2.control.page.content import page_content
 from cdcv2.control.page.model import page_model
-from cdcv2.control.pipeline_file import Pipeline
+from cdcv2.control.pipeline import Pipeline
 from cdcv2.control.pipeline_status import PipelineStatus, status_of
 from cdcv2.errors import UnavailableError
 

@@ -15,7 +15,7 @@ from cdcv2.connectors.kafka_moments import written_at
 from cdcv2.connectors.kafka_ranges import KafkaRanges
 from cdcv2.control.disks import disks_of
 from cdcv2.control.metrics.model import FolderSpace, HoldAge, Measurements, TopicBacklog
-from cdcv2.control.pipeline_file import CaptureFields, Pipeline
+from cdcv2.control.pipeline import CaptureFields, Pipeline
 from cdcv2.errors import Cdcv2Error, MissingLogError, UnavailableError
 from cdcv2.logs.remap_files import DirectoryRemap
 from cdcv2.logs.remap_kafka import KafkaRemap
