@@ -107,7 +107,7 @@ class Bank:
         self.reached = upper
 
 
-class Sight(NamedTuple):
+class TargetRows(NamedTuple):
     """What a reader sees in one snapshot. ``upper``: of its checkpoint; the number of times at the end."""
 
     upper: int
@@ -124,7 +124,7 @@ class Target(ABC):
         self.bank, self.folder = bank, folder
 
     @abstractmethod
-    def look(self) -> Sight | None:
+    def look(self) -> TargetRows | None:
         """One snapshot; None while nothing is there."""
 
     @abstractmethod
@@ -164,7 +164,7 @@ class PostgresTarget(Target):
             self._local.session = self._server.connect(autocommit=True, options=f"-c search_path={self._schema}")
         return self._local.session
 
-    def look(self) -> Sight | None:
+    def look(self) -> TargetRows | None:
         """One repeatable-read transaction."""
         session = self._session()
         with session.transaction():
@@ -180,7 +180,7 @@ class PostgresTarget(Target):
                 "SELECT coalesce(sum(cdcv2_count), 0)::bigint, coalesce(sum(amount * cdcv2_count), 0)::bigint "
                 "FROM entry_log"
             ).fetchone()
-        return Sight(
+        return TargetRows(
             self.number(json.loads(held[0])["frontier"]),
             {account: (count, total) for account, count, total in totals}, dict(balances), tuple(entries),
         )  # fmt: skip
@@ -214,7 +214,7 @@ class LakeTarget(Target):
 
         return (open_lake if self._driver == "lake" else open_delta)(self.folder / "lake")
 
-    def look(self) -> Sight | None:
+    def look(self) -> TargetRows | None:
         """One manifest's tables. A lake that got eight more commits in the meantime is opened a second time."""
         while True:
             try:
@@ -225,7 +225,7 @@ class LakeTarget(Target):
             except OutputError:
                 continue
             entries = [values for _, values in rows["entry_log"]]
-            return Sight(
+            return TargetRows(
                 self.number(list(view.frontier)),
                 {key[0]: (values[0], values[1]) for key, values in rows["totals"]},
                 {key[0]: values[0] for key, values in rows["balances"]},
@@ -280,7 +280,7 @@ class Poller:
         except BaseException as wrong:  # handed to the test
             self._wrong.append(wrong)
 
-    def judge(self, seen: Sight | None) -> None:
+    def judge(self, seen: TargetRows | None) -> None:
         """It is what was so at its checkpoint, and that never goes back."""
         bank = self._bank
         if seen is None:

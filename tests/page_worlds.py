@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from cdcv2.control.chain import ChainSight, LogSight, StageSight, first_fault, links
+from cdcv2.connectors.transaction_ends import TransactionEnd
+from cdcv2.control.chain import first_fault, links
+from cdcv2.control.chain_observation import ChainObservation, JobActivity, LogObservation
 from cdcv2.control.explanation import Explanation
-from cdcv2.control.observations import ConnectorSight, EndSight, SlotSight, SourceSight
+from cdcv2.control.observations import ConnectorObservation, DatabaseObservation, SlotObservation
 from cdcv2.control.page.content import page_content
 from cdcv2.control.page.model import PageModel, page_model
 from cdcv2.control.parallel_requests import Reply
-from cdcv2.control.pipeline_probe import PipelineSight, SourceView, TopicEnds
+from cdcv2.control.pipeline_probe import PipelineObservation, SourceObservation, TopicEnds
 from cdcv2.control.pipeline_status import JobRow, PipelineStatus, TableRow
 
 NOW = 1795703000.0
@@ -57,10 +59,11 @@ def entry(kind: str, name: str, address: str, **fields: Any) -> dict[str, Any]:
     }
 
 
-SLOT = SlotSight("shop", True, LSN + 800, LSN + 900, "reserved", 4_200_000, None)
-DATABASE = Reply(SourceSight(NOW, LSN + 900, SLOT, slot_name="shop"))
-CONNECTOR = Reply(ConnectorSight("shop", "RUNNING", ("RUNNING",)))
-TOPIC = Reply(TopicEnds("shop.transaction", 9120, EndSight(75707, LSN, NOW - 2, 9119, NOW - 1.5), {LSN + 1: None}))
+SLOT = SlotObservation("shop", True, LSN + 800, LSN + 900, "reserved", 4_200_000, None)
+DATABASE = Reply(DatabaseObservation(NOW, LSN + 900, SLOT, slot_name="shop"))
+CONNECTOR = Reply(ConnectorObservation("shop", "RUNNING", ("RUNNING",)))
+LAST = TransactionEnd(75707, LSN, NOW - 2, 9119, NOW - 1.5)
+TOPIC = Reply(TopicEnds("shop.transaction", 9120, LAST, {LSN + 1: None}))
 ENTRIES = (
     entry("connector", "shop", "Connect http://connect:8083", identity="ours"),
     entry("replication slot", "shop", "PostgreSQL db:5432/shop", identity="lsn 0/6136000"),
@@ -70,20 +73,21 @@ ENTRIES = (
 
 
 def world(
-    tables: Sequence[str], jobs: Sequence[JobRow], rows: Sequence[TableRow], *, view: SourceView, topic: Reply = TOPIC,
-    entries: Sequence[Mapping[str, Any]] = ENTRIES, target: Reply | None = None, pipeline: str = "shop",
+    tables: Sequence[str], jobs: Sequence[JobRow], rows: Sequence[TableRow], *, view: SourceObservation,
+    topic: Reply = TOPIC, entries: Sequence[Mapping[str, Any]] = ENTRIES, target: Reply | None = None,
+    pipeline: str = "shop",
 ) -> PageWorld:
     """With the ways as they are made of this."""
     named = {one.name: one for one in jobs}
-    sight = PipelineSight({"shop": view}, {"copy": target or Reply([LSN + 1])}, {"shop": topic})
-    status = PipelineStatus(pipeline, OWNER, list(rows), list(jobs), sight)
+    observation = PipelineObservation({"shop": view}, {"copy": target or Reply([LSN + 1])}, {"shop": topic})
+    status = PipelineStatus(pipeline, OWNER, list(rows), list(jobs), observation)
     logs = [one for one in rows if one.kind == "log"]
     ways = []
     for reader in [one for one in jobs if one.kind == "view"]:
-        found = links(ChainSight(
+        found = links(ChainObservation(
             FILE, NOW, "shop", "shop", "http://connect:8083", view.database, view.connector, topic,
-            StageSight(named["shop"], NOW - 100), LogSight("logs", logs[0].frontier if logs else None, NOW - 3),
-            StageSight(reader, NOW - 100), target or Reply([LSN + 1]), None, "shop",
+            JobActivity(named["shop"], NOW - 100), LogObservation("logs", logs[0].frontier if logs else None, NOW - 3),
+            JobActivity(reader, NOW - 100), target or Reply([LSN + 1]), None, "shop",
             LSN if logs and logs[0].frontier else None,
         ))
         own = [one for one in rows if one.job in ("shop", reader.name)]
@@ -97,7 +101,7 @@ def nothing_there() -> PageWorld:
               "place": {"topic": "shop.transaction"}}]
     jobs = [job("shop", "capture", frontier=None, committed_at=None, waits=waits, since=NOW - 4, run=1),
             job("copy", "view", frontier=None, committed_at=None, since=NOW - 3, run=1)]
-    status = PipelineStatus("shop", OWNER, [], jobs, PipelineSight({}, {}, {}))
+    status = PipelineStatus("shop", OWNER, [], jobs, PipelineObservation({}, {}, {}))
     return PageWorld(status, ())
 
 
@@ -110,16 +114,16 @@ def all_well() -> PageWorld:
     waits = [{"what": "records", "text": "records of shop.transaction behind offset 9119"}]
     jobs = [job("shop", "capture", waits=waits), job("copy", "view"),
             job("nightly", "timer", state="waiting", alive=False, frontier=None, event_at=NOW - 30000, last_exit=0)]
-    return world(names, jobs, rows, view=SourceView(DATABASE, CONNECTOR))
+    return world(names, jobs, rows, view=SourceObservation(DATABASE, CONNECTOR))
 
 
 def blocked() -> PageWorld:
     """The connector's task has failed; a slot is not taken over, and a timer has found a difference."""
-    failed = Reply(ConnectorSight(
+    failed = Reply(ConnectorObservation(
         "shop", "RUNNING", ("FAILED",),
         "org.apache.kafka.connect.errors.ConnectException: could not write: No space left on device",
     ))
-    database = Reply(SourceSight(NOW, LSN + 90_000, SLOT._replace(active=False), slot_name="shop"))
+    database = Reply(DatabaseObservation(NOW, LSN + 90_000, SLOT._replace(active=False), slot_name="shop"))
     names = ["public.customers", "public.orders"]
     late = {"seconds_behind": 734.0, "basis": "at most", "text": "the connector does not run: commits may be missing"}
     rows = [row for name in names for row in (
@@ -133,7 +137,7 @@ def blocked() -> PageWorld:
     debt = {"reason": "refused", "text": "it has the mark of another pipeline: let the file name another slot, or drop "
             "it there first", "since": NOW - 400, "tries": 7}
     entries = (*ENTRIES[:1], {**ENTRIES[1], "state": "wanted", "identity": None, "debt": debt}, *ENTRIES[2:])
-    made = world(names, jobs, rows, view=SourceView(database, failed), entries=entries)
+    made = world(names, jobs, rows, view=SourceObservation(database, failed), entries=entries)
     return made
 
 
@@ -152,7 +156,7 @@ def ten_tables() -> PageWorld:
         ]
     jobs = [job("shop", "capture"), job("copy", "view"), job("lake", "view", frontier=None)]
     topics = tuple(entry("topic", f"cdc.{name}", "Kafka kafka:9092", identity="f2Qz7bV5Sx") for name in names)
-    return world(names, jobs, rows, view=SourceView(DATABASE, CONNECTOR), entries=(*ENTRIES, *topics))
+    return world(names, jobs, rows, view=SourceObservation(DATABASE, CONNECTOR), entries=(*ENTRIES, *topics))
 
 
 WORLDS = {"nothing there": nothing_there, "all well": all_well, "blocked": blocked, "ten tables": ten_tables}

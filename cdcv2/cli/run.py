@@ -108,7 +108,7 @@ def _demand_no_jobs(pipeline: Pipeline) -> None:
     """Raise RefusedError if cdcv2 up keeps the pipeline, or its jobs run on: each would fence the other off."""
     by = owner(pipeline.state)
     kept = f"cdcv2 up keeps it: {by.text()}" if is_owned(pipeline.state) and by is not None else None
-    alive = [report.name for report in Supervisor(folder_of(pipeline)).look() if report.sight.alive]
+    alive = [report.name for report in Supervisor(folder_of(pipeline)).look() if report.observation.alive]
     if kept or alive:
         raise RefusedError(
             f"{pipeline.path} is at work ({kept or 'its jobs run: ' + ', '.join(alive)}), and two would take each "

@@ -206,7 +206,8 @@ def captured_since(pipeline: Pipeline, supervisor: Supervisor, job: str, since: 
 def outdated(plans: Iterable[JobPlan], reports: Iterable[JobReport]) -> frozenset[str]:
     """The jobs that still run as they were before the file changed."""
     wanted = {plan.name: plan.digest for plan in plans}
-    return frozenset(one.name for one in reports if one.sight.alive and one.sight.command != wanted.get(one.name))
+    alive = [one for one in reports if one.observation.alive]
+    return frozenset(one.name for one in alive if one.observation.command != wanted.get(one.name))
 
 
 def unstarted(plans: Iterable[JobPlan], reports: Iterable[JobReport]) -> list[str]:
@@ -214,7 +215,7 @@ def unstarted(plans: Iterable[JobPlan], reports: Iterable[JobReport]) -> list[st
     wanted = {plan.name: plan.digest for plan in plans}
     return [
         one.name for one in reports
-        if (one.sight.alive and one.status.state is JobState.STOPPING)
+        if (one.observation.alive and one.status.state is JobState.STOPPING)
         or (one.name in wanted and one.damage is None and one.status.command != wanted[one.name])
     ]
 
@@ -223,7 +224,7 @@ def resting(plans: Iterable[JobPlan], reports: Iterable[JobReport]) -> list[JobR
     """The jobs that should run, and do not, since they failed: they are held, or wait for their next start."""
     wanted = {plan.name for plan in plans}
     return [
-        one for one in reports if one.name in wanted and not one.sight.alive and one.act is not JobAct.START
+        one for one in reports if one.name in wanted and not one.observation.alive and one.act is not JobAct.START
         and (one.damage is not None or one.status.state is JobState.HELD
              or (one.status.state is JobState.WAITING and one.status.attempts > 0))
     ]
@@ -302,7 +303,7 @@ def end_jobs(pipeline: Pipeline, command: str, shown: dict[str, str], *, patienc
         beat(pipeline.state)
         reports = supervisor.turn([])
         show(pipeline, command, reports, shown)
-        left = [report.name for report in reports if report.sight.alive]
+        left = [report.name for report in reports if report.observation.alive]
         if not left:
             return Exit.DONE
         if deadline is not None and time.monotonic() > deadline:
@@ -322,13 +323,13 @@ def show(pipeline: Pipeline, command: str, reports: Iterable[JobReport], shown: 
 
 def _text(report: JobReport, folder: Path) -> str | None:
     status = report.status
-    if report.damage is not None and report.sight.alive and report.act is JobAct.NOTHING:
+    if report.damage is not None and report.observation.alive and report.act is JobAct.NOTHING:
         return f"not looked after, and its process keeps running: {report.damage}"
     if report.act is JobAct.START:
         return f"started (run {status.run})"
     if report.act in (JobAct.STOP, JobAct.KILL):
         return "asked to end" if report.act is JobAct.STOP else "did not end in time: killed"
-    if status.state is JobState.RUNNING and report.sight.alive:
+    if status.state is JobState.RUNNING and report.observation.alive:
         return "running"
     if status.waits is not None:
         return f"waits for {status.waits}"
@@ -340,7 +341,7 @@ def _text(report: JobReport, folder: Path) -> str | None:
         return status.reason
     if status.state is JobState.FINISHED:
         return "finished: its logs are closed"
-    return "ended" if status.state is JobState.IDLE and report.sight.run else None
+    return "ended" if status.state is JobState.IDLE and report.observation.run else None
 
 
 def _because(report: JobReport, folder: Path) -> str:

@@ -21,16 +21,16 @@ _AT_ONCE = 256
 
 
 class TransactionEnd(NamedTuple):
-    """An END: its transaction, its LSN, when it was committed and when it was written, and its offset.
+    """An END in a transaction topic: of which transaction, its LSN, when it was committed, and where it stands.
 
-    Moments are in seconds since 1970; None: the record has none.
+    ``written_at`` is when the connector wrote it. Moments are in seconds since 1970; None: the record has none.
     """
 
     tx: int
     lsn: int
-    committed_at: float | None
-    written_at: float | None
+    at: float | None
     offset: int
+    written_at: float | None = None
 
 
 #: The ENDs of a range of offsets, in their order.
@@ -55,7 +55,7 @@ def highest_end(read: EndReader, low: int, high: int, confirmed: int) -> Transac
     It need not be the last one: a connector that starts again writes some of them again, from what it has confirmed on.
     So no END before many that are all before that position was written since. Cost: what was.
 
-    >>> ends = [TransactionEnd(tx, lsn, None, None, tx) for tx, lsn in enumerate([10, 20, 30, 20])]
+    >>> ends = [TransactionEnd(tx, lsn, None, tx) for tx, lsn in enumerate([10, 20, 30, 20])]
     >>> highest_end(lambda start, end: ends[start:end], 0, 4, 15).lsn
     30
     """
@@ -75,7 +75,7 @@ def highest_end(read: EndReader, low: int, high: int, confirmed: int) -> Transac
 def first_end_beyond(read: EndReader, low: int, high: int, frontier: int) -> TransactionEnd | None:
     """The first END in the order of commits whose LSN is not before the frontier; None: there is none.
 
-    >>> ends = [TransactionEnd(tx, 10 * tx, None, None, tx) for tx in range(200)]
+    >>> ends = [TransactionEnd(tx, 10 * tx, None, tx) for tx in range(200)]
     >>> first_end_beyond(lambda start, end: ends[start:end], 0, 200, 141).lsn
     150
     """
@@ -173,7 +173,7 @@ class TransactionEnds:
                 kind, moment = message.timestamp()
                 written = moment / 1000 if kind != self._client.kafka.TIMESTAMP_NOT_AVAILABLE else None
                 committed = None if fact.ts_ms is None else fact.ts_ms / 1000
-                yield TransactionEnd(fact.tx, fact.lsn, committed, written, message.offset())
+                yield TransactionEnd(fact.tx, fact.lsn, committed, message.offset(), written)
 
     def _messages(self, low: int, high: int) -> Iterable[Any]:
         """The records of a range. Raises UnavailableError where they do not come within our patience."""

@@ -16,14 +16,14 @@ The file is long as it has all links: which one is named depends on what those b
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from cdcv2.completeness import through_text
+from cdcv2.control.chain_observation import ChainObservation, InstanceObservation, JobActivity, LogObservation
 from cdcv2.control.entries import Kind
 from cdcv2.control.lost_state import MissingState
-from cdcv2.control.observations import MISSING, ConnectorSight, SlotSight, SourceSight
-from cdcv2.control.parallel_requests import NOT_ASKED, Reply
+from cdcv2.control.observations import MISSING, ConnectorObservation, DatabaseObservation, SlotObservation
+from cdcv2.control.parallel_requests import NOT_ASKED
 from cdcv2.control.pipeline_probe import TopicEnds
 from cdcv2.control.pipeline_status import JobRow
 from cdcv2.control.seconds_behind import OTHER_SERVER, ends_before
@@ -70,94 +70,7 @@ class Link(NamedTuple):
         return {**self._asdict(), "place": dict(self.place)}
 
 
-class LogSight(NamedTuple):
-    """The logs of a capture: the frontier up to which all are stated, when the last of them was written, and what is
-    kept beside them that ends them for good: reason and remedy. ``error``: why they cannot be read.
-    """
-
-    name: str
-    frontier: list[Any] | None = None
-    moved_at: float | None = None
-    stop: tuple[str, str] | None = None
-    error: str | None = None
-
-
-class StageSight(NamedTuple):
-    """A job: its row, when its frontier moved last, and when it has printed something last."""
-
-    row: JobRow
-    moved_at: float | None = None
-    printed_at: float | None = None
-
-
-class InstanceSight(NamedTuple):
-    """An instance: where clients ask it, why they cannot be answered there, its controller, and its replicas."""
-
-    place: str
-    fault: str | None
-    controller: StageSight
-    replicas: tuple[StageSight, ...] = ()
-
-
-class LockWait(NamedTuple):
-    """That a session of ours waits for a lock, in words; ``holder``: the process of PostgreSQL that holds it."""
-
-    text: str
-    holder: int
-
-
-class ChainSight(NamedTuple):
-    """What was seen of the way to one table or target. None, and :data:`NOT_ASKED`: it is no part of the way, or the
-    file does not name it.
-
-    ``file``: the pipeline file, for commands. ``login``: the file with the login at Connect. ``blocked``: who holds a
-    lock that the target's session waits for.
-    ``captured``: the LSN through which the logs were complete before the database was looked at, if times are LSNs.
-    ``beat_at``: when the connector wrote its last heartbeat; ``beat_every``: the seconds between two of them, as it is
-    configured, 0 without them. None: that is not known. ``lost``: what the way passes in other systems, and is lost;
-    ``changed``: the same, of what others have changed. ``made_by_up``: cdcv2 up makes the connector; ``owed``: what it
-    could not make on the way yet; ``moved``: what the server that answers now does not have, as it is another one;
-    ``of_reader``: of these three, what the reader needs. ``kept``: a cdcv2 up keeps the jobs running, so no second one
-    can be started; ``hangs``: that it does nothing, in words, and what to do.
-    ``disk``: why no job can state anything, as nothing can be written in the state folder.
-    """
-
-    file: str
-    now: float
-    source: str | None = None
-    slot: str | None = None
-    url: str | None = None
-    database: Reply = NOT_ASKED
-    connector: Reply = NOT_ASKED
-    topics: Reply = NOT_ASKED
-    capture: StageSight | None = None
-    log: LogSight | None = None
-    view: StageSight | None = None
-    target: Reply = NOT_ASKED
-    blocked: LockWait | None = None
-    connector_name: str = ""
-    captured: int | None = None
-    beat_at: float | None = None
-    beat_every: float | None = None
-    instance: InstanceSight | None = None
-    lost: tuple[MissingState, ...] = ()
-    changed: tuple[MissingState, ...] = ()
-    login: Path | None = None
-    made_by_up: bool = False
-    owed: tuple[MissingState, ...] = ()
-    kept: bool = False
-    moved: tuple[MissingState, ...] = ()
-    of_reader: tuple[MissingState, ...] = ()
-    hangs: str | None = None
-    disk: str | None = None
-
-    @property
-    def without_kafka(self) -> bool:
-        """Whether Kafka does not answer."""
-        return self.topics.away
-
-
-def links(seen: ChainSight) -> list[Link]:
+def links(seen: ChainObservation) -> list[Link]:
     """The links of the way, each with its fault, if it has one."""
     found: list[Link] = []
     if seen.source is not None:
@@ -177,7 +90,7 @@ def links(seen: ChainSight) -> list[Link]:
     return [_with_entries(seen, link) for link in found]
 
 
-def _with_entries(seen: ChainSight, link: Link) -> Link:
+def _with_entries(seen: ChainObservation, link: Link) -> Link:
     """The link, with what the catalogue has of it as lost, or on another server: that comes first, whatever it does."""
     of_reader = link.kind == "target"
     kinds = tuple(Kind) if of_reader else _KINDS.get(link.kind, ())
@@ -192,7 +105,7 @@ def _with_entries(seen: ChainSight, link: Link) -> Link:
     return link._replace(name=name, fault=one.text, place={one.kind.value: one.name}, remedy=remedy)
 
 
-def _entry(seen: ChainSight, kinds: Collection[Kind], *, of_reader: bool) -> tuple[MissingState, str] | None:
+def _entry(seen: ChainObservation, kinds: Collection[Kind], *, of_reader: bool) -> tuple[MissingState, str] | None:
     """The first thing of these kinds that is lost, or else on another server, and what to do."""
     for things, remedy in ((seen.lost, _SOMETHING_LOST), (seen.moved, f"cdcv2 external {seen.file}; {_MOVE}")):
         for one in things:
@@ -212,7 +125,7 @@ class _Fault(NamedTuple):
     place: Mapping[str, Any] = {}
 
 
-def _server(seen: ChainSight) -> Link:
+def _server(seen: ChainObservation) -> Link:
     name, database = f"database of {seen.source}", seen.database.value
     if seen.database.error is not None:
         part = f"the conninfo of the source {seen.source} in {seen.file}"
@@ -228,9 +141,9 @@ def _server(seen: ChainSight) -> Link:
     return Link("server", name, measure, database.at)
 
 
-def _slot(seen: ChainSight) -> Link:
+def _slot(seen: ChainObservation) -> Link:
     name, database = f"{seen.slot}", seen.database.value
-    if not isinstance(database, SourceSight):
+    if not isinstance(database, DatabaseObservation):
         return Link("slot", name, "not asked")
     slot = database.slot
     if slot is None and _has_captured(seen):
@@ -254,42 +167,43 @@ def _slot(seen: ChainSight) -> Link:
     return Link("slot", name, measure, moved, found.text, {"slot": name}, found.remedy)
 
 
-def _slot_fault(seen: ChainSight, slot: SlotSight) -> _Fault | None:
+def _slot_fault(seen: ChainObservation, slot: SlotObservation) -> _Fault | None:
     if slot.status == "lost":
         return _Fault(f"the server has removed WAL that the slot {slot.name} needs: changes are lost",
                       f"resnapshot: {_RESNAPSHOTS}")  # fmt: skip
     connector = seen.connector.value
-    if not slot.active and isinstance(connector, ConnectorSight) and connector.runs and not seen.without_kafka:
+    if not slot.active and isinstance(connector, ConnectorObservation) and connector.runs and not seen.without_kafka:
         return _Fault(f"the connector runs, and does not read from the slot {slot.name}",
                       "see Connect's log: another connector may have the slot, or the role may not replicate")
     return None
 
 
-def _connector(seen: ChainSight) -> Link:
+def _connector(seen: ChainObservation) -> Link:
     link = _own_connector(seen)
     value = seen.connector.value
     # A person has paused or removed it, whatever became of Kafka.
-    meant = isinstance(value, ConnectorSight) and bool({value.state, *value.tasks} & {MISSING, "PAUSED", "STOPPED"})
-    if isinstance(value, ConnectorSight) and _makes_its_slot(seen) and "FAILED" not in (value.state, *value.tasks):
+    states = {value.state, *value.tasks} if isinstance(value, ConnectorObservation) else set[str]()
+    meant = bool(states & {MISSING, "PAUSED", "STOPPED"})
+    if states and _makes_its_slot(seen) and "FAILED" not in states:
         # It has no task before its slot is made, and starting it again would begin that again.
         return link if meant else link._replace(fault=None, place={}, remedy=None)
     return link._replace(fault=None, place={}, remedy=None) if seen.without_kafka and not meant else link
 
 
-def _makes_its_slot(seen: ChainSight) -> bool:
+def _makes_its_slot(seen: ChainObservation) -> bool:
     database = seen.database.value
-    return isinstance(database, SourceSight) and database.slot is not None and database.slot.being_made
+    return isinstance(database, DatabaseObservation) and database.slot is not None and database.slot.being_made
 
 
-def _own_connector(seen: ChainSight) -> Link:
+def _own_connector(seen: ChainObservation) -> Link:
     connector, name = seen.connector.value, seen.connector_name or "connector"
     if seen.connector.error is not None:
         start = f"start Kafka Connect at {seen.url}, or mend url: in {seen.file}"
         remedy = start if seen.connector.away else f"cdcv2 doctor {seen.file}"
         return Link("connector", name, "no answer", None, seen.connector.error, {}, remedy)
-    if not isinstance(connector, ConnectorSight):
+    if not isinstance(connector, ConnectorObservation):
         database = seen.database.value
-        slot = database.slot if isinstance(database, SourceSight) else None
+        slot = database.slot if isinstance(database, DatabaseObservation) else None
         if slot is not None and not slot.active:
             fault = f"no connector reads from the slot {slot.name}"
             return Link("connector", name, "not asked: the file names no url", None, fault, {"slot": slot.name},
@@ -321,7 +235,7 @@ def _own_connector(seen: ChainSight) -> Link:
     return Link("connector", name, measure, None, fault, {}, _restart(seen))
 
 
-def _changed(seen: ChainSight, link: Link) -> Link:
+def _changed(seen: ChainObservation, link: Link) -> Link:
     """One that runs with other settings than those of the file: what it sends is not known."""
     other = next((one for one in seen.changed if one.kind in (Kind.CONNECTOR, Kind.PUBLICATION)), None)
     if link.fault is not None or other is None:
@@ -329,10 +243,10 @@ def _changed(seen: ChainSight, link: Link) -> Link:
     return link._replace(fault=other.text, place={other.kind.value: other.name}, remedy=f"cdcv2 external {seen.file}")
 
 
-def _running(seen: ChainSight, link: Link) -> Link:
+def _running(seen: ChainObservation, link: Link) -> Link:
     """One that runs. It may be unable to write: its producer tries again for long, and Connect reports nothing."""
     ends, database = seen.topics.value, seen.database.value
-    if seen.beat_at is None or not isinstance(ends, TopicEnds) or not isinstance(database, SourceSight):
+    if seen.beat_at is None or not isinstance(ends, TopicEnds) or not isinstance(database, DatabaseObservation):
         return link
     last = ends.last.written_at if ends.last is not None else None
     moved = max(seen.beat_at, last or 0.0)
@@ -348,15 +262,15 @@ def _running(seen: ChainSight, link: Link) -> Link:
     return link._replace(moved_at=moved, fault=fault, remedy=remedy)
 
 
-def _restart(seen: ChainSight, more: str = "") -> str:
+def _restart(seen: ChainObservation, more: str = "") -> str:
     return curl(f"-X POST '{_at(seen)}/restart?includeTasks=true{more}'", seen.login)
 
 
-def _at(seen: ChainSight) -> str:
+def _at(seen: ChainObservation) -> str:
     return f"{(seen.url or '').rstrip('/')}/connectors/{seen.connector_name}"
 
 
-def _topic(seen: ChainSight) -> Link:
+def _topic(seen: ChainObservation) -> Link:
     ends = seen.topics.value
     if not isinstance(ends, TopicEnds):
         start = f"start Kafka, or mend kafka: in {seen.file}; then " if seen.without_kafka else ""
@@ -369,7 +283,7 @@ def _topic(seen: ChainSight) -> Link:
     return Link("topic", ends.name, measure, last.written_at)
 
 
-def _log(log: LogSight) -> Link:
+def _log(log: LogObservation) -> Link:
     measure = "not known" if log.frontier is None else through_text(log.frontier, word="stated")
     if log.stop is not None:
         reason, remedy = log.stop
@@ -380,7 +294,7 @@ def _log(log: LogSight) -> Link:
     return Link("log", log.name, measure, log.moved_at)
 
 
-def _job(seen: ChainSight, kind: str, job: StageSight, fault: _Fault | None) -> Link:
+def _job(seen: ChainObservation, kind: str, job: JobActivity, fault: _Fault | None) -> Link:
     row = job.row
     measure = f"{row.state}; {row.through}"
     if fault is None:
@@ -388,7 +302,7 @@ def _job(seen: ChainSight, kind: str, job: StageSight, fault: _Fault | None) -> 
     return Link(kind, row.name, measure, job.moved_at, fault.text, fault.place, fault.remedy)
 
 
-def _capture_fault(seen: ChainSight, capture: StageSight) -> _Fault | None:
+def _capture_fault(seen: ChainObservation, capture: JobActivity) -> _Fault | None:
     """One whose slot is being made waits for that, or for what has that."""
     if _makes_its_slot(seen) and capture.row.state not in ("held", "paused"):
         return None
@@ -397,7 +311,7 @@ def _capture_fault(seen: ChainSight, capture: StageSight) -> _Fault | None:
     return _after_entries(seen, capture, fault, of_reader=False)
 
 
-def _after_entries(seen: ChainSight, job: StageSight, fault: _Fault | None, *, of_reader: bool) -> _Fault | None:
+def _after_entries(seen: ChainObservation, job: JobActivity, fault: _Fault | None, *, of_reader: bool) -> _Fault | None:
     """The fault of a job that waits, or does not run, with what to do about what it needs: no start comes by itself."""
     if fault is None or job.row.state in ("held", "paused"):
         return fault
@@ -408,7 +322,7 @@ def _after_entries(seen: ChainSight, job: StageSight, fault: _Fault | None, *, o
     return fault._replace(remedy=f"cdcv2 external {seen.file}") if owed and not job.row.alive else fault
 
 
-def _reader_fault(seen: ChainSight, view: StageSight) -> _Fault | None:
+def _reader_fault(seen: ChainObservation, view: JobActivity) -> _Fault | None:
     """One that its target hinders waits for that, or has ended for it, and is tried again."""
     hindered = seen.target.error is not None or seen.blocked is not None
     if hindered and view.row.state not in ("held", "paused"):
@@ -416,13 +330,13 @@ def _reader_fault(seen: ChainSight, view: StageSight) -> _Fault | None:
     return _after_entries(seen, view, _job_fault(seen, view, _log_moved_at(seen)), of_reader=True)
 
 
-def _replica_fault(seen: ChainSight, replica: StageSight) -> _Fault | None:
+def _replica_fault(seen: ChainObservation, replica: JobActivity) -> _Fault | None:
     """One that waits for its controller has no fault: that is the link behind it."""
     waits = [wait for wait in _waits(replica.row) if wait.get("what") != "controller"]
     return _job_fault(seen, replica._replace(row=replica.row._replace(waits=waits)), _log_moved_at(seen))
 
 
-def _instance(seen: ChainSight, instance: InstanceSight) -> Link:
+def _instance(seen: ChainObservation, instance: InstanceObservation) -> Link:
     link = _job(seen, "instance", instance.controller, _job_fault(seen, instance.controller))
     link = link._replace(measure=f"{link.measure}; at {instance.place}")
     if instance.fault is None:
@@ -430,17 +344,17 @@ def _instance(seen: ChainSight, instance: InstanceSight) -> Link:
     return link._replace(fault=instance.fault, remedy=f"mend its place in {seen.file}; then cdcv2 up {seen.file}")
 
 
-def _topic_moved_at(seen: ChainSight) -> float | None:
+def _topic_moved_at(seen: ChainObservation) -> float | None:
     ends = seen.topics.value
     return ends.last.written_at if isinstance(ends, TopicEnds) and ends.last is not None else None
 
 
-def _log_moved_at(seen: ChainSight) -> float | None:
+def _log_moved_at(seen: ChainObservation) -> float | None:
     return None if seen.log is None else seen.log.moved_at
 
 
 def _job_fault(
-    seen: ChainSight, job: StageSight, input_moved_at: float | None = None, wrote_at: float | None = None
+    seen: ChainObservation, job: JobActivity, input_moved_at: float | None = None, wrote_at: float | None = None
 ) -> _Fault | None:
     """Why a job stands still, of its own making or for what it waits for.
 
@@ -490,14 +404,14 @@ def _mended(row: JobRow) -> str:
     return row.remedy.rstrip(".") if row.remedy else f"read {row.output}"
 
 
-def _start(seen: ChainSight) -> str:
+def _start(seen: ChainObservation) -> str:
     """What starts a job that waits for its next start."""
     if seen.hangs is not None:
         return seen.hangs
     return "cdcv2 up, which runs, starts it again by itself" if seen.kept else f"then cdcv2 up {seen.file}"
 
 
-def _release(seen: ChainSight, name: str) -> str:
+def _release(seen: ChainObservation, name: str) -> str:
     """What starts one that is held."""
     if seen.hangs is not None:
         return seen.hangs
@@ -506,11 +420,11 @@ def _release(seen: ChainSight, name: str) -> str:
     return f"cdcv2 up {seen.file} --start-held {name}"
 
 
-def _restart_of(seen: ChainSight, name: str) -> str:
+def _restart_of(seen: ChainObservation, name: str) -> str:
     return f"if it hangs, cdcv2 pause {seen.file} {name} ends it, and cdcv2 resume {seen.file} {name} starts it again"
 
 
-def _wait_remedy(seen: ChainSight, wait: Mapping[str, Any]) -> str:
+def _wait_remedy(seen: ChainObservation, wait: Mapping[str, Any]) -> str:
     what = wait.get("what")
     if what == "decision":
         return "cdcv2 resolve: docs/operations/contradictions.md#what-to-do"
@@ -524,7 +438,7 @@ def _wait_remedy(seen: ChainSight, wait: Mapping[str, Any]) -> str:
     return f"cdcv2 doctor {seen.file}; docs/operations/stands-still.md#the-capture-waits"
 
 
-def _target(seen: ChainSight, view: StageSight) -> Link:
+def _target(seen: ChainObservation, view: JobActivity) -> Link:
     name = view.row.name
     if seen.target.error is not None:
         start = f"start it, or mend the target of {name} in {seen.file}; then " if seen.target.away else ""
@@ -549,7 +463,7 @@ def _frontier(plain: Iterable[object]) -> Antichain:
     return Antichain.from_plain(plain)
 
 
-def _has_captured(seen: ChainSight) -> bool:
+def _has_captured(seen: ChainObservation) -> bool:
     """Whether something has come through the slot: then it must be there."""
     ends = seen.topics.value
     if isinstance(ends, TopicEnds) and ends.last is not None:

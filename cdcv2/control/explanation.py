@@ -10,14 +10,15 @@ from typing import NamedTuple, TypeAlias
 from cdcv2.cli.options.capture_arguments import from_kafka
 from cdcv2.connectors.debezium.config import heartbeat_topic
 from cdcv2.connectors.kafka_moments import last_written_at
-from cdcv2.control.chain import ChainSight, InstanceSight, Link, LockWait, LogSight, StageSight, first_fault, links
+from cdcv2.control.chain import Link, first_fault, links
+from cdcv2.control.chain_observation import ChainObservation, InstanceObservation, JobActivity, LockWait, LogObservation
 from cdcv2.control.instance_fields import InstanceFields, place_mistake
 from cdcv2.control.job_folder import JobFolder
 from cdcv2.control.log_tail import log_end
 from cdcv2.control.parallel_requests import NOT_ASKED, ask_all
 from cdcv2.control.pipeline import CaptureFields, Pipeline, ViewFields
 from cdcv2.control.pipeline_jobs import folder_of
-from cdcv2.control.pipeline_probe import SourceView, slot_of
+from cdcv2.control.pipeline_probe import SourceObservation, slot_of
 from cdcv2.control.pipeline_status import PipelineStatus, TableRow, bound_logs, captured_through, status_of
 from cdcv2.control.replay_fields import ReplayFields
 from cdcv2.errors import UnavailableError, UsageError
@@ -136,11 +137,13 @@ def _way(
         for things in (status.lost.of, status.lost.changed, status.lost.owed, status.lost.moved)
     )
     kept = status.owner is not None
-    seen = ChainSight(str(pipeline.path), time.time(), lost=lost, changed=changed, owed=owed, kept=kept, moved=moved)
-    seen = seen._replace(hangs=None if status.owner_silent is None else status.kept, disk=status.disk)
+    seen = ChainObservation(
+        str(pipeline.path), time.time(), lost=lost, changed=changed, owed=owed, kept=kept, moved=moved,
+        hangs=None if status.owner_silent is None else status.kept, disk=status.disk,
+    )
     source = capture.source if capture is not None else None
     if source is not None:
-        connector, found = source.connector, status.sight.sources.get(source.name, SourceView())
+        connector, found = source.connector, status.observation.sources.get(source.name, SourceObservation())
         seen = seen._replace(
             source=source.name, slot=slot_of(source), database=found.database, connector=found.connector,
             url=None if connector is None else connector.url, login=None if connector is None else connector.login,
@@ -153,15 +156,16 @@ def _way(
         stop = None if end.stop is None else (end.stop.reason, end.stop.remedy)
         frontier = logs[0].frontier if logs else None
         seen = seen._replace(
-            topics=status.sight.topics.get(capture.name, NOT_ASKED), capture=_stage(pipeline, status, capture.name),
-            log=LogSight(capture.into.text(), frontier, end.moved_at, stop, end.error),
+            topics=status.observation.topics.get(capture.name, NOT_ASKED),
+            capture=_activity(pipeline, status, capture.name),
+            log=LogObservation(capture.into.text(), frontier, end.moved_at, stop, end.error),
             captured=captured_through(capture, frontier),
         )
         beat_at, beat_every = _beats(pipeline, capture)
         seen = seen._replace(beat_at=beat_at, beat_every=beat_every)
     if view is not None:
         seen = seen._replace(
-            view=_stage(pipeline, status, view.name), target=status.sight.targets.get(view.name, NOT_ASKED),
+            view=_activity(pipeline, status, view.name), target=status.observation.targets.get(view.name, NOT_ASKED),
             blocked=_blocked(view), of_reader=tuple(
                 one for things in (status.lost.of, status.lost.moved, status.lost.owed)
                 for one in things.get(view.name, ())
@@ -174,20 +178,20 @@ def _way(
     return Explanation(name, found_links, first_fault(found_links), tables, seen.hangs)
 
 
-def _instance(pipeline: Pipeline, status: PipelineStatus, part: InstanceFields) -> InstanceSight | None:
-    controller, *replicas = (_stage(pipeline, status, job) for job in part.jobs)
+def _instance(pipeline: Pipeline, status: PipelineStatus, part: InstanceFields) -> InstanceObservation | None:
+    controller, *replicas = (_activity(pipeline, status, job) for job in part.jobs)
     if controller is None:
         return None
     there = tuple(one for one in replicas if one is not None)
-    return InstanceSight(str(part.place), place_mistake(part), controller, there)
+    return InstanceObservation(str(part.place), place_mistake(part), controller, there)
 
 
-def _stage(pipeline: Pipeline, status: PipelineStatus, name: str) -> StageSight | None:
+def _activity(pipeline: Pipeline, status: PipelineStatus, name: str) -> JobActivity | None:
     row = status.job(name)
     if row is None:
         return None
     folder = JobFolder(folder_of(pipeline) / name)
-    return StageSight(row, folder.moved_at(), folder.printed_at())
+    return JobActivity(row, folder.moved_at(), folder.printed_at())
 
 
 def _beats(pipeline: Pipeline, capture: CaptureFields) -> tuple[float | None, float | None]:

@@ -31,7 +31,7 @@ from typing import Any
 from cdcv2.control.kept_value import keep, kept
 from cdcv2.control.owner import is_held
 from cdcv2.control import supervision
-from cdcv2.control.supervision import JobEnd, JobSight
+from cdcv2.control.supervision import JobEnd, JobObservation
 from cdcv2.errors import MalformedError, MissingLogError, OutputError
 from cdcv2.event_stream import read_events
 from cdcv2.failpoints import declare, reach
@@ -161,12 +161,12 @@ class JobFolder:
         """Whether the job, or a process that it left behind, holds its lock."""
         return self._is_held(self._lock) or self._is_held(self._driver_lock)
 
-    def sight(self) -> JobSight:
+    def observe(self) -> JobObservation:
         """What is seen of the job now. Raises MalformedError where its files are damaged."""
         # Whether it is alive comes first: a job that ends in between has written its last event before it is asked for.
         alive, last_run, paused = self.alive(), kept(self._run), self.paused()
         if last_run is None:
-            return JobSight(alive, paused=paused)
+            return JobObservation(alive, paused=paused)
         for field, kind in _RUN_FIELDS.items():
             if type(last_run.get(field)) is not kind:
                 raise MalformedError(f"{self._run} has no {field} as it was written: restore it, or remove it")
@@ -181,18 +181,18 @@ class JobFolder:
         progress = None if frontier is None else json.dumps(frontier)
         reported = None if alive or end is None else _end(end)
         caught_up = any(event.get("caught_up") is True for event in own)
-        return JobSight(alive, last_run["run"], last_run["command"], reported, progress, parts, paused, caught_up)
+        return JobObservation(alive, last_run["run"], last_run["command"], reported, progress, parts, paused, caught_up)
 
     def last_progress(self) -> dict[str, Any] | None:
-        """The newest event that states how far the job is; None: there is none. Raises as :meth:`sight`."""
+        """The newest event that states how far the job is; None: there is none. Raises as :meth:`observe`."""
         return next((event for event in reversed(self._last_events()) if event["event"] != "start"), None)
 
     def frontiers(self) -> list[list[Any]]:
-        """Those that its last events state, oldest first, of whatever run. Raises as :meth:`sight`."""
+        """Those that its last events state, oldest first, of whatever run. Raises as :meth:`observe`."""
         return [event["frontier"] for event in self._last_events() if event.get("frontier") is not None]
 
     def last_exit(self) -> int | None:
-        """The exit code of the last run that reported its end; None: none has. Raises as :meth:`sight`."""
+        """The exit code of the last run that reported its end; None: none has. Raises as :meth:`observe`."""
         codes = [event.get("exit") for event in self._last_events() if event.get("event") == "end"]
         return codes[-1] if codes and isinstance(codes[-1], int) else None
 
@@ -206,7 +206,7 @@ class JobFolder:
     def moved_at(self) -> float | None:
         """When it came further last, in seconds since 1970, as far back as its newest events go; None: not known.
 
-        Raises as :meth:`sight`.
+        Raises as :meth:`observe`.
         """
         return supervision.moved_at(self._last_events())
 

@@ -1,4 +1,4 @@
-"""What was seen of a source, its slot, its connector, its transaction topic and a copy, each at one moment.
+"""What was observed of a database, a slot, a connector, a transaction topic and a copy, each at one moment.
 
 Values without a clock and without a connection: :mod:`cdcv2.control.seconds_behind` decides on them.
 """
@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
+
+from cdcv2.connectors.transaction_ends import TransactionEnd
 
 #: The state of a connector that Connect does not have; and of one about which Connect does not answer.
 MISSING, UNANSWERED = "MISSING", "UNANSWERED"
@@ -53,7 +55,7 @@ class AwaitedTransaction(NamedTuple):
         return f"{where}COMMIT PREPARED {name} or ROLLBACK PREPARED {name}"
 
 
-class SlotSight(NamedTuple):
+class SlotObservation(NamedTuple):
     """A replication slot, as its server reports it.
 
     - ``active``: whether a connector reads from it; ``confirmed``: the LSN up to which that needs nothing again.
@@ -83,7 +85,7 @@ class SlotSight(NamedTuple):
         return f"PostgreSQL makes the slot {self.name} when the transactions that were open have ended{oldest}"
 
 
-class SourceSight(NamedTuple):
+class DatabaseObservation(NamedTuple):
     """A database, as it was at one moment.
 
     - ``at``: that moment, by its own clock, in seconds since 1970; ``position``: where its WAL ended, in bytes.
@@ -95,40 +97,27 @@ class SourceSight(NamedTuple):
 
     at: float
     position: int
-    slot: SlotSight | None = None
+    slot: SlotObservation | None = None
     last_tx: int | None = None
     first_after: float | None = None
     slot_name: str = ""
 
     @property
-    def read_slot(self) -> SlotSight | None:
+    def read_slot(self) -> SlotObservation | None:
         """Its slot, if a connector reads from it: only that can confirm what the topic has."""
         return self.slot if self.slot is not None and self.slot.active else None
 
 
-class EndSight(NamedTuple):
-    """An END in a transaction topic: of which transaction, its LSN, when it was committed, and where it stands.
-
-    ``written_at`` is when the connector wrote it. Moments are in seconds since 1970.
-    """
-
-    tx: int
-    lsn: int
-    at: float | None
-    offset: int
-    written_at: float | None = None
-
-
-class TopicSight(NamedTuple):
+class TopicObservation(NamedTuple):
     """A transaction topic: its name, behind which offset it ends, its last END, and the first beyond a frontier."""
 
     name: str
     end: int
-    last: EndSight | None = None
-    beyond: EndSight | None = None
+    last: TransactionEnd | None = None
+    beyond: TransactionEnd | None = None
 
 
-class ConnectorSight(NamedTuple):
+class ConnectorObservation(NamedTuple):
     """A connector: its state and those of its tasks, as Connect has them; ``reason`` of one that failed."""
 
     name: str
@@ -142,7 +131,7 @@ class ConnectorSight(NamedTuple):
         return self.state == "RUNNING" and bool(self.tasks) and set(self.tasks) == {"RUNNING"}
 
 
-class CopySight(NamedTuple):
+class CopyObservation(NamedTuple):
     """A copy: up to where it is complete, when the last commit of that was, and when nothing was missing before.
 
     ``of_commits``: whether its times are those of commits, in bytes of WAL; else those of a remap. ``captured``: the

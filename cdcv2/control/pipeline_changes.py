@@ -44,18 +44,18 @@ def job_changes(plans: Iterable[JobPlan], reports: Iterable[JobReport], now: flo
         if report is None:
             yield PipelineChange("start", f"job {name}", "it is new")
             continue
-        act, after = decide(None if plan is None else plan.request, report.status, report.sight, now)
+        act, after = decide(None if plan is None else plan.request, report.status, report.observation, now)
         if plan is None:
-            if act is not JobAct.NOTHING or report.sight.alive:
+            if act is not JobAct.NOTHING or report.observation.alive:
                 yield PipelineChange("end", f"job {name}", "the file does not have it any more")
         elif act in (JobAct.STOP, JobAct.KILL) or after.state is JobState.STOPPING:
             yield PipelineChange("restart", f"job {name}", _changed(plan, report))
-        elif act is JobAct.START or (after.state is JobState.WAITING and not report.sight.alive):
+        elif act is JobAct.START or (after.state is JobState.WAITING and not report.observation.alive):
             yield PipelineChange("start", f"job {name}", _start(plan, report))
 
 
 def _start(plan: JobPlan, report: JobReport) -> str:
-    ran = report.sight.command
+    ran = report.observation.command
     if ran is None:
         return "it never ran"
     if ran != plan.digest:
@@ -65,7 +65,7 @@ def _start(plan: JobPlan, report: JobReport) -> str:
 
 
 def _changed(plan: JobPlan, report: JobReport) -> str:
-    before = report.sight.parts
+    before = report.observation.parts
     names = sorted(name for name in {*before, *plan.parts} if before.get(name) != plan.parts.get(name))
     if not names or not before:
         return "its part of the file is another one"

@@ -14,12 +14,14 @@ from typing import Any, NamedTuple
 from cdcv2.capture.connector import DatabaseConnector
 from cdcv2.connectors.debezium.config import slot_name
 from cdcv2.connectors.transaction_ends import TransactionEnd, TransactionEnds
-from cdcv2.control.observations import MISSING, ConnectorSight, EndSight, SlotSight, SourceSight, TopicSight
+from cdcv2.control.database_probe import confirmed_slot, first_commit_after, observe_database
+from cdcv2.control.observations import (
+    MISSING, ConnectorObservation, DatabaseObservation, SlotObservation, TopicObservation,
+)
 from cdcv2.control.parallel_requests import NOT_ASKED, Reply, ask_all
 from cdcv2.control.pipeline import CaptureFields, Pipeline, SourceFields
 from cdcv2.control.pipeline_check import recipes_of
 from cdcv2.control.seconds_behind import has_ended
-from cdcv2.control.source_sight import confirmed_slot, first_commit_after, source_sight
 from cdcv2.control.view_checkpoint import checkpoint_of, timeline_of
 from cdcv2.errors import MissingLogError, UnavailableError, UsageError
 from cdcv2.events import shown
@@ -30,23 +32,23 @@ from cdcv2.store.kafka_client import Client
 ROUND, PATIENCE = 6.0, 4.0
 
 
-class SourceView(NamedTuple):
+class SourceObservation(NamedTuple):
     """What was seen of a source: its database and its connector."""
 
     database: Reply = NOT_ASKED
     connector: Reply = NOT_ASKED
 
 
-class PipelineSight(NamedTuple):
+class PipelineObservation(NamedTuple):
     """What was seen of a pipeline.
 
-    - ``sources``: source -> its database (:class:`~cdcv2.control.observations.SourceSight`) and connector
-      (:class:`~cdcv2.control.observations.ConnectorSight`).
+    - ``sources``: source -> its database (:class:`~cdcv2.control.observations.DatabaseObservation`) and connector
+      (:class:`~cdcv2.control.observations.ConnectorObservation`).
     - ``targets``: view -> the frontier of its checkpoint, plain; None: it has none yet.
-    - ``topics``: capture -> its transaction topic, a function of frontiers (:func:`topic_sight`).
+    - ``topics``: capture -> its transaction topic, a function of frontiers (:class:`TopicEnds`).
     """
 
-    sources: Mapping[str, SourceView]
+    sources: Mapping[str, SourceObservation]
     targets: Mapping[str, Reply]
     topics: Mapping[str, Reply]
 
@@ -56,17 +58,19 @@ class TopicEnds(NamedTuple):
 
     name: str
     end: int
-    last: EndSight | None
-    beyond: Mapping[int, EndSight | None]
+    last: TransactionEnd | None
+    beyond: Mapping[int, TransactionEnd | None]
 
-    def sight(self, frontier: int) -> TopicSight | None:
+    def observation(self, frontier: int) -> TopicObservation | None:
         """As a copy with this frontier sees it; None: this frontier was not asked about."""
         if frontier not in self.beyond:
             return None
-        return TopicSight(self.name, self.end, self.last, self.beyond[frontier])
+        return TopicObservation(self.name, self.end, self.last, self.beyond[frontier])
 
 
-def look(pipeline: Pipeline, frontiers: Callable[[Mapping[str, Reply]], Mapping[str, Iterable[int]]]) -> PipelineSight:
+def look(
+    pipeline: Pipeline, frontiers: Callable[[Mapping[str, Reply]], Mapping[str, Iterable[int]]]
+) -> PipelineObservation:
     """Look once. ``frontiers`` gives for captures those of their logs and targets, from what targets have answered."""
     first: dict[tuple[str, str], Callable[[], Any]] = {}
     for source in pipeline.sources.values():
@@ -86,7 +90,7 @@ def look(pipeline: Pipeline, frontiers: Callable[[Mapping[str, Reply]], Mapping[
     }
     topics = ask_all(second, ROUND)
     sources = {
-        name: SourceView(*(answers.get((what, name), NOT_ASKED) for what in ("database", "connector")))
+        name: SourceObservation(*(answers.get((what, name), NOT_ASKED) for what in ("database", "connector")))
         for name in pipeline.sources
     }
     doubted = _doubted(pipeline, sources, topics)
@@ -97,18 +101,18 @@ def look(pipeline: Pipeline, frontiers: Callable[[Mapping[str, Reply]], Mapping[
             sources[name] = sources[name]._replace(database=Reply(database))
     # Behind the slot: what was confirmed in between was not in the topic yet.
     topics.update(ask_all({name: second[name] for name in doubted}, ROUND))
-    return PipelineSight(_with_first_commits(pipeline, sources, topics), targets, topics)
+    return PipelineObservation(_with_first_commits(pipeline, sources, topics), targets, topics)
 
 
-def _database(source: SourceFields) -> Callable[[], SourceSight]:
-    def question() -> SourceSight:
-        return source_sight(source.conninfo() or "", slot_of(source), origin=_origin(source))
+def _database(source: SourceFields) -> Callable[[], DatabaseObservation]:
+    def question() -> DatabaseObservation:
+        return observe_database(source.conninfo() or "", slot_of(source), origin=_origin(source))
 
     return question
 
 
 def _doubted(
-    pipeline: Pipeline, sources: Mapping[str, SourceView], topics: Mapping[str, Reply]
+    pipeline: Pipeline, sources: Mapping[str, SourceObservation], topics: Mapping[str, Reply]
 ) -> dict[str, SourceFields]:
     """The captures whose topic has no END that a copy lacks, though it may lack commits; and the source of each."""
     found = {}
@@ -122,10 +126,10 @@ def _doubted(
     return found
 
 
-def _confirmed(source: SourceFields, view: SourceView) -> Callable[[], SlotSight | None]:
+def _confirmed(source: SourceFields, view: SourceObservation) -> Callable[[], SlotObservation | None]:
     position = view.database.value.position
 
-    def question() -> SlotSight | None:
+    def question() -> SlotObservation | None:
         return confirmed_slot(source.conninfo() or "", slot_of(source), position, origin=_origin(source))
 
     return question
@@ -140,22 +144,22 @@ def _origin(source: SourceFields) -> str:
     return f"the conninfo of the source {source.name}"
 
 
-def _connector(source: SourceFields) -> Callable[[], ConnectorSight]:
+def _connector(source: SourceFields) -> Callable[[], ConnectorObservation]:
     connector = source.connector
     if connector is None or connector.url is None:
         raise UsageError(f"the source {source.name} names no connector with an url")
     name, url, login = connector.name, connector.url, connector.login
 
-    def question() -> ConnectorSight:
+    def question() -> ConnectorObservation:
         status = ConnectClient(url, login, patience=PATIENCE).status(name)
         if status is None:
-            return ConnectorSight(name, MISSING)
-        return connector_sight(name, url, status)
+            return ConnectorObservation(name, MISSING)
+        return connector_observation(name, url, status)
 
     return question
 
 
-def connector_sight(name: str, url: str, status: object) -> ConnectorSight:
+def connector_observation(name: str, url: str, status: object) -> ConnectorObservation:
     """What Connect states of a connector. Raises UnavailableError for an answer in another form than Connect's."""
     whole = status if isinstance(status, dict) else {}
     connector, tasks = whole.get("connector"), whole.get("tasks")
@@ -166,7 +170,7 @@ def connector_sight(name: str, url: str, status: object) -> ConnectorSight:
             f"address"
         )
     reasons = (shown(_cause(str(one.get("trace", "")))) for one in parts if one["state"] == "FAILED")
-    return ConnectorSight(name, parts[0]["state"], tuple(one["state"] for one in parts[1:]), next(reasons, None))
+    return ConnectorObservation(name, parts[0]["state"], tuple(one["state"] for one in parts[1:]), next(reasons, None))
 
 
 def _cause(trace: str) -> str:
@@ -215,21 +219,15 @@ def _topic(pipeline: Pipeline, recipe: DatabaseConnector, frontiers: Iterable[in
 
     def question() -> TopicEnds:
         with closing(TransactionEnds(Client(bootstrap, config, patience=PATIENCE), recipe)) as ends:
-            beyond = {frontier: _end(ends.beyond(frontier)) for frontier in sorted(set(frontiers), reverse=True)}
-            return TopicEnds(recipe.transaction_topic, ends.end, _end(ends.last()), beyond)
+            beyond = {frontier: ends.beyond(frontier) for frontier in sorted(set(frontiers), reverse=True)}
+            return TopicEnds(recipe.transaction_topic, ends.end, ends.last(), beyond)
 
     return question
 
 
-def _end(found: TransactionEnd | None) -> EndSight | None:
-    if found is None:
-        return None
-    return EndSight(found.tx, found.lsn, found.committed_at, found.offset, found.written_at)
-
-
 def _with_first_commits(
-    pipeline: Pipeline, sources: Mapping[str, SourceView], topics: Mapping[str, Reply]
-) -> dict[str, SourceView]:
+    pipeline: Pipeline, sources: Mapping[str, SourceObservation], topics: Mapping[str, Reply]
+) -> dict[str, SourceObservation]:
     """Where the server keeps commit times and its last transaction is not in the topic: the oldest commit behind it."""
     found = dict(sources)
     for capture in pipeline.captures.values():

@@ -22,13 +22,13 @@ from cdcv2.control.job_folder import JobFolder
 from cdcv2.control.log_tail import stated_frontier, uncovered_tables
 from cdcv2.control.lost_state import LostState, MissingState, lost_state
 from cdcv2.control.metrics.measure import forgotten
-from cdcv2.control.observations import UNANSWERED, ConnectorSight, CopySight
+from cdcv2.control.observations import UNANSWERED, ConnectorObservation, CopyObservation
 from cdcv2.control.owner import is_owned, owner, silent_for
 from cdcv2.control.parallel_requests import NOT_ASKED, Reply, ask_all
 from cdcv2.control.pipeline import CaptureFields, Pipeline, ViewFields
 from cdcv2.control.pipeline_check import row_types
 from cdcv2.control.pipeline_jobs import folder_of, jobs_of
-from cdcv2.control.pipeline_probe import ROUND, PipelineSight, SourceView, look
+from cdcv2.control.pipeline_probe import ROUND, PipelineObservation, SourceObservation, look
 from cdcv2.control.replay_fields import ReplayFields
 from cdcv2.control.seconds_behind import Basis, Lag, lag_of
 from cdcv2.control.supervision import JobState, JobStatus, judged
@@ -139,7 +139,7 @@ class TableRow(NamedTuple):
 class PipelineStatus(NamedTuple):
     """All tables and jobs of a pipeline, and the process that keeps the jobs running (None: no process does).
 
-    ``sight`` is what its servers have answered; ``lost`` what its jobs used in other systems, and is lost.
+    ``observation`` is what its servers have answered; ``lost`` what its jobs used in other systems, and is lost.
     ``owner_silent``: for how many seconds that process has done nothing; None: it works, as far as is known.
     ``disk``: why nothing can be written in the state folder; None: it can be, as far as is known.
     """
@@ -148,7 +148,7 @@ class PipelineStatus(NamedTuple):
     owner: str | None
     tables: list[TableRow]
     jobs: list[JobRow]
-    sight: PipelineSight
+    observation: PipelineObservation
     lost: LostState = LostState({})
     owner_silent: float | None = None
     disk: str | None = None
@@ -160,8 +160,8 @@ class PipelineStatus(NamedTuple):
             "disk": self.disk,
             "tables": [row._asdict() for row in self.tables],
             "jobs": [row._asdict() for row in self.jobs],
-            "sources": [_source(name, view) for name, view in self.sight.sources.items()],
-            "topics": [_topic(name, answer) for name, answer in self.sight.topics.items()],
+            "sources": [_source(name, view) for name, view in self.observation.sources.items()],
+            "topics": [_topic(name, answer) for name, answer in self.observation.topics.items()],
             "lost": _by_job(self.lost.of), "changed": _by_job(self.lost.changed),
             "moved": _by_job(self.lost.moved),
         }
@@ -201,9 +201,9 @@ class PipelineStatus(NamedTuple):
     def unanswered(self) -> list[str]:
         """Which servers have not answered, and why."""
         asked: list[tuple[str, Reply]] = [("the catalogue", Reply(error=self.lost.error))]
-        for name, view in self.sight.sources.items():
+        for name, view in self.observation.sources.items():
             asked += [(f"the database of {name}", view.database), (f"the connector of {name}", view.connector)]
-        for what, answers in (("the target of", self.sight.targets), ("the topics of", self.sight.topics)):
+        for what, answers in (("the target of", self.observation.targets), ("the topics of", self.observation.topics)):
             asked += [(f"{what} {name}", answer) for name, answer in answers.items()]
         return [f"{name}: {answer.error}" for name, answer in asked if answer.error is not None]
 
@@ -228,13 +228,13 @@ def status_of(pipeline: Pipeline, before: PipelineStatus | None = None) -> Pipel
     jobs = job_rows(pipeline)
     lost = lost_state(pipeline)
     copies = _Copies(pipeline, jobs, before, lost)
-    sight = look(pipeline, copies.of_interest)
-    _add_forgotten(pipeline, jobs, sight, lost)
-    jobs = [copies.as_far(_with_its_slot(pipeline, row, sight), sight.targets) for row in jobs]
+    observation = look(pipeline, copies.of_interest)
+    _add_forgotten(pipeline, jobs, observation, lost)
+    jobs = [copies.as_far(_with_its_slot(pipeline, row, observation), observation.targets) for row in jobs]
     kept_by = owner(pipeline.state) if is_owned(pipeline.state) else None
-    tables = list(copies.rows(sight, now))
+    tables = list(copies.rows(observation, now))
     by, silent = None if kept_by is None else kept_by.text(), silent_for(pipeline.state, time.time())
-    return PipelineStatus(pipeline.name, by, tables, jobs, sight, lost, silent, unwritable(pipeline.state))
+    return PipelineStatus(pipeline.name, by, tables, jobs, observation, lost, silent, unwritable(pipeline.state))
 
 
 class StatusWatch:
@@ -266,20 +266,21 @@ def job_rows(pipeline: Pipeline) -> list[JobRow]:
         if report is None:
             rows.append(_row(name, kinds[name], JobStatus(), False, {}, folder))
             continue
-        if name not in planned and not report.sight.alive:
+        if name not in planned and not report.observation.alive:
             continue
         status = report.status
-        if status.state is JobState.RUNNING and report.sight.alive:
+        if status.state is JobState.RUNNING and report.observation.alive:
             # Also where no supervisor looks any more.
-            status = judged(status, report.sight, now, timer=kinds.get(name) == "timer")
-        if status.state is JobState.RUNNING and not report.sight.alive:
+            status = judged(status, report.observation, now, timer=kinds.get(name) == "timer")
+        if status.state is JobState.RUNNING and not report.observation.alive:
             # No supervisor has looked since it ended.
-            reason = None if report.sight.end is None else report.sight.end.reason
+            reason = None if report.observation.end is None else report.observation.end.reason
             status = status._replace(state=JobState.WAITING, reason=reason or "it ended, and was not started again yet")
-        if report.sight.paused is not None and not report.sight.alive and status.state is not JobState.PAUSED:
-            status = status._replace(state=JobState.PAUSED, reason=report.sight.paused)
+        paused = None if report.observation.alive else report.observation.paused
+        if paused is not None and status.state is not JobState.PAUSED:
+            status = status._replace(state=JobState.PAUSED, reason=paused)
         event = {} if report.damage else folder.last_progress() or {}
-        row = _row(name, kinds.get(name, "left"), status, report.sight.alive, event, folder)
+        row = _row(name, kinds.get(name, "left"), status, report.observation.alive, event, folder)
         rows.append(row if report.damage else row._replace(last_exit=folder.last_exit()))
     held = {row.name: row for row in rows if row.state == JobState.HELD.value}
     controllers = {job: part.name for part in pipeline.instances.values() for job in part.jobs[1:]}
@@ -298,14 +299,15 @@ def _behind(row: JobRow, held: JobRow | None) -> JobRow:
     return row._replace(waits=waits)
 
 
-def _add_forgotten(pipeline: Pipeline, jobs: list[JobRow], sight: PipelineSight, lost: LostState) -> None:
+def _add_forgotten(pipeline: Pipeline, jobs: list[JobRow], observation: PipelineObservation, lost: LostState) -> None:
     """Add what topics have removed before it was captured, of captures that do not run: one that runs ends for it.
 
     Kafka is asked where it has answered a moment ago.
     """
     resting = [
         pipeline.captures[row.name] for row in jobs
-        if row.name in pipeline.captures and not row.alive and sight.topics.get(row.name, NOT_ASKED).value is not None
+        if row.name in pipeline.captures and not row.alive
+        and observation.topics.get(row.name, NOT_ASKED).value is not None
     ]
     questions: dict[str, Callable[[], dict[str, int]]] = {
         one.name: partial(forgotten, pipeline, one) for one in resting
@@ -319,10 +321,10 @@ def _add_forgotten(pipeline: Pipeline, jobs: list[JobRow], sight: PipelineSight,
             lost.of.setdefault(name, []).append(MissingState(Kind.TOPIC, topic, text))
 
 
-def _with_its_slot(pipeline: Pipeline, row: JobRow, sight: PipelineSight) -> JobRow:
+def _with_its_slot(pipeline: Pipeline, row: JobRow, observation: PipelineObservation) -> JobRow:
     """The row of a capture whose slot is being made: it sees no record, and cannot know why."""
     source = pipeline.captures[row.name].source if row.name in pipeline.captures else None
-    database = None if source is None else sight.sources[source.name].database.value
+    database = None if source is None else observation.sources[source.name].database.value
     awaits = None if database is None or database.slot is None else database.slot.awaits
     if awaits is None or row.state == JobState.FINISHED.value:
         return row
@@ -384,57 +386,57 @@ class _Copies:
             return row
         return row._replace(frontier=list(copy.frontier), committed_at=copy.committed_at)
 
-    def rows(self, sight: PipelineSight, now: float) -> Iterator[TableRow]:
+    def rows(self, observation: PipelineObservation, now: float) -> Iterator[TableRow]:
         """A row for each log and each target, a table's together."""
         for name, tables in self._tables.items():
             for table in tables:
-                yield self._lagging(table, "log", name, None, self._logs[name], name, sight, now)
+                yield self._lagging(table, "log", name, None, self._logs[name], name, observation, now)
                 for view in self._pipeline.readers.values():
                     if view.capture == name:
-                        yield from self._targets(view, sight, now, table)
+                        yield from self._targets(view, observation, now, table)
         for view in self._pipeline.readers.values():
             if view.capture is None:
-                yield from self._targets(view, sight, now)
+                yield from self._targets(view, observation, now)
 
     def _targets(
-        self, view: ViewFields | ReplayFields, sight: PipelineSight, now: float, table: str | None = None
+        self, view: ViewFields | ReplayFields, observation: PipelineObservation, now: float, table: str | None = None
     ) -> Iterator[TableRow]:
-        copy = self._target(view, sight.targets)
+        copy = self._target(view, observation.targets)
         for log, target in bound_logs(view):
             if table in (None, log):
-                yield self._lagging(log, "target", view.name, target, copy, view.capture, sight, now)
+                yield self._lagging(log, "target", view.name, target, copy, view.capture, observation, now)
 
     def _lagging(
-        self, table: str, kind: str, job: str, target: str | None, copy: CopySight, capture: str | None,
-        sight: PipelineSight, now: float,
+        self, table: str, kind: str, job: str, target: str | None, copy: CopyObservation, capture: str | None,
+        observation: PipelineObservation, now: float,
     ) -> TableRow:
         seen = copy._replace(all_there_at=self._before.get((job, table, target)))
         lost = self._lost.text(capture) or self._lost.text(job)
         uncovered = self._uncovered.get(capture or "", {}).get(table)
         if uncovered is not None:
             lost = f"{uncovered}: {_COVERED}"
-        lag = self._lag(seen, capture, sight, now) if lost is None else Lag(None, Basis.NOT_KNOWN, lost)
+        lag = self._lag(seen, capture, observation, now) if lost is None else Lag(None, Basis.NOT_KNOWN, lost)
         frontier = None if copy.frontier is None else list(copy.frontier)
         return TableRow(
             table, kind, job, target, frontier, copy.committed_at, lag.seconds, lag.basis.value, lag.text,
             lag.all_there_at,
         )
 
-    def _lag(self, copy: CopySight, capture: str | None, sight: PipelineSight, now: float) -> Lag:
+    def _lag(self, copy: CopyObservation, capture: str | None, observation: PipelineObservation, now: float) -> Lag:
         of = None if capture is None else self._pipeline.captures[capture]
         source = of.source if of is not None else None
-        view = SourceView() if source is None else sight.sources[source.name]
-        ends = None if capture is None else sight.topics.get(capture, NOT_ASKED).value
+        view = SourceObservation() if source is None else observation.sources[source.name]
+        ends = None if capture is None else observation.topics.get(capture, NOT_ASKED).value
         first = copy.frontier[0] if copy.frontier else None
-        topic = None if ends is None or not isinstance(first, int) else ends.sight(first)
+        topic = None if ends is None or not isinstance(first, int) else ends.observation(first)
         connector = view.connector.value
         if view.connector.error is not None:
-            connector = ConnectorSight("" if source is None else source.name, UNANSWERED)
+            connector = ConnectorObservation("" if source is None else source.name, UNANSWERED)
         # Of the logs: they were looked at before the source, and a target may be further by now.
         captured = None if of is None else captured_through(of, self._logs[of.name].frontier)
         return lag_of(copy._replace(captured=captured), view.database.value, connector, topic, now)
 
-    def _log(self, capture: CaptureFields) -> CopySight:
+    def _log(self, capture: CaptureFields) -> CopyObservation:
         """As its job states it; of one that does not run, what the logs state themselves may be more."""
         job = self._jobs[capture.name]
         of_commits = capture.arguments.remap is None and not capture.arguments.stream
@@ -442,10 +444,10 @@ class _Copies:
             capture.arguments.into, self._tables[capture.name]
         )
         if stated is not None and stated != job.frontier:
-            return CopySight(stated, _committed(job, stated), of_commits=of_commits)
-        return CopySight(job.frontier, job.committed_at, of_commits=of_commits)
+            return CopyObservation(stated, _committed(job, stated), of_commits=of_commits)
+        return CopyObservation(job.frontier, job.committed_at, of_commits=of_commits)
 
-    def _target(self, view: ViewFields | ReplayFields, targets: Mapping[str, Reply]) -> CopySight:
+    def _target(self, view: ViewFields | ReplayFields, targets: Mapping[str, Reply]) -> CopyObservation:
         """As the target itself states it; where it does not answer, as its job does."""
         job, answer = self._jobs[view.name], targets.get(view.name, NOT_ASKED)
         frontier = job.frontier if answer.value is None else answer.value
@@ -453,7 +455,7 @@ class _Copies:
             frontier = None
         of = None if view.capture is None else self._pipeline.captures[view.capture].arguments
         of_commits = of is None or (of.remap is None and not of.stream)
-        return CopySight(frontier, _committed(job, frontier), of_commits=of_commits)
+        return CopyObservation(frontier, _committed(job, frontier), of_commits=of_commits)
 
 
 def captured_through(capture: CaptureFields, frontier: Sequence[Any] | None) -> int | None:
@@ -494,7 +496,7 @@ def _through(frontier: list[Any] | None) -> str:
     return "nothing complete yet" if frontier is None else through_text(frontier)
 
 
-def _source(name: str, view: SourceView) -> dict[str, Any]:
+def _source(name: str, view: SourceObservation) -> dict[str, Any]:
     database, connector = view.database.value, view.connector.value
     plain: dict[str, Any] = {"source": name, "database": None, "connector": None}
     if database is not None:

@@ -49,7 +49,7 @@ def _going_on(pipeline: Pipeline) -> Iterator[tuple[str, str, bool]]:
     places = {(part, one.parts[part]): one for one in plans for part in ("remap", "into") if part in one.parts}
     supervisor = Supervisor(folder_of(pipeline))
     for report in supervisor.look():
-        parts = report.sight.parts
+        parts = report.observation.parts
         found = (places.get((part, parts[part])) for part in ("into", "remap") if part in parts)
         capture = next((one for one in found if one is not None), None)
         if capture is None or report.damage is not None:

@@ -30,7 +30,7 @@ Where the topic may lack commits, all of them are younger than its last END, tha
 missing as an earlier look knows, and not older than the first commit behind the last END that the server names.
 
 Where only the connector can show that the topic has all commits, :mod:`cdcv2.control.pipeline_probe` gives it time for
-that, and looks again: by the same :func:`has_ended` and :attr:`SourceSight.read_slot`.
+that, and looks again: by the same :func:`has_ended` and :attr:`DatabaseObservation.read_slot`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,10 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
-from cdcv2.control.observations import UNANSWERED, ConnectorSight, CopySight, EndSight, SourceSight, TopicSight
+from cdcv2.connectors.transaction_ends import TransactionEnd
+from cdcv2.control.observations import (
+    UNANSWERED, ConnectorObservation, CopyObservation, DatabaseObservation, TopicObservation,
+)
 
 
 class Basis(StrEnum):
@@ -67,17 +70,18 @@ class Lag(NamedTuple):
 
 
 def lag_of(
-    copy: CopySight, source: SourceSight | None, connector: ConnectorSight | None, topic: TopicSight | None, now: float
+    copy: CopyObservation, source: DatabaseObservation | None, connector: ConnectorObservation | None,
+    topic: TopicObservation | None, now: float,
 ) -> Lag:
     """How far a copy is behind. ``source``, ``topic``: None where it is not asked, or does not answer; ``connector``:
     None where it is not asked, and with the state ``UNANSWERED`` where Connect does not answer.
 
     ``topic.beyond`` is of this copy's frontier; ``now`` is our own clock, for a source that does not answer.
 
-    >>> topic = TopicSight("shop.transaction", 9, EndSight(757, 500, 100.0, 8))
-    >>> lag_of(CopySight([501]), SourceSight(130.0, 500), None, topic, 130.0).seconds
+    >>> topic = TopicObservation("shop.transaction", 9, TransactionEnd(757, 500, 100.0, 8))
+    >>> lag_of(CopyObservation([501]), DatabaseObservation(130.0, 500), None, topic, 130.0).seconds
     0.0
-    >>> lag = lag_of(CopySight([501]), SourceSight(130.0, 900), None, topic, 130.0)
+    >>> lag = lag_of(CopyObservation([501]), DatabaseObservation(130.0, 900), None, topic, 130.0)
     >>> lag.seconds, lag.basis.value
     (30.0, 'at most')
     """
@@ -107,16 +111,16 @@ def lag_of(
     return Lag(_age(source.at, max(known)), Basis.AT_MOST, _doubt(source, connector, topic), copy.all_there_at)
 
 
-def ends_before(source: SourceSight, captured: int | None) -> bool:
+def ends_before(source: DatabaseObservation, captured: int | None) -> bool:
     """Whether a source lacks WAL that was captured before it was looked at: then it is not the server that wrote it."""
     return captured is not None and source.position < captured
 
 
-def has_ended(source: SourceSight, last: EndSight | None, through: int = 0) -> bool:
+def has_ended(source: DatabaseObservation, last: TransactionEnd | None, through: int = 0) -> bool:
     """Whether a source has committed nothing behind the last END, nor behind ``through``, if a copy is further.
 
-    >>> end = EndSight(757, 500, 100.0, 8)
-    >>> has_ended(SourceSight(130.0, 500), end), has_ended(SourceSight(130.0, 900), end)
+    >>> end = TransactionEnd(757, 500, 100.0, 8)
+    >>> has_ended(DatabaseObservation(130.0, 500), end), has_ended(DatabaseObservation(130.0, 900), end)
     (True, False)
     """
     return source.position <= max(through, 0 if last is None else last.lsn)
@@ -126,7 +130,9 @@ _AT_END = "the source has committed nothing since"
 _CONFIRMED = "the connector has confirmed all that is committed"
 
 
-def _beyond(end: EndSight, at: float, source: SourceSight | None, copy: CopySight, now: float) -> Lag:
+def _beyond(
+    end: TransactionEnd, at: float, source: DatabaseObservation | None, copy: CopyObservation, now: float
+) -> Lag:
     text = f"transaction {end.tx}, END {end.lsn}, offset {end.offset} of its topic, is the first that is missing"
     if source is None:
         return Lag(_age(now, at), Basis.EXACT, text, copy.all_there_at)
@@ -136,7 +142,8 @@ def _beyond(end: EndSight, at: float, source: SourceSight | None, copy: CopySigh
 
 
 def _all_in_topic(
-    source: SourceSight, connector: ConnectorSight | None, last: EndSight | None, copy: CopySight
+    source: DatabaseObservation, connector: ConnectorObservation | None, last: TransactionEnd | None,
+    copy: CopyObservation,
 ) -> str | None:
     """Why the topic has all that the source has committed; None: it may lack commits."""
     through = copy.frontier[0] - 1 if copy.of_commits and copy.frontier and isinstance(copy.frontier[0], int) else 0
@@ -148,7 +155,7 @@ def _all_in_topic(
     return _CONFIRMED if connector is None or connector.runs else None
 
 
-def _doubt(source: SourceSight, connector: ConnectorSight | None, topic: TopicSight | None) -> str:
+def _doubt(source: DatabaseObservation, connector: ConnectorObservation | None, topic: TopicObservation | None) -> str:
     if topic is None:
         return "the topics are not asked: commits may be missing"
     if connector is not None and connector.state == UNANSWERED:

@@ -96,7 +96,7 @@ class JobEnd(NamedTuple):
     finished: bool = False
 
 
-class JobSight(NamedTuple):
+class JobObservation(NamedTuple):
     """What is seen of a job.
 
     - ``run``, ``command``: the number of its last run, and the digest of that run's command; 0 and None: it never ran.
@@ -163,27 +163,28 @@ class JobStatus(NamedTuple):
         return status
 
 
-def decide(request: JobRequest | None, status: JobStatus, sight: JobSight, now: float) -> tuple[JobAct, JobStatus]:
+def decide(request: JobRequest | None, status: JobStatus, seen: JobObservation, now: float) -> tuple[JobAct, JobStatus]:
     """What to do with a job, and how it stands then. ``request`` None: it should not run (any more).
 
     The act is done *after* the status is kept. A supervisor that dies between the two has kept a start that did not
     happen. The next one sees it by the number of the run, and starts that run.
 
-    >>> decide(JobRequest("c1"), JobStatus(), JobSight(alive=False), now=10.0)[0].value
+    >>> decide(JobRequest("c1"), JobStatus(), JobObservation(alive=False), now=10.0)[0].value
     'start'
     >>> held = JobEnd(4, Retry.NEVER, "a second snapshot")
     >>> act, status = decide(
-    ...     JobRequest("c1"), JobStatus(JobState.RUNNING, run=1, command="c1"), JobSight(False, 1, "c1", held), now=11.0
+    ...     JobRequest("c1"), JobStatus(JobState.RUNNING, run=1, command="c1"),
+    ...     JobObservation(False, 1, "c1", held), now=11.0,
     ... )
     >>> act.value, status.state.value, status.reason
     ('nothing', 'held', 'a second snapshot')
     """
     status = _set_back(status, request, now)
-    act, after = _decided(request, status._replace(waits=None), sight, now)
+    act, after = _decided(request, status._replace(waits=None), seen, now)
     if act is JobAct.START and request is not None and request.waits is not None:
         # What follows the end of a run is kept, and a command that changed is seen again by the old one.
-        ended = status.state in (JobState.RUNNING, JobState.STOPPING) and sight.run >= status.run
-        rest = _ended(request, status, sight, now) if ended else status
+        ended = status.state in (JobState.RUNNING, JobState.STOPPING) and seen.run >= status.run
+        rest = _ended(request, status, seen, now) if ended else status
         return JobAct.NOTHING, _entered(rest._replace(state=JobState.WAITING, waits=request.waits), status, now)
     return act, after
 
@@ -195,25 +196,27 @@ def _set_back(status: JobStatus, request: JobRequest | None, now: float) -> JobS
     return status._replace(due=min(status.due, now + longest), since=since)
 
 
-def _decided(request: JobRequest | None, status: JobStatus, sight: JobSight, now: float) -> tuple[JobAct, JobStatus]:
+def _decided(
+    request: JobRequest | None, status: JobStatus, seen: JobObservation, now: float
+) -> tuple[JobAct, JobStatus]:
     """What to do with a job that may start at any time."""
-    if sight.alive:
-        return _alive(request if sight.paused is None else None, status, sight, now)
-    if request is not None and sight.paused is not None:
+    if seen.alive:
+        return _alive(request if seen.paused is None else None, status, seen, now)
+    if request is not None and seen.paused is not None:
         # Which command it is does not matter any more: it starts with that of the file when it is resumed.
-        paused = JobStatus(JobState.PAUSED, run=status.run, command=request.command, reason=sight.paused)
+        paused = JobStatus(JobState.PAUSED, run=status.run, command=request.command, reason=seen.paused)
         return JobAct.NOTHING, _entered(paused, status, now)
     if request is None:
         return JobAct.NOTHING, _entered(JobStatus(run=status.run, command=status.command), status, now)
-    if status.state is JobState.RUNNING and sight.run < status.run:
+    if status.state is JobState.RUNNING and seen.run < status.run:
         return JobAct.START, status._replace(command=request.command)
     if status.state in (JobState.RUNNING, JobState.STOPPING):
-        status = _ended(request, status, sight, now)
+        status = _ended(request, status, seen, now)
     changed = status.command is not None and status.command != request.command
     resting = status.state in (JobState.HELD, JobState.FINISHED)
     if changed or status.state is JobState.IDLE or (not resting and now >= status.due):
         base = JobStatus(run=status.run) if changed or status.state is JobState.PAUSED else status
-        return JobAct.START, _started(request, base, sight, now)
+        return JobAct.START, _started(request, base, seen, now)
     return JobAct.NOTHING, status
 
 
@@ -223,25 +226,25 @@ def released(status: JobStatus) -> JobStatus:
 
 
 def _alive(
-    request: JobRequest | None, status: JobStatus, sight: JobSight, now: float
+    request: JobRequest | None, status: JobStatus, seen: JobObservation, now: float
 ) -> tuple[JobAct, JobStatus]:
-    if request is not None and sight.command == request.command and status.state is not JobState.STOPPING:
-        running = judged(status, sight, now, timer=request.period is not None)
-        running = running._replace(state=JobState.RUNNING, run=sight.run, command=sight.command)
+    if request is not None and seen.command == request.command and status.state is not JobState.STOPPING:
+        running = judged(status, seen, now, timer=request.period is not None)
+        running = running._replace(state=JobState.RUNNING, run=seen.run, command=seen.command)
         return JobAct.NOTHING, _entered(running, status, now)
     if status.state is not JobState.STOPPING:
         return JobAct.STOP, status._replace(
-            state=JobState.STOPPING, since=now, run=sight.run, command=sight.command
+            state=JobState.STOPPING, since=now, run=seen.run, command=seen.command
         )
     return (JobAct.KILL if now - status.since >= PATIENCE else JobAct.NOTHING), status
 
 
-def _ended(request: JobRequest, status: JobStatus, sight: JobSight, now: float) -> JobStatus:
+def _ended(request: JobRequest, status: JobStatus, seen: JobObservation, now: float) -> JobStatus:
     """How a job stands whose run has ended."""
-    end = sight.end
+    end = seen.end
     if status.state is JobState.STOPPING:
-        return JobStatus(since=now, run=status.run, command=status.command, progress=_furthest(sight, status))
-    quiet = _measured(status, sight)._replace(since=now, reason=None, remedy=None)
+        return JobStatus(since=now, run=status.run, command=status.command, progress=_furthest(seen, status))
+    quiet = _measured(status, seen)._replace(since=now, reason=None, remedy=None)
     if now - status.since >= SETTLED:
         quiet = quiet._replace(deaths=0, attempts=0)
     if request.period is not None and end is not None and end.exit in RESULTS:
@@ -273,28 +276,28 @@ def _reason(end: JobEnd | None) -> str:
     return end.reason or f"it ended with exit code {end.exit}"
 
 
-def _started(request: JobRequest, status: JobStatus, sight: JobSight, now: float) -> JobStatus:
+def _started(request: JobRequest, status: JobStatus, seen: JobObservation, now: float) -> JobStatus:
     if request.period is None and status.deaths == status.attempts == 1:
         # One end that may be tried again at once, as a kill: nothing has to be mended, unless it comes again.
         status = status._replace(reason=None, remedy=None)
     return status._replace(
         state=JobState.RUNNING, since=now, run=status.run + 1, command=request.command, due=0.0,
-        progress=_furthest(sight, status), least=None, least_before=status.least or status.least_before,
+        progress=_furthest(seen, status), least=None, least_before=status.least or status.least_before,
     )
 
 
-def judged(status: JobStatus, sight: JobSight, now: float, *, timer: bool) -> JobStatus:
+def judged(status: JobStatus, seen: JobObservation, now: float, *, timer: bool) -> JobStatus:
     """How a job stands that runs, by what is seen of it.
 
     The reason of its last end counts until it has come further, or has done all that there was to do, or has lived for
     :data:`SETTLED` seconds: not every job can state that it has done all, and its source may be idle. What a timer has
     found counts until its next run has ended: only that finds it again, or not.
     """
-    before, status = status, _measured(status, sight)
+    before, status = status, _measured(status, seen)
     if timer:
         return status._replace(reason=before.reason, remedy=before.remedy)
     settled = status.state is JobState.RUNNING and now - status.since >= SETTLED
-    return status._replace(reason=None, remedy=None) if sight.caught_up or settled else status
+    return status._replace(reason=None, remedy=None) if seen.caught_up or settled else status
 
 
 def moved_at(events: Iterable[Mapping[str, Any]]) -> float | None:
@@ -308,24 +311,24 @@ def moved_at(events: Iterable[Mapping[str, Any]]) -> float | None:
             status = status._replace(least=None, least_before=status.least or status.least_before)
         if event.get("frontier") is not None:
             # As if it had ended once: where no end counts any more, it came further.
-            after = _measured(status._replace(deaths=1), JobSight(True, progress=json.dumps(event["frontier"])))
+            after = _measured(status._replace(deaths=1), JobObservation(True, progress=json.dumps(event["frontier"])))
             if not after.deaths and event["frontier"] != before:
                 moved = event.get("at")
             before, status = event["frontier"], after
     return moved
 
 
-def _furthest(sight: JobSight, status: JobStatus) -> str | None:
-    return sight.progress if _is_further(sight.progress, status.progress) else status.progress
+def _furthest(seen: JobObservation, status: JobStatus) -> str | None:
+    return seen.progress if _is_further(seen.progress, status.progress) else status.progress
 
 
-def _measured(status: JobStatus, sight: JobSight) -> JobStatus:
+def _measured(status: JobStatus, seen: JobObservation) -> JobStatus:
     """The status with how far the job is now. Where it has come further, its ends until now count no more.
 
     Its work may have been begun again, far below of where it was: so what is further than the least of this run counts,
     too. But a run that begins where the last one began does the same once more.
     """
-    new, least = sight.progress, status.least
+    new, least = seen.progress, status.least
     if new is None:
         return status
     began_elsewhere = least is not None and least != status.least_before

@@ -17,7 +17,9 @@ from typing import NamedTuple
 
 from cdcv2.control.job_folder import JobFolder
 from cdcv2.control.kept_value import keep, kept
-from cdcv2.control.supervision import JobAct, JobRequest, JobSight, JobStatus, JobState, PATIENCE, decide, released
+from cdcv2.control.supervision import (
+    PATIENCE, JobAct, JobObservation, JobRequest, JobState, JobStatus, decide, released,
+)
 from cdcv2.errors import Cdcv2Error, MalformedError, OutputError, UsageError
 from cdcv2.failpoints import declare, reach
 
@@ -80,7 +82,7 @@ class JobReport(NamedTuple):
     name: str
     act: JobAct
     status: JobStatus
-    sight: JobSight
+    observation: JobObservation
     damage: Cdcv2Error | None = None
 
 
@@ -108,7 +110,7 @@ class Supervisor:
         """
         planned = _by_name(plans)
         reports = {name: self._turn(name, None, environment, None) for name in self.names() if name not in planned}
-        ending = [name for name, report in reports.items() if report.sight.alive and report.damage is None]
+        ending = [name for name, report in reports.items() if report.observation.alive and report.damage is None]
         for name, plan in planned.items():
             reports[name] = self._turn(name, plan, environment, waits(name), ending)
         return [reports[name] for name in sorted(reports)]
@@ -141,14 +143,14 @@ class Supervisor:
     ) -> JobReport:
         folder = JobFolder(self._folder / name)
         seen = _seen(name, folder)
-        if plan is not None or not seen.sight.alive:
+        if plan is not None or not seen.observation.alive:
             self._asked.pop(name, None)
         if seen.damage is not None:
-            return self._ended(seen, folder) if plan is None and seen.sight.alive else seen
-        sight, before = seen.sight, seen.status
-        if waits is None and ending and plan is not None and sight.command != plan.digest:
+            return self._ended(seen, folder) if plan is None and seen.observation.alive else seen
+        observation, before = seen.observation, seen.status
+        if waits is None and ending and plan is not None and observation.command != plan.digest:
             waits = f"{ending[0]} to end: the file does not have it any more"
-        act, status = decide(None if plan is None else plan.waiting(waits), before, sight, self._clock())
+        act, status = decide(None if plan is None else plan.waiting(waits), before, observation, self._clock())
         try:
             if status != before:
                 folder.make()
@@ -157,8 +159,8 @@ class Supervisor:
             if act is JobAct.START and plan is not None:
                 folder.start(plan.argv, status.run, plan.digest, environment, plan.parts)
         except OutputError as damage:
-            return self._failed(JobReport(name, act, status, sight, damage), folder, plan)
-        return _signalled(JobReport(name, act, status, sight), folder)
+            return self._failed(JobReport(name, act, status, observation, damage), folder, plan)
+        return _signalled(JobReport(name, act, status, observation), folder)
 
     def _failed(self, report: JobReport, folder: JobFolder, plan: JobPlan | None) -> JobReport:
         """A job of which something could not be written or started: others go on, and it is tried again."""
@@ -168,7 +170,7 @@ class Supervisor:
             status = status._replace(state=JobState.WAITING, run=status.run - 1, due=0.0)
             with suppress(OutputError):  # The report has the first error; an older status leads to the same start.
                 keep(folder.path / STATUS, status.to_plain())
-        elif plan is None and report.sight.alive:
+        elif plan is None and report.observation.alive:
             return self._ended(report._replace(status=status), folder)
         return report._replace(act=JobAct.NOTHING, status=status)
 
@@ -197,11 +199,11 @@ def _signalled(report: JobReport, folder: JobFolder) -> JobReport:
 def _seen(name: str, folder: JobFolder) -> JobReport:
     """A job as it stands, with nothing done."""
     try:
-        return JobReport(name, JobAct.NOTHING, _status(folder), folder.sight())
+        return JobReport(name, JobAct.NOTHING, _status(folder), folder.observe())
     except (MalformedError, OutputError) as damage:
         # One job's files are no reason to leave the others alone.
         held = JobStatus(JobState.HELD, reason=str(damage))
-        return JobReport(name, JobAct.NOTHING, held, JobSight(_may_be_alive(folder)), damage)
+        return JobReport(name, JobAct.NOTHING, held, JobObservation(_may_be_alive(folder)), damage)
 
 
 def _may_be_alive(folder: JobFolder) -> bool:

@@ -45,7 +45,7 @@ class KeptPipeline:
 
     def runs(self) -> dict[str, int]:
         """Job -> how often it was started."""
-        return {name: job.sight().run for name, job in self.jobs.items() if job.path.exists()}
+        return {name: job.observe().run for name, job in self.jobs.items() if job.path.exists()}
 
     def is_restarted(self, name: str, before: Mapping[str, int]) -> bool:
         """Whether the job lives in a later run than ``before``: a run is written down before its process is there."""

@@ -40,7 +40,7 @@ _IN_POSTGRES = {
 }  # fmt: skip
 
 
-class Sight(NamedTuple):
+class TargetSums(NamedTuple):
     """What one snapshot shows. ``upper``: everything before it is in the tables, and nothing else."""
 
     upper: int
@@ -59,7 +59,7 @@ class UnreachableTarget(Exception):
 class TargetPoll(Protocol):
     """What looks at a target."""
 
-    def __call__(self) -> Sight | None:
+    def __call__(self) -> TargetSums | None:
         """One snapshot; None while nothing is there. Raises Unreachable."""
 
     def close(self) -> None:
@@ -73,7 +73,7 @@ class PostgresPoll:
         self._connect, self._name = connect, materialization
         self._session: Connected | None = None
 
-    def __call__(self) -> Sight | None:
+    def __call__(self) -> TargetSums | None:
         import psycopg
 
         try:
@@ -85,7 +85,7 @@ class PostgresPoll:
             self.close()
             raise UnreachableTarget(str(cause)) from cause
 
-    def _look(self, session: Connected) -> Sight | None:
+    def _look(self, session: Connected) -> TargetSums | None:
         session.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
         if session.execute("SELECT to_regclass('cdcv2_checkpoints')").fetchone() == (None,):
             return None
@@ -98,7 +98,7 @@ class PostgresPoll:
         for table, query in _IN_POSTGRES.items():
             row = session.execute(query.encode()).fetchone() or (0, 0)
             sums[table] = (int(row[0]), int(row[1]))
-        return Sight(json.loads(found[0])["frontier"][0], sums)
+        return TargetSums(json.loads(found[0])["frontier"][0], sums)
 
     def close(self) -> None:
         """End the session."""
@@ -113,7 +113,7 @@ class DeltaPoll:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def __call__(self) -> Sight | None:
+    def __call__(self) -> TargetSums | None:
         from cdcv2.materialize.targets.delta.driver import open_delta
 
         try:
@@ -122,7 +122,7 @@ class DeltaPoll:
             return None
         frontier: Any = view.frontier.to_plain()
         sums = {table: _sums(view.read(name), column) for table, (name, column) in TARGETS.items()}
-        return Sight(frontier[0], sums)
+        return TargetSums(frontier[0], sums)
 
     def close(self) -> None:
         """Nothing is held open."""
@@ -167,7 +167,7 @@ class Poller:
         #: how many snapshots had rows, and how often no server answered
         self.snapshots = self.unreachable = 0
         #: the first snapshot at each frontier that was seen, oldest first
-        self.sights: list[Sight] = []
+        self.contents: list[TargetSums] = []
         #: frontiers at which nothing was there yet, before the first row
         self.empty: set[int] = set()
         #: the first few things that must not be seen
@@ -176,7 +176,7 @@ class Poller:
     @property
     def upper(self) -> int:
         """How far the target was when it was last looked at."""
-        return self.sights[-1].upper if self.sights else 0
+        return self.contents[-1].upper if self.contents else 0
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -202,23 +202,23 @@ class Poller:
         except BaseException as failure:  # kept for the thread that asks for it
             self._failure.append(failure)
 
-    def judge(self, sight: Sight | None) -> None:
+    def judge(self, content: TargetSums | None) -> None:
         """Note a snapshot, and what is wrong with it."""
-        last = self.sights[-1] if self.sights else None
-        if sight is None or not any(rows for rows, _ in sight.sums.values()):
+        last = self.contents[-1] if self.contents else None
+        if content is None or not any(rows for rows, _ in content.sums.values()):
             if last is not None:
-                self._print(f"after {last}, there is {sight}")
-            elif sight is not None:
+                self._print(f"after {last}, there is {content}")
+            elif content is not None:
                 # Before the bank's first commit, perhaps: the logs show that, in the end.
-                self.empty.add(sight.upper)
+                self.empty.add(content.upper)
             return
         self.snapshots += 1
-        if sight.money != self._money:
-            self._print(f"at {sight.upper} the tables have {sight.money}: {sight.sums}")
-        if last is None or sight.upper > last.upper:
-            self.sights.append(sight)
-        elif sight != last:
-            self._print(f"after {last}, there is {sight}")
+        if content.money != self._money:
+            self._print(f"at {content.upper} the tables have {content.money}: {content.sums}")
+        if last is None or content.upper > last.upper:
+            self.contents.append(content)
+        elif content != last:
+            self._print(f"after {last}, there is {content}")
 
     def _print(self, text: str) -> None:
         if len(self.wrong) < 5:
@@ -226,7 +226,7 @@ class Poller:
 
     def distinct(self) -> dict[str, int]:
         """Table -> how many different sums of its own were seen."""
-        return {table: len({sight.sums[table][1] for sight in self.sights}) for table in TARGETS}
+        return {table: len({content.sums[table][1] for content in self.contents}) for table in TARGETS}
 
 
 class Course:

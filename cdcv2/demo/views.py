@@ -236,14 +236,14 @@ class ViewsDemo:
             for table in TABLES
         })
         story.check(
-            all(course.at(sight.upper) == sight.sums for sight in poller.sights)
+            all(course.at(content.upper) == content.sums for content in poller.contents)
             and not any(rows for upper in poller.empty for rows, _ in course.at(upper).values()),
-            f"{name}: at each of {len(poller.sights)} frontiers every table had the rows and the money that the logs "
+            f"{name}: at each of {len(poller.contents)} frontiers every table had the rows and the money that the logs "
             "have there",
         )
         story.fact("distinct sums of single tables: " + ", ".join(f"{table} {n}" for table, n in distinct.items()))
         story.check(
-            poller.snapshots >= snapshots and len(poller.sights) >= frontiers and min(distinct.values()) >= sums,
+            poller.snapshots >= snapshots and len(poller.contents) >= frontiers and min(distinct.values()) >= sums,
             f"at least {snapshots} snapshots, {frontiers} frontiers, and {sums} sums of each single table were seen",
         )
         if name == "PostgreSQL":
@@ -275,10 +275,10 @@ class ViewsDemo:
             )
             for line in named:
                 self.story.fact(textwrap.shorten(line, 140, placeholder=" ..."))
-            sight = poller.look()
+            content = poller.look()
             poller.look.close()
             self.story.check(
-                sight is not None and sight.money == self.road.bank.money + 1, "the reader would have seen it, too"
+                content is not None and content.money == self.road.bank.money + 1, "the reader would have seen it, too"
             )
 
     # -- what they are made of ----------------------------------------------------------------------------------
@@ -294,11 +294,11 @@ class ViewsDemo:
         return spark_submit("materialize", words, folder=self.folder / "materialize", environment=more)
 
     def _moves(self, name: str) -> Callable[[], int]:
-        return lambda: len(self.pollers[name].sights)
+        return lambda: len(self.pollers[name].contents)
 
     def _seen(self, name: str) -> str:
         poller = self.pollers[name]
-        return f"{poller.snapshots} snapshots so far, at {len(poller.sights)} frontiers, the last {poller.upper}"
+        return f"{poller.snapshots} snapshots so far, at {len(poller.contents)} frontiers, the last {poller.upper}"
 
     @staticmethod
     def _passed(poller: Poller, end: int) -> Callable[[], bool]:

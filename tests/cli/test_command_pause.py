@@ -94,7 +94,7 @@ def test_one_job_is_paused_beside_up_and_stays_so_for_the_next_up(
     assert between == again == {"copy": "paused", "other": "running"}
     assert way["fault"]["fault"] == "it is paused by cdcv2 pause"
     assert way["fault"]["remedy"] == f"cdcv2 resume {file} copy"
-    assert job("copy").sight().run == 2 and job("other").sight().run == 1
+    assert job("copy").observe().run == 2 and job("other").observe().run == 1
 
 
 def test_without_up_a_job_is_asked_to_end_by_the_command(
@@ -229,7 +229,7 @@ def test_a_repair_is_not_disturbed_by_the_job_of_its_view(
             up.wait(60)
 
     assert code == Exit.DONE and "cdcv2 repair: the job copy is paused until the end" in err
-    assert jobs.job("copy").paused() is None and jobs.job("other").sight().run == 1
+    assert jobs.job("copy").paused() is None and jobs.job("other").observe().run == 1
     assert main(["compare", str(file), "--view", "copy"]) == Exit.DONE
 
 
@@ -254,5 +254,5 @@ def test_files_are_removed_beside_up_and_the_job_of_the_view_goes_on(
 
     assert code == Exit.DONE and not left.exists()
     assert "cdcv2 orphans: the job copy is paused until the end" in err
-    assert jobs.job("copy").paused() is None and jobs.job("other").sight().run == 1
-    assert shown["copy"] == "running" and jobs.job("copy").sight().run == 2
+    assert jobs.job("copy").paused() is None and jobs.job("other").observe().run == 1
+    assert shown["copy"] == "running" and jobs.job("copy").observe().run == 2

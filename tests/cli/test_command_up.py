@@ -197,10 +197,10 @@ def test_once_starts_a_job_that_changed_before_it_ends(
         return main(["up", str(file), "--once", *words]), capsys.readouterr().err
 
     def runs(name: str) -> tuple[int, bool]:
-        return JobFolder(folder / name).sight().run, JobFolder(folder / name).alive()
+        return JobFolder(folder / name).observe().run, JobFolder(folder / name).alive()
 
     first = once("copy", 1)
-    assert poll_until(lambda: JobFolder(folder / "copy").sight().progress is not None, 30)
+    assert poll_until(lambda: JobFolder(folder / "copy").observe().progress is not None, 30)
     late = once("copy", 2, "--timeout", "0")
     changed = once("copy", 2), runs("copy")
     renamed = once("other", 2), runs("copy"), runs("other")
@@ -241,7 +241,7 @@ def test_once_names_the_jobs_that_have_failed_and_do_not_run(
         return main(["up", str(file), "--once", *words]), capsys.readouterr().err
 
     def ended() -> bool:
-        looks = [JobFolder(folder / plan.name).sight() for plan in plans]
+        looks = [JobFolder(folder / plan.name).observe() for plan in plans]
         return all(one.end is not None and not one.alive for one in looks)
 
     first = once()

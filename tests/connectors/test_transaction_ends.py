@@ -12,7 +12,7 @@ class TopicDouble:
 
     def __init__(self, lsns: list[int | None], low: int = 0) -> None:
         self.ends = [
-            None if lsn is None else TransactionEnd(lsn, lsn, None, None, low + at) for at, lsn in enumerate(lsns)
+            None if lsn is None else TransactionEnd(lsn, lsn, None, low + at) for at, lsn in enumerate(lsns)
         ]
         self.low, self.high, self.reads = low, low + len(lsns), 0
 

@@ -8,12 +8,16 @@ from typing import Any
 
 import pytest
 
+from cdcv2.connectors.transaction_ends import TransactionEnd
 from cdcv2.control import explanation
-from cdcv2.control.chain import ChainSight, LockWait, LogSight, StageSight, first_fault, links
+from cdcv2.control.chain import first_fault, links
+from cdcv2.control.chain_observation import ChainObservation, JobActivity, LockWait, LogObservation
 from cdcv2.control.entries import Kind
 from cdcv2.control.job_folder import JobFolder
 from cdcv2.control.lost_state import MissingState
-from cdcv2.control.observations import MISSING, ConnectorSight, EndSight, AwaitedTransaction, SlotSight, SourceSight
+from cdcv2.control.observations import (
+    MISSING, AwaitedTransaction, ConnectorObservation, DatabaseObservation, SlotObservation,
+)
 from cdcv2.control.parallel_requests import NOT_ASKED, Reply
 from cdcv2.control.pipeline_file import read_pipeline
 from cdcv2.control.pipeline_probe import TopicEnds
@@ -21,26 +25,26 @@ from cdcv2.control.pipeline_status import JobRow
 from tests.fake_connect import fake_connect
 
 NOW = 1000.0
-SLOT = SlotSight("shop", True, 500, 900, "reserved")
+SLOT = SlotObservation("shop", True, 500, 900, "reserved")
 OLDEST = AwaitedTransaction(7, user="lab", application="psql", database="other", since="2026-01-01 00:01:00")
-MAKING = SlotSight("shop", True, None, None, "reserved", being_made=True, oldest=OLDEST)
-RUNS = ConnectorSight("shop", "RUNNING", ("RUNNING",))
-LAST = EndSight(757, 500, 990.0, 8, 990.5)
+MAKING = SlotObservation("shop", True, None, None, "reserved", being_made=True, oldest=OLDEST)
+RUNS = ConnectorObservation("shop", "RUNNING", ("RUNNING",))
+LAST = TransactionEnd(757, 500, 990.0, 8, 990.5)
 ENDS = TopicEnds("shop.transaction", 9, LAST, {501: None})
 CAPTURE = JobRow("shop", "capture", "running", 1.0, True, 1, [501], 990.0, 999.0, [], None, None, "capture.log")
 VIEW = CAPTURE._replace(name="copy", kind="view", output="copy.log")
-WELL = ChainSight(
-    "shop.yaml", NOW, "shop", "shop", "http://connect:8083/", Reply(SourceSight(NOW, 900, SLOT)), Reply(RUNS),
-    Reply(ENDS), StageSight(CAPTURE, 900.0), LogSight("logs", [501], 995.0), StageSight(VIEW, 900.0), Reply([501]),
-    None, "shop",
+WELL = ChainObservation(
+    "shop.yaml", NOW, "shop", "shop", "http://connect:8083/", Reply(DatabaseObservation(NOW, 900, SLOT)), Reply(RUNS),
+    Reply(ENDS), JobActivity(CAPTURE, 900.0), LogObservation("logs", [501], 995.0), JobActivity(VIEW, 900.0),
+    Reply([501]), None, "shop",
 )
 AWAY = Reply(error="it does not answer", away=True)
 TORN = {"what": "rows", "text": "transaction 758 lacks 2 rows of public.orders",
         "place": {"topic": "shop.public.orders", "partition": 0, "offset": 17, "transaction": 758}}
 
 
-def source(slot: SlotSight | None) -> Reply:
-    return Reply(SourceSight(NOW, 900, slot))
+def source(slot: SlotObservation | None) -> Reply:
+    return Reply(DatabaseObservation(NOW, 900, slot))
 
 
 def ended(at: float) -> Reply:
@@ -52,12 +56,12 @@ def connector(**fields: Any) -> Reply:
     return Reply(RUNS._replace(**fields))
 
 
-def capture(**fields: Any) -> StageSight:
-    return StageSight(CAPTURE._replace(**fields), 900.0)
+def capture(**fields: Any) -> JobActivity:
+    return JobActivity(CAPTURE._replace(**fields), 900.0)
 
 
-def view(**fields: Any) -> StageSight:
-    return StageSight(VIEW._replace(**fields), 900.0)
+def view(**fields: Any) -> JobActivity:
+    return JobActivity(VIEW._replace(**fields), 900.0)
 
 
 #: Nothing was sent yet.
@@ -66,11 +70,11 @@ FAILED = connector(tasks=("FAILED",))
 # What is seen of other links of a fault is planted, too: what stands behind it on the way.
 DEAD = {"state": "waiting", "alive": False, "reason": "PostgreSQL does not answer"}
 #: Logs that have not moved while the capture was silent.
-OLD = LogSight("logs", [501], 900.0)
+OLD = LogObservation("logs", [501], 900.0)
 TOPIC_LOST = MissingState(Kind.TOPIC, "shop.public.orders", "the topic was removed by others")
 TOPIC_MOVED = MissingState(Kind.TOPIC, "shop.public.orders", "Kafka is another server now")
 TABLE_LOST = MissingState(Kind.TARGET_TABLE, "orders", "the table was removed by others")
-FAULTS: dict[str, tuple[ChainSight, str, str, str]] = {
+FAULTS: dict[str, tuple[ChainObservation, str, str, str]] = {
     "the server is away": (
         WELL._replace(database=AWAY, connector=connector(tasks=("FAILED",))), "server", "does not answer", "doctor"),
     "the server is another one": (
@@ -114,7 +118,7 @@ FAULTS: dict[str, tuple[ChainSight, str, str, str]] = {
     "it was removed": (
         WELL._replace(connector=connector(state=MISSING, tasks=())), "connector", "no connector", "curl -X PUT"),
     "it runs, and cannot write": (
-        WELL._replace(beat_at=NOW - 61, topics=Reply(ENDS._replace(last=EndSight(757, 500, 900.0, 8, NOW - 70)))),
+        WELL._replace(beat_at=NOW - 61, topics=Reply(ENDS._replace(last=TransactionEnd(757, 500, 900.0, 8, NOW - 70)))),
         "connector", "it runs, and for 61 s nothing of it has arrived in Kafka", "restart?includeTasks=true"),
     "it is silent for more than two of its long heartbeats": (
         WELL._replace(beat_at=NOW - 241, beat_every=120.0, topics=Reply(ENDS._replace(last=None))),
@@ -206,7 +210,7 @@ FAULTS: dict[str, tuple[ChainSight, str, str, str]] = {
         WELL._replace(view=view(reason="no right to write t", remedy="Grant it."), kept=True), "reader",
         "come no further than when it ended: no right to write t", "Grant it; it continues by itself then"),
     "the reader runs again a moment ago, and is no further": (
-        WELL._replace(view=StageSight(VIEW._replace(reason="no right"), NOW - 1.0)), "reader", "no right", "copy.log"),
+        WELL._replace(view=JobActivity(VIEW._replace(reason="no right"), NOW - 1.0)), "reader", "no right", "copy.log"),
     "the capture runs again, and hangs": (
         WELL._replace(log=OLD, capture=capture(event_at=900.0, reason="no broker")), "capture",
         "it hangs, or is in one long step. When it ended last: no broker", "cdcv2 pause shop.yaml"),
@@ -222,10 +226,10 @@ FAULTS: dict[str, tuple[ChainSight, str, str, str]] = {
     "a transaction is not whole": (
         WELL._replace(capture=capture(waits=[TORN])), "capture", "lacks 2 rows", "doctor"),
     "the logs have a stop": (
-        WELL._replace(log=LogSight("logs", [501], 9.0, ("a row is lacking", "begin with new logs"))), "log",
+        WELL._replace(log=LogObservation("logs", [501], 9.0, ("a row is lacking", "begin with new logs"))), "log",
         "a row is lacking", "begin with new logs"),
     "the logs are damaged": (
-        WELL._replace(log=LogSight("logs", None, None, None, "it holds no _log.json")), "log", "_log.json",
+        WELL._replace(log=LogObservation("logs", None, None, None, "it holds no _log.json")), "log", "_log.json",
         "cdcv2 verify logs"),
     "the reader is held": (
         WELL._replace(view=view(state="held", alive=False, reason="two facts exclude each other")), "reader",
@@ -239,7 +243,7 @@ FAULTS: dict[str, tuple[ChainSight, str, str, str]] = {
     "the target is away": (
         WELL._replace(target=AWAY, view=view(**DEAD)), "target", "does not answer", "doctor"),
     "its log is closed, and it takes no commit": (
-        WELL._replace(log=LogSight("logs", [], 995.0)), "target", "takes no commit", "copy.log"),
+        WELL._replace(log=LogObservation("logs", [], 995.0)), "target", "takes no commit", "copy.log"),
     "the table is locked": (
         WELL._replace(
             blocked=LockWait("process 7 waits for process 8", 8), target=Reply([301]), view=view(event_at=900.0)),
@@ -290,8 +294,8 @@ def test_while_the_slot_is_made_nothing_else_is_at_fault() -> None:
 
 @pytest.mark.parametrize(("name", "seen"), [
     ("all is well", WELL),
-    ("nothing is named", ChainSight("shop.yaml", NOW, view=StageSight(VIEW), target=Reply([501]))),
-    ("a transaction came a moment ago", WELL._replace(capture=StageSight(CAPTURE._replace(waits=[TORN]), NOW - 5.0))),
+    ("nothing is named", ChainObservation("shop.yaml", NOW, view=JobActivity(VIEW), target=Reply([501]))),
+    ("a transaction came a moment ago", WELL._replace(capture=JobActivity(CAPTURE._replace(waits=[TORN]), NOW - 5.0))),
     ("records are being read", WELL._replace(capture=capture(waits=[{"what": "records", "text": "9 records"}]))),
     ("a slot that the connector will make", WELL._replace(
         database=source(None), topics=Reply(TopicEnds("t", 0, None, {})), capture=capture(frontier=[0]))),
@@ -305,11 +309,11 @@ def test_while_the_slot_is_made_nothing_else_is_at_fault() -> None:
         capture=capture(event_at=979.0), topics=ended(978.0))),
     ("a capture is in a step, and its topic moves", WELL._replace(
         capture=capture(event_at=981.0), topics=ended(999.0))),
-    ("a target and its log are closed", WELL._replace(log=LogSight("logs", [], 995.0), target=Reply([]))),
+    ("a target and its log are closed", WELL._replace(log=LogObservation("logs", [], 995.0), target=Reply([]))),
     ("a target that has just fallen behind", WELL._replace(
-        target=Reply([301]), view=StageSight(VIEW, NOW - 20.0))),
+        target=Reply([301]), view=JobActivity(VIEW, NOW - 20.0))),
 ])  # fmt: skip
-def test_what_goes_on_has_no_fault(name: str, seen: ChainSight) -> None:
+def test_what_goes_on_has_no_fault(name: str, seen: ChainObservation) -> None:
     """A look at a busy moment names nothing."""
     assert first_fault(links(seen)) is None, name
 
@@ -367,11 +371,12 @@ def test_when_a_job_moved_last_is_in_its_events(tmp_path: Path) -> None:
 @pytest.mark.parametrize("changes", [
     {"beat_at": NOW - 60}, {"beat_at": NOW - 900, "topics": Reply(ENDS)}, {"beat_at": None},
     {"beat_at": NOW - 239, "beat_every": 120.0}, {"beat_at": NOW - 900, "beat_every": 0.0},
-    {"beat_at": NOW - 900, "database": Reply(SourceSight(NOW, 900, SLOT._replace(active=False)))},
+    {"beat_at": NOW - 900, "database": Reply(DatabaseObservation(NOW, 900, SLOT._replace(active=False)))},
 ])  # fmt: skip
 def test_a_connector_that_writes_or_may_not_write_yet_is_no_fault(changes: dict[str, Any]) -> None:
     """It wrote a heartbeat or an END a moment ago; or these are not known, seldom or off; or it does not read yet."""
-    seen = WELL._replace(topics=Reply(ENDS._replace(last=EndSight(757, 500, 900.0, 8, NOW - 900))))._replace(**changes)
+    last = TransactionEnd(757, 500, 900.0, 8, NOW - 900)
+    seen = WELL._replace(topics=Reply(ENDS._replace(last=last)))._replace(**changes)
     (found,) = [link for link in links(seen) if link.kind == "connector"]
 
     assert found.fault is None

@@ -68,7 +68,7 @@ class Failover:
     def _highest(self, _: str, confirmed: int) -> int | None:
         if self.unread is not None:
             raise self.unread
-        ends = [TransactionEnd(0, lsn, None, None, at) for at, lsn in enumerate(self.topic)]
+        ends = [TransactionEnd(0, lsn, None, at) for at, lsn in enumerate(self.topic)]
         found = highest_end(lambda low, high: ends[low:high], 0, len(ends), confirmed)
         return None if found is None else found.lsn
 
@@ -268,7 +268,7 @@ def test_the_topics_of_a_capture_are_asked(
 
         def highest(self, confirmed: int) -> TransactionEnd:
             asked.append((self.topic, confirmed))
-            return TransactionEnd(7, 590, None, None, 3)
+            return TransactionEnd(7, 590, None, 3)
 
         def close(self) -> None:
             """Nothing is open."""

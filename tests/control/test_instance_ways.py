@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from cdcv2.cli.main import main
-from cdcv2.control.chain import ChainSight, InstanceSight, LogSight, StageSight, first_fault, links
+from cdcv2.control.chain import first_fault, links
+from cdcv2.control.chain_observation import ChainObservation, InstanceObservation, JobActivity, LogObservation
 from cdcv2.control.kept_value import keep
 from cdcv2.control.pipeline_file import read_pipeline
 from cdcv2.control.pipeline_status import JobRow, job_rows
@@ -44,12 +45,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def sight(controller: dict[str, Any], first: dict[str, Any], fault: str | None = None) -> ChainSight:
+def observation(controller: dict[str, Any], first: dict[str, Any], fault: str | None = None) -> ChainObservation:
     """What is seen of an instance with two replicas behind a log."""
     rows = [ROW._replace(**controller), ROW._replace(name="rows-1", **first), ROW._replace(name="rows-2")]
-    one, *others = (StageSight(row, 900.0) for row in rows)
-    return ChainSight("shop.yaml", NOW, log=LogSight("logs", [501], 995.0),
-                      instance=InstanceSight("s/rows.sock", fault, one, tuple(others)))
+    one, *others = (JobActivity(row, 900.0) for row in rows)
+    return ChainObservation("shop.yaml", NOW, log=LogObservation("logs", [501], 995.0),
+                            instance=InstanceObservation("s/rows.sock", fault, one, tuple(others)))
 
 
 @pytest.mark.parametrize("controller, first, fault, kind, text, remedy", [
@@ -62,12 +63,12 @@ def sight(controller: dict[str, Any], first: dict[str, Any], fault: str | None =
 def test_the_first_link_of_an_instance_that_stands_still_is_named(
     controller: dict[str, Any], first: dict[str, Any], fault: str | None, kind: str, text: str, remedy: str
 ) -> None:
-    found = links(sight(controller, first, fault))
+    found = links(observation(controller, first, fault))
     assert [link.kind for link in found] == ["log", "replica", "replica", "instance"]
     stands = first_fault(found)
     assert stands is not None and stands.kind == kind
     assert text in str(stands.fault) and remedy in str(stands.remedy)
-    assert first_fault(links(sight({}, {}))) is None
+    assert first_fault(links(observation({}, {}))) is None
 
 
 def test_explain_knows_instances_by_name_by_job_and_by_table(

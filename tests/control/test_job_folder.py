@@ -61,15 +61,15 @@ def test_a_job_runs_once_and_reports_how_it_ended(job: JobFolder) -> None:
     started = job.start(argv(job), 1, "c")
     again = JobFolder(job.path).start(argv(job, 8), 2, "c8")
     wait_for_progress(job)
-    sight = job.sight()
+    seen = job.observe()
     job.stop()
 
     assert (started, again) == (True, False)
-    assert (sight.alive, sight.run, sight.command, sight.end, sight.progress) == (
+    assert (seen.alive, seen.run, seen.command, seen.end, seen.progress) == (
         True, 1, "c", None, "[7]",
     )  # fmt: skip
     assert poll_until(lambda: not job.alive(), 20)
-    assert job.sight().end == JobEnd(0, Retry.NOW)
+    assert job.observe().end == JobEnd(0, Retry.NOW)
 
 
 def test_a_killed_job_reports_nothing_and_the_end_of_the_run_before_is_not_its_own(job: JobFolder) -> None:
@@ -79,11 +79,11 @@ def test_a_killed_job_reports_nothing_and_the_end_of_the_run_before_is_not_its_o
     job.stop()
     assert poll_until(lambda: not job.alive(), 20)
     job.start(argv(job, 9), 2, "c9")
-    assert poll_until(lambda: job.sight().progress == "[9]", 20)
+    assert poll_until(lambda: job.observe().progress == "[9]", 20)
     job.kill()
     assert poll_until(lambda: not job.alive(), 20)
 
-    assert job.sight()[:4] == (False, 2, "c9", None)
+    assert job.observe()[:4] == (False, 2, "c9", None)
 
 
 def test_a_job_outlives_its_supervisor_and_is_found_again(job: JobFolder) -> None:
@@ -94,7 +94,7 @@ def test_a_job_outlives_its_supervisor_and_is_found_again(job: JobFolder) -> Non
     )
     subprocess.run([sys.executable, "-c", code, str(job.path), *argv(job)], check=False, timeout=60)
     wait_for_progress(job)
-    alive = job.sight().alive
+    alive = job.observe().alive
     job.stop()
 
     assert alive
@@ -125,12 +125,12 @@ def test_a_crash_before_the_start_leaves_no_job_and_one_behind_it_leaves_one(job
     """At both moments the next supervisor sees what is true."""
     with pytest.raises(PlacedCrash), placed("job.run-kept"):
         job.start(argv(job), 1, "c")
-    before = job.sight()
+    before = job.observe()
     with pytest.raises(PlacedCrash), placed("job.started"):
         job.start(argv(job), 2, "c")
 
     assert (before.alive, before.run, before.end) == (False, 1, None)
-    assert (job.sight().alive, job.sight().run) == (True, 2)
+    assert (job.observe().alive, job.observe().run) == (True, 2)
 
 
 def test_long_files_are_put_aside_before_a_run(job: JobFolder) -> None:
@@ -151,13 +151,13 @@ def test_a_torn_line_is_no_event_and_a_damaged_file_is_refused(job: JobFolder) -
     whole = "\n".join(json.dumps({"version": 1, **line}) for line in lines)
     job.events.write_text(whole + '\n{"event": "end", "ex', "utf-8")
     (job.path / "run.json").write_text(json.dumps({"version": 1, "run": 1, "command": "c", "events_from": 0}), "utf-8")
-    sight = job.sight()
+    seen = job.observe()
     (job.path / "run.json").write_text("{", "utf-8")
 
     # A word that this version does not know is for a person to decide.
-    assert (sight.end, sight.progress) == (JobEnd(4, Retry.NEVER), "[3]")
+    assert (seen.end, seen.progress) == (JobEnd(4, Retry.NEVER), "[3]")
     with pytest.raises(MalformedError, match="run.json cannot be read"):
-        job.sight()
+        job.observe()
 
 
 @pytest.mark.parametrize("wrong", [{"run": "x"}, {"events_from": None}, {"command": 7}, {"run": ...}])
@@ -168,7 +168,7 @@ def test_a_run_that_is_not_as_it_was_written_is_refused(job: JobFolder, wrong: d
     (job.path / "run.json").write_text(json.dumps({k: v for k, v in plain.items() if v is not ...}), "utf-8")
 
     with pytest.raises(MalformedError, match=f"run.json has no {next(iter(wrong))} as it was written"):
-        job.sight()
+        job.observe()
 
 
 @pytest.mark.parametrize("wrong", [
@@ -181,7 +181,7 @@ def test_an_end_that_no_job_writes_is_damage(job: JobFolder, wrong: dict[str, ob
     (job.path / "run.json").write_text(json.dumps({"version": 1, "run": 1, "command": "c", "events_from": 0}), "utf-8")
 
     with pytest.raises(MalformedError, match=r"the event 'end' has (exit|reason|remedy): .*, which no job writes"):
-        job.sight()
+        job.observe()
 
 
 def test_events_of_a_later_release_are_refused(job: JobFolder) -> None:
@@ -190,7 +190,7 @@ def test_events_of_a_later_release_are_refused(job: JobFolder) -> None:
     job.events.write_text(json.dumps({"version": 2, "event": "end", "exit": 0}) + "\n", "utf-8")
     (job.path / "run.json").write_text(json.dumps({"version": 1, "run": 1, "command": "c", "events_from": 0}), "utf-8")
 
-    for look in (job.sight, job.last_progress):
+    for look in (job.observe, job.last_progress):
         with pytest.raises(MalformedError, match=r"events.jsonl, line 1: its version is 2.* or a newer one"):
             look()
 
@@ -284,7 +284,7 @@ def test_a_run_of_another_shape_is_damage(job: JobFolder, changed: bytes) -> Non
     (job.path / "run.json").write_bytes(changed)
 
     with pytest.raises(MalformedError, match=r"run\.json .*(Restore it|restore it|Use that one), or remove it"):
-        job.sight()
+        job.observe()
 
 
 def test_a_process_that_may_not_be_ended_is_named(job: JobFolder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -311,10 +311,10 @@ def test_a_run_has_caught_up_when_it_has_stated_that_itself(job: JobFolder) -> N
     begins = job.events.write_text("".join(f"{json.dumps({'version': 1, **one})}\n" for one in first), "utf-8")
     run = {"version": 1, "run": 2, "command": "c", "events_from": begins}
     (job.path / "run.json").write_text(json.dumps(run), "utf-8")
-    found = [job.sight().caught_up]
+    found = [job.observe().caught_up]
     for event in (*second, {"event": "progress", "caught_up": True}, {"event": "progress", "caught_up": False}):
         with open(job.events, "a", encoding="utf-8") as file:
             file.write(f"{json.dumps({'version': 1, **event})}\n")
-        found.append(job.sight().caught_up)
+        found.append(job.observe().caught_up)
 
     assert [False, False, False, True, True] == found

@@ -18,9 +18,9 @@ from cdcv2.control.metrics.model import (
     METRICS, FolderSpace, HoldAge, Measurements, MetricSample, TopicBacklog, retained_share, samples_of,
 )
 from cdcv2.control.metrics.text import text_of
-from cdcv2.control.observations import ConnectorSight, SlotSight
+from cdcv2.control.observations import ConnectorObservation, SlotObservation
 from cdcv2.control.pipeline_file import read_pipeline
-from cdcv2.control.pipeline_probe import PipelineSight, SourceView
+from cdcv2.control.pipeline_probe import PipelineObservation, SourceObservation
 from cdcv2.control.pipeline_status import JobRow, PipelineStatus, TableRow
 from cdcv2.logs.remap_files import DirectoryRemap
 from cdcv2.timeline.minting import agree, run as minted
@@ -114,11 +114,11 @@ def test_the_parts_of_a_status_are_those_that_it_has() -> None:
     """So the tests here are about the status that there is."""
     plain = status()
     slot, connector = plain["sources"][0]["database"]["slot"], plain["sources"][0]["connector"]
-    empty = PipelineStatus("shop", None, [], [], PipelineSight({"shop": SourceView()}, {}, {})).to_plain()
+    empty = PipelineStatus("shop", None, [], [], PipelineObservation({"shop": SourceObservation()}, {}, {})).to_plain()
 
     assert plain.keys() == empty.keys() and plain["sources"][0].keys() == empty["sources"][0].keys()
     assert plain["jobs"][0].keys() == set(JobRow._fields) and plain["tables"][0].keys() == set(TableRow._fields)
-    assert slot.keys() == set(SlotSight._fields) and connector.keys() == {*ConnectorSight._fields, "runs"}
+    assert slot.keys() == set(SlotObservation._fields) and connector.keys() == {*ConnectorObservation._fields, "runs"}
 
 
 def test_what_is_not_known_has_no_number() -> None:

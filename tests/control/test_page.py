@@ -13,13 +13,13 @@ from itertools import combinations
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from cdcv2.control.observations import ConnectorSight
+from cdcv2.control.observations import ConnectorObservation
 from cdcv2.control.page.document import page_document
 from cdcv2.control.page.drawing import draw_page
 from cdcv2.control.page.elements import Element, element_of_svg
 from cdcv2.control.page.model import PageModel, PageVerdict, Tone
 from cdcv2.control.parallel_requests import Reply
-from cdcv2.control.pipeline_probe import SourceView
+from cdcv2.control.pipeline_probe import SourceObservation
 from cdcv2.viz.svg import DARK, LIGHT
 from tests.page_worlds import (
     CONNECTOR, DATABASE, ENTRIES, FILE, HOSTILE, LSN, WORLDS, all_well, blocked, job, nothing_there, table, ten_tables,
@@ -114,7 +114,7 @@ def test_a_log_does_not_stand_still_for_its_reader() -> None:
     rows = [table("t", "shop"), table("t", "copy", "t"), table("t", "lake", "t")]
     held = job("lake", "view", state="held", alive=False, reason="a second row of a key")
     model = world(["t"], [job("shop", "capture"), job("copy", "view"), held], rows,
-                  view=SourceView(DATABASE, CONNECTOR)).model()  # fmt: skip
+                  view=SourceObservation(DATABASE, CONNECTOR)).model()  # fmt: skip
 
     assert [one.state for one in model.tables] == ["nothing missing", "nothing missing", "stands still"]
     assert [(one.where, one.blocks) for one in model.faults] == [("reader lake", ("lake: t",))]
@@ -149,9 +149,10 @@ def test_a_job_that_starts_again_and_again_is_a_fault_while_it_runs_too() -> Non
     """Until it comes further. Where another link is the cause, that one is listed alone."""
     rows, again = [table("t", "shop"), table("t", "copy", "t")], job("copy", "view", reason="the disk is full")
     jobs = [job("shop", "capture"), again]
-    alone = world(["t"], jobs, rows, view=SourceView(DATABASE, CONNECTOR)).model()
-    behind = world(["t"], jobs, rows, view=SourceView(Reply(error="it is away"), CONNECTOR)).model()
-    first = world(["t"], [jobs[0], again._replace(state="waiting", run=0)], rows, view=SourceView(DATABASE, CONNECTOR))
+    alone = world(["t"], jobs, rows, view=SourceObservation(DATABASE, CONNECTOR)).model()
+    behind = world(["t"], jobs, rows, view=SourceObservation(Reply(error="it is away"), CONNECTOR)).model()
+    waits = again._replace(state="waiting", run=0)
+    first = world(["t"], [jobs[0], waits], rows, view=SourceObservation(DATABASE, CONNECTOR))
 
     assert [(one.where, one.what, one.remedy) for one in alone.faults] == [
         ("reader copy", "it runs again, and has come no further than when it ended: the disk is full",
@@ -163,7 +164,7 @@ def test_a_job_that_starts_again_and_again_is_a_fault_while_it_runs_too() -> Non
 def test_a_source_that_cannot_be_asked_leaves_it_unknown_whether_something_is_missing() -> None:
     """The seconds since the last END are shown, and neither text nor picture has them as well."""
     rows = [table("t", "shop", seconds_behind=9.0, basis="since the last END read")]
-    model = world(["t"], [job("shop", "capture")], rows, view=SourceView(DATABASE, CONNECTOR)).model()
+    model = world(["t"], [job("shop", "capture")], rows, view=SourceObservation(DATABASE, CONNECTOR)).model()
 
     assert (model.tables[0].state, model.tables[0].tone) == ("not known", Tone.CALM)
     assert model.tables[0].behind == "9.0 s since the last END read"
@@ -175,7 +176,7 @@ def test_tables_of_one_name_have_their_own_targets_in_the_picture() -> None:
     rows = [table("t", "shop"), table("t", "copy", "t"), table("t", "other"), table("t", "lake", "t"),
             table("u", "far", "u"), table("t", "far", "t")]
     jobs = [*(job(name, "capture") for name in ("shop", "other")), *(job(name, "view") for name in ("copy", "far"))]
-    lines = world(["t"], jobs, rows, view=SourceView(DATABASE, CONNECTOR)).model().picture.tables
+    lines = world(["t"], jobs, rows, view=SourceObservation(DATABASE, CONNECTOR)).model().picture.tables
 
     assert [(line.source, line.log and line.log.name, [box.name for box in line.targets]) for line in lines] == [
         ("shop", "t", ["copy: t"]), ("other", "t", ["lake: t"]), ("not in this file", None, ["far: u"]),
@@ -185,8 +186,8 @@ def test_tables_of_one_name_have_their_own_targets_in_the_picture() -> None:
 
 def test_what_servers_answer_is_on_the_page() -> None:
     """A connector whose task failed does not run, whatever Connect calls it."""
-    connector = Reply(ConnectorSight("shop", "RUNNING", ("FAILED",)))
-    failed = SourceView(Reply(error="PostgreSQL does not answer"), connector)
+    connector = Reply(ConnectorObservation("shop", "RUNNING", ("FAILED",)))
+    failed = SourceObservation(Reply(error="PostgreSQL does not answer"), connector)
     rows = [table("t", "shop"), table("t", "copy", "t")]
     model = world(["t"], [job("shop", "capture"), job("copy", "view")], rows, view=failed,
                   topic=Reply(error="no broker answers")).model()  # fmt: skip
@@ -205,7 +206,7 @@ names = st.text(min_size=1, max_size=30) | st.sampled_from([HOSTILE, "a b", "<b>
 def test_no_name_is_ever_anything_but_text(tables: list[str], words: str, width: int) -> None:
     """Whatever tables, targets, errors and jobs are called: the page has the same elements, links and attributes."""
     rows = [row for name in tables for row in (table(name, "shop", text=words), table(name, "copy", name))]
-    broken = SourceView(DATABASE, Reply(error=words))
+    broken = SourceObservation(DATABASE, Reply(error=words))
     jobs = [job("shop", "capture", waits=[{"what": "x", "text": words}], output=words), job("copy", "view")]
     entries = [{**ENTRIES[0], "name": words, "address": words, "identity": words, "users": [words]}]
     page = drawn(world(tables, jobs, rows, view=broken, entries=entries, pipeline=words).model(), width)

@@ -9,7 +9,7 @@ from cdcv2.control.entries import CatalogueEntry, Kind, Reason
 from cdcv2.control.intents import DesiredState
 from cdcv2.control.pipeline_changes import PipelineChange, external_changes, job_changes, planned_entries
 from cdcv2.control.reconcile import Reconciliation
-from cdcv2.control.supervision import JobAct, JobSight, JobState, JobStatus
+from cdcv2.control.supervision import JobAct, JobObservation, JobState, JobStatus
 from cdcv2.control.supervisor import JobPlan, JobReport
 from tests.external_world import OTHERS, MemoryCatalogue, World, WorldObject
 
@@ -92,11 +92,11 @@ def test_a_change_in_the_file_is_named_and_restarts_its_job() -> None:
     """By its key: the same digests as those that were kept when the job was started."""
     before = JobPlan("copy", ("cdcv2",), settings={"target": "a", "kafka:": "k"})
     now = before._replace(settings={"target": "b", "kafka:": "k", "rows:": "r"})
-    running = JobSight(True, 1, before.digest, parts=before.parts)
+    running = JobObservation(True, 1, before.digest, parts=before.parts)
     report = JobReport("copy", JobAct.NOTHING, JobStatus(JobState.RUNNING, run=1, command=before.digest), running)
     left = report._replace(name="old")
     held = JobReport("held", JobAct.NOTHING, JobStatus(JobState.HELD, run=1, command=now.digest, reason="no"),
-                     JobSight(False, 1, now.digest))  # fmt: skip
+                     JobObservation(False, 1, now.digest))  # fmt: skip
 
     assert [
         PipelineChange("restart", "job copy", "changed in the file: rows:, target"),

@@ -14,6 +14,7 @@ import pytest
 from cdcv2.capture.topics import TopicExtents
 from cdcv2.cli.main import main
 from cdcv2.cli.status import lines
+from cdcv2.connectors.transaction_ends import TransactionEnd
 from cdcv2.control import examination, explanation, pipeline_probe, pipeline_status, view_checkpoint
 from cdcv2.control.catalogue import take_catalogue
 from cdcv2.control.entries import CatalogueEntry, Debt, EntryState, Kind, Reason
@@ -24,13 +25,13 @@ from cdcv2.control.kept_value import keep
 from cdcv2.control.log_tail import stated_frontier
 from cdcv2.control.metrics import measure
 from cdcv2.control.metrics.model import samples_of
-from cdcv2.control.observations import ConnectorSight, EndSight, AwaitedTransaction, SlotSight, SourceSight
+from cdcv2.control.observations import AwaitedTransaction, ConnectorObservation, DatabaseObservation, SlotObservation
 from cdcv2.control.owner import OwnedFolder
 from cdcv2.control.parallel_requests import Reply, ask_all
 from cdcv2.control.pipeline import Pipeline
 from cdcv2.control.pipeline_file import read_pipeline
 from cdcv2.control.pipeline_jobs import folder_of
-from cdcv2.control.pipeline_probe import PipelineSight, SourceView, TopicEnds
+from cdcv2.control.pipeline_probe import PipelineObservation, SourceObservation, TopicEnds
 from cdcv2.control.pipeline_status import PipelineStatus, TableRow, status_of
 from cdcv2.control.seconds_behind import OTHER_SERVER
 from cdcv2.control.supervision import JobState, JobStatus
@@ -62,7 +63,7 @@ views:
     target: {driver: lake, folder: lake}
     recovery_log: recovery
 """
-LAST, FIRST = EndSight(757, 500, 100.0, 8), EndSight(756, 400, 95.0, 6)
+LAST, FIRST = TransactionEnd(757, 500, 100.0, 8), TransactionEnd(756, 400, 95.0, 6)
 
 
 @pytest.fixture
@@ -85,12 +86,12 @@ def log(pipeline: Pipeline, *frontiers: int) -> None:
 
 
 def answering(
-    monkeypatch: pytest.MonkeyPatch, view: SourceView, target: Reply, topic: Callable[[list[int]], Reply]
+    monkeypatch: pytest.MonkeyPatch, view: SourceObservation, target: Reply, topic: Callable[[list[int]], Reply]
 ) -> None:
     """Servers that answer so."""
-    def look(pipeline: Pipeline, frontiers: Any) -> PipelineSight:
+    def look(pipeline: Pipeline, frontiers: Any) -> PipelineObservation:
         targets = {"copy": target}
-        return PipelineSight({"shop": view}, targets, {"shop": topic(sorted(frontiers(targets)["shop"]))})
+        return PipelineObservation({"shop": view}, targets, {"shop": topic(sorted(frontiers(targets)["shop"]))})
 
     monkeypatch.setattr(pipeline_status, "look", look)
 
@@ -101,9 +102,9 @@ def topic(frontiers: list[int]) -> Reply:
     return Reply(TopicEnds("shop.transaction", 9, LAST, beyond))
 
 
-WELL = SourceView(
-    Reply(SourceSight(103.0, 700, SlotSight("shop", True, confirmed=700, sent=700))),
-    Reply(ConnectorSight("shop", "RUNNING", ("RUNNING",))),
+WELL = SourceObservation(
+    Reply(DatabaseObservation(103.0, 700, SlotObservation("shop", True, confirmed=700, sent=700))),
+    Reply(ConnectorObservation("shop", "RUNNING", ("RUNNING",))),
 )
 
 
@@ -281,7 +282,7 @@ def test_without_answers_it_is_stated_so(shop: Pipeline, monkeypatch: pytest.Mon
     """No number pretends that the source was asked; and no secret is in what is shown."""
     log(shop, 501)
     away = Reply(error="PostgreSQL does not answer")
-    answering(monkeypatch, SourceView(away, WELL.connector), Reply([501]), topic)
+    answering(monkeypatch, SourceObservation(away, WELL.connector), Reply([501]), topic)
     status = status_of(shop)
     text = "\n".join(lines(status, 200.0))
 
@@ -309,12 +310,12 @@ def test_a_source_that_lacks_what_was_captured_is_another_one(
     further than the source was at our look.
     """
     log(shop, 501)
-    older = WELL._replace(database=Reply(SourceSight(103.0, 499, None)))
+    older = WELL._replace(database=Reply(DatabaseObservation(103.0, 499, None)))
     answering(monkeypatch, older, Reply([501]), topic)
     status = status_of(shop)
     code = main(["explain", str(shop.path), "public.orders"])
     text = capsys.readouterr().out
-    answering(monkeypatch, WELL._replace(database=Reply(SourceSight(103.0, 500, None))), Reply([601]), topic)
+    answering(monkeypatch, WELL._replace(database=Reply(DatabaseObservation(103.0, 500, None))), Reply([601]), topic)
 
     assert behind(status) == [("log", None, "not known"), ("target", None, "not known")]
     assert {row.text for row in status.tables} == {OTHER_SERVER}
@@ -363,9 +364,9 @@ def test_what_an_earlier_look_knew_makes_at_most_closer(shop: Pipeline, monkeypa
     log(shop, 501)
     answering(monkeypatch, WELL, Reply([501]), topic)
     before = status_of(shop)
-    paused = SourceView(
-        Reply(SourceSight(110.0, 900, SlotSight("shop", True, sent=900))),
-        Reply(ConnectorSight("shop", "PAUSED", ("PAUSED",))),
+    paused = SourceObservation(
+        Reply(DatabaseObservation(110.0, 900, SlotObservation("shop", True, sent=900))),
+        Reply(ConnectorObservation("shop", "PAUSED", ("PAUSED",))),
     )
     answering(monkeypatch, paused, Reply([501]), topic)
 
@@ -377,8 +378,8 @@ def test_a_capture_whose_slot_is_being_made_states_what_that_waits_for(
     shop: Pipeline, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It sees no record, and cannot know why. A reader of its logs is not concerned."""
-    slot = SlotSight("shop", True, being_made=True, oldest=AwaitedTransaction(7, user="lab", database="other"))
-    answering(monkeypatch, WELL._replace(database=Reply(SourceSight(103.0, 700, slot))), Reply(None), topic)
+    slot = SlotObservation("shop", True, being_made=True, oldest=AwaitedTransaction(7, user="lab", database="other"))
+    answering(monkeypatch, WELL._replace(database=Reply(DatabaseObservation(103.0, 700, slot))), Reply(None), topic)
     status = status_of(shop)
     main(["status", str(shop.path)])
     text = capsys.readouterr().out
@@ -412,19 +413,19 @@ def test_servers_that_are_away_are_named_and_end_nothing(
 ])  # fmt: skip
 def test_an_answer_in_another_form_than_that_of_connect_is_no_answer(answer: object) -> None:
     """A proxy may have given it: the address is named, and nothing ends."""
-    reply = ask_all({"it": lambda: pipeline_probe.connector_sight("shop", "http://proxy:80", answer)}, 5.0)["it"]
+    reply = ask_all({"it": lambda: pipeline_probe.connector_observation("shop", "http://proxy:80", answer)}, 5.0)["it"]
 
     assert reply.value is None and "http://proxy:80 does not state the connector shop" in str(reply.error)
 
 
 def test_the_answer_of_connect_has_states_and_the_reason() -> None:
     """Of the connector, of each task, and of the first that failed."""
-    seen = pipeline_probe.connector_sight("shop", "http://connect:8083", {
+    seen = pipeline_probe.connector_observation("shop", "http://connect:8083", {
         "name": "shop", "connector": {"state": "RUNNING", "worker_id": "one"},
         "tasks": [{"id": 0, "state": "FAILED", "trace": "A: failed\n\tat x\nCaused by: B: disk full\n\tat y"}],
     })
 
-    assert seen == ConnectorSight("shop", "RUNNING", ("FAILED",), "B: disk full")
+    assert seen == ConnectorObservation("shop", "RUNNING", ("FAILED",), "B: disk full")
 
 
 def test_keys_of_the_json_stay(shop: Pipeline, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -467,7 +468,7 @@ def test_a_row_in_words() -> None:
     status = PipelineStatus("shop", None, [row, row._replace(seconds_behind=None, basis="not known", text="why"),
                                            row._replace(seconds_behind=0.0, basis="exact"),
                                            row._replace(seconds_behind=90.4, basis="since the last END read")],
-                            [], PipelineSight({}, {}, {}))  # fmt: skip
+                            [], PipelineObservation({}, {}, {}))  # fmt: skip
 
     assert [one.split("  ")[2].strip() for one in list(lines(status, 0.0))[1:]] == [
         "at most 3.2 s behind", "not known", "0 s behind", "90 s since the last END read",
@@ -479,7 +480,7 @@ def test_a_long_reason_of_several_tables_stands_once() -> None:
     why = "the publication shop was removed by others while a job used it: " + "x" * 40
     row = TableRow("t", "log", "c", None, [501], None, None, "not known", why, None)
     rows = [row, row._replace(table="u"), row._replace(table="v", text="short"), row._replace(table="w", text="short")]
-    status = PipelineStatus("shop", None, rows, [], PipelineSight({}, {}, {}))
+    status = PipelineStatus("shop", None, rows, [], PipelineObservation({}, {}, {}))
     shown = list(lines(status, 0.0))
 
     assert (1, 2) == ("\n".join(shown).count(why), sum("(see 1 below)" in one for one in shown))
@@ -564,13 +565,13 @@ def test_the_topic_is_asked_again_behind_what_the_connector_has_confirmed(
     """
     log(shop, 501)
     asked = list[str]()
-    ends = [LAST] if confirmed != 700 else [LAST, EndSight(758, 650, 101.0, 9)]
+    ends = [LAST] if confirmed != 700 else [LAST, TransactionEnd(758, 650, 101.0, 9)]
 
-    def confirms(conninfo: str, slot: str, position: int, *, origin: str) -> SlotSight:
+    def confirms(conninfo: str, slot: str, position: int, *, origin: str) -> SlotObservation:
         asked.append(f"the slot {slot} about {position}")
         if confirmed is None:
             raise UnavailableError("PostgreSQL does not answer")
-        return SlotSight(slot, True, confirmed, sent=700)
+        return SlotObservation(slot, True, confirmed, sent=700)
 
     def topics(pipeline: Pipeline, recipe: object, frontiers: Any) -> Callable[[], TopicEnds]:
         def question() -> TopicEnds:
@@ -581,7 +582,7 @@ def test_the_topic_is_asked_again_behind_what_the_connector_has_confirmed(
 
         return question
 
-    view = WELL.database.value._replace(slot=SlotSight("shop", True, 500, sent=700))
+    view = WELL.database.value._replace(slot=SlotObservation("shop", True, 500, sent=700))
     monkeypatch.setattr(pipeline_probe, "_database", lambda source: lambda: view)
     monkeypatch.setattr(pipeline_probe, "_connector", lambda source: lambda: WELL.connector.value)
     monkeypatch.setattr(pipeline_probe, "checkpoint_of", lambda view, timeline: [501])

@@ -15,7 +15,7 @@ from cdcv2.control.pipeline import Pipeline
 from cdcv2.control.pipeline_changes import job_changes
 from cdcv2.control.pipeline_file import read_pipeline
 from cdcv2.control.pipeline_jobs import jobs_of
-from cdcv2.control.supervision import JobAct, JobSight, JobState, JobStatus
+from cdcv2.control.supervision import JobAct, JobObservation, JobState, JobStatus
 from cdcv2.control.supervisor import JobReport
 from cdcv2.errors import UsageError
 from cdcv2.spark.materialize import parser, planned
@@ -140,7 +140,7 @@ def test_a_change_of_it_starts_that_job_alone_again_and_the_plan_names_it(tmp_pa
         assert {plan.name for plan in after if plan.digest != before[plan.name].digest} == {name}, new
         runs = [
             JobReport(plan.name, JobAct.NOTHING, JobStatus(JobState.RUNNING, run=1, command=was.digest),
-                      JobSight(True, 1, was.digest, parts=was.parts))
+                      JobObservation(True, 1, was.digest, parts=was.parts))
             for plan in after for was in [before[plan.name]]
         ]
         (change,) = [one for one in job_changes(after, runs, 0.0) if one.act == "restart"]

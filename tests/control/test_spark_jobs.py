@@ -185,7 +185,7 @@ def started(kept: tuple[Supervisor, list[Any], JobFolder]) -> tuple[int, int]:
     """Start the job; the processes of spark-submit and of the driver."""
     supervisor, plans, job = kept
     supervisor.turn(plans)
-    assert poll_until(lambda: job.sight().progress == "[7]", 20)
+    assert poll_until(lambda: job.observe().progress == "[7]", 20)
     last = job.last_progress()
     assert last is not None
     driver = last["pid"]
@@ -211,7 +211,7 @@ def test_a_driver_that_outlives_java_is_the_job_until_it_ends(
 
     assert (alive, again, report.status.state) == (True, False, JobState.RUNNING)
     assert (waits.status.state, waits.status.deaths) == (JobState.WAITING, 1)
-    assert waits.sight.end is not None and 4 == waits.sight.end.exit
+    assert waits.observation.end is not None and 4 == waits.observation.end.exit
 
 
 def test_both_end_politely_and_both_are_killed(kept: tuple[Supervisor, list[Any], JobFolder]) -> None:
@@ -221,11 +221,11 @@ def test_both_end_politely_and_both_are_killed(kept: tuple[Supervisor, list[Any]
     words = json.loads((job.path / "words.json").read_text("utf-8"))
     supervisor.turn([])
     assert poll_until(lambda: not job.alive(), 20)
-    ended = job.sight().end
+    ended = job.observe().end
     started(kept)
     job.kill()
     assert poll_until(lambda: not job.alive(), 20)
 
     assert str(job_file("materialize")) in words and "--follow" in words
     assert ended is not None and (0, None) == (ended.exit, ended.reason)
-    assert job.sight().end is None
+    assert job.observe().end is None

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcv2.control.supervision import (
-    DEATHS, MENDED_AT_MOST, PATIENCE, SETTLED, SOON_AT_MOST, JobAct, JobEnd, JobRequest, JobSight, JobState,
+    DEATHS, MENDED_AT_MOST, PATIENCE, SETTLED, SOON_AT_MOST, JobAct, JobEnd, JobObservation, JobRequest, JobState,
     JobStatus, decide, moved_at, released,
 )
 from cdcv2.errors import MalformedError
@@ -25,18 +25,18 @@ ONE = JobRequest("one")
 def done(status: JobStatus, end: JobEnd | None, progress: str | None = None, now: float = 0.0) -> JobStatus:
     """The status after a run that was seen to end so."""
     running = status._replace(state=JobState.RUNNING, run=status.run + 1, command="one")
-    return decide(ONE, running, JobSight(False, running.run, "one", end, progress), now)[1]
+    return decide(ONE, running, JobObservation(False, running.run, "one", end, progress), now)[1]
 
 
 def test_a_job_that_reported_never_is_held_until_its_command_changes() -> None:
     """A retry of it can only fail again: no clock starts it; another command, or a person, does."""
     status = done(JobStatus(), JobEnd(4, Retry.NEVER, "a second snapshot", "start over"))
-    sight = JobSight(False, status.run, "one", None)
+    seen = JobObservation(False, status.run, "one", None)
 
     assert (status.state, status.reason, status.remedy) == (JobState.HELD, "a second snapshot", "start over")
-    assert decide(ONE, status, sight, 1e12)[0] is JobAct.NOTHING
-    assert decide(JobRequest("other"), status, sight, 1.0)[0] is JobAct.START
-    assert decide(ONE, released(status), sight, 1.0)[0] is JobAct.START
+    assert decide(ONE, status, seen, 1e12)[0] is JobAct.NOTHING
+    assert decide(JobRequest("other"), status, seen, 1.0)[0] is JobAct.START
+    assert decide(ONE, released(status), seen, 1.0)[0] is JobAct.START
 
 
 def test_five_ends_without_progress_hold_a_job() -> None:
@@ -58,17 +58,17 @@ def test_ends_of_runs_that_lived_for_long_hold_no_job() -> None:
     """The source is idle, and the machine is started again now and then: each end is the first without progress."""
     status, now = JobStatus(), 0.0
     for _ in range(3 * DEATHS):
-        act, status = decide(ONE, status, JobSight(False, status.run, "one", None, "[7]"), now)
+        act, status = decide(ONE, status, JobObservation(False, status.run, "one", None, "[7]"), now)
         assert act is JobAct.START
         now += SETTLED
-        status = decide(ONE, status, JobSight(False, status.run, "one", None, "[7]"), now)[1]
+        status = decide(ONE, status, JobObservation(False, status.run, "one", None, "[7]"), now)[1]
         assert (JobState.WAITING, 1, 1) == (status.state, status.deaths, status.attempts)
         now += 60.0
 
     for _ in range(DEATHS - 1):
-        started = decide(ONE, status, JobSight(False, status.run, "one", None, "[7]"), now)[1]
+        started = decide(ONE, status, JobObservation(False, status.run, "one", None, "[7]"), now)[1]
         now += SETTLED - 1
-        status = decide(ONE, started, JobSight(False, started.run, "one", None, "[7]"), now)[1]
+        status = decide(ONE, started, JobObservation(False, started.run, "one", None, "[7]"), now)[1]
         now += 60.0
     assert JobState.HELD is status.state
 
@@ -79,7 +79,7 @@ def test_a_job_that_states_less_while_it_starts_has_not_come_further() -> None:
     for _ in range(DEATHS):
         for frontier in ("[0]", "[7]", "[0]", "[7]"):
             running = status._replace(state=JobState.RUNNING, run=status.run + 1, command="one")
-            alive = decide(ONE, running, JobSight(True, running.run, "one", None, frontier), 0.0)[1]
+            alive = decide(ONE, running, JobObservation(True, running.run, "one", None, frontier), 0.0)[1]
             assert (status.deaths, status.attempts) == (alive.deaths, alive.attempts)
         status = done(status, None, "[0]" if status.deaths % 2 else "[7]")
 
@@ -88,12 +88,12 @@ def test_a_job_that_states_less_while_it_starts_has_not_come_further() -> None:
 
 def ended_after(status: JobStatus, frontiers: list[str], now: float) -> JobStatus:
     """The status after one more run, which stated these frontiers and was killed then."""
-    started = decide(ONE, status, JobSight(False, status.run, "one", None, status.progress), now)
+    started = decide(ONE, status, JobObservation(False, status.run, "one", None, status.progress), now)
     assert started[0] is JobAct.START
     status, run = started[1], started[1].run
     for frontier in frontiers:
-        status = decide(ONE, status, JobSight(True, run, "one", None, frontier), now)[1]
-    return decide(ONE, status, JobSight(False, run, "one", None, frontiers[-1]), now)[1]
+        status = decide(ONE, status, JobObservation(True, run, "one", None, frontier), now)[1]
+    return decide(ONE, status, JobObservation(False, run, "one", None, frontiers[-1]), now)[1]
 
 
 @pytest.mark.parametrize("ends_first", range(DEATHS))
@@ -137,7 +137,7 @@ def test_a_status_of_before_there_was_a_least_is_read() -> None:
 def test_further_is_what_is_not_done_already(old: str | None, new: str | None, further: bool) -> None:
     """By the frontiers themselves, also those of several coordinates, or of another kind of times."""
     running = JobStatus(JobState.RUNNING, 0.0, 1, "one", deaths=3, progress=old)
-    after = decide(ONE, running, JobSight(True, 1, "one", None, new), 1.0)[1]
+    after = decide(ONE, running, JobObservation(True, 1, "one", None, new), 1.0)[1]
 
     assert (0 if further else 3, new if further else old) == (after.deaths, after.progress)
 
@@ -156,8 +156,8 @@ def test_what_has_to_be_mended_is_tried_again_for_ever_and_seldom() -> None:
 
 def test_a_start_that_did_not_happen_is_made_up_for() -> None:
     """The status is kept before the act; a supervisor that died between them must not count that as a death."""
-    act, status = decide(ONE, JobStatus(), JobSight(False), 1.0)
-    again, same = decide(ONE, status, JobSight(False, 0), 2.0)
+    act, status = decide(ONE, JobStatus(), JobObservation(False), 1.0)
+    again, same = decide(ONE, status, JobObservation(False, 0), 2.0)
 
     assert (act, again) == (JobAct.START, JobAct.START)
     assert (same.run, same.deaths) == (1, 0)
@@ -166,12 +166,12 @@ def test_a_start_that_did_not_happen_is_made_up_for() -> None:
 def test_a_job_with_another_command_is_ended_and_then_started() -> None:
     """First politely, then not; the new one starts when the old one has ended, and not before."""
     running = JobStatus(JobState.RUNNING, 0.0, 3, "one")
-    alive = JobSight(True, 3, "one")
+    alive = JobObservation(True, 3, "one")
     changed = JobRequest("two")
     stop, stopping = decide(changed, running, alive, 10.0)
     wait, still = decide(changed, stopping, alive, 10.0 + PATIENCE - 1)
     kill, _ = decide(changed, stopping, alive, 10.0 + PATIENCE)
-    start, started = decide(changed, still, JobSight(False, 3, "one", JobEnd(0, Retry.NOW)), 30.0)
+    start, started = decide(changed, still, JobObservation(False, 3, "one", JobEnd(0, Retry.NOW)), 30.0)
 
     assert [stop, wait, kill, start] == [JobAct.STOP, JobAct.NOTHING, JobAct.KILL, JobAct.START]
     assert (started.run, started.command, started.deaths) == (4, "two", 0)
@@ -180,9 +180,9 @@ def test_a_job_with_another_command_is_ended_and_then_started() -> None:
 def test_a_command_that_is_changed_and_changed_back_restarts_the_job_all_the_same() -> None:
     """It was asked to end, and will: until then it is not taken for one that runs. An end on request is no death."""
     running = JobStatus(JobState.RUNNING, 0.0, 3, "one", deaths=4, progress="[7]")
-    _, stopping = decide(JobRequest("two"), running, JobSight(True, 3, "one", None, "[7]"), 10.0)
-    wait, still = decide(ONE, stopping, JobSight(True, 3, "one", None, "[7]"), 11.0)
-    start, started = decide(ONE, still, JobSight(False, 3, "one", None, "[7]"), 12.0)
+    _, stopping = decide(JobRequest("two"), running, JobObservation(True, 3, "one", None, "[7]"), 10.0)
+    wait, still = decide(ONE, stopping, JobObservation(True, 3, "one", None, "[7]"), 11.0)
+    start, started = decide(ONE, still, JobObservation(False, 3, "one", None, "[7]"), 12.0)
 
     assert (wait, start) == (JobAct.NOTHING, JobAct.START)
     assert (started.deaths, started.run, started.since) == (0, 4, 12.0)
@@ -191,8 +191,8 @@ def test_a_command_that_is_changed_and_changed_back_restarts_the_job_all_the_sam
 def test_progress_wipes_out_what_was_before() -> None:
     """A status that states an old reason beside a job that works would send somebody to look for nothing."""
     tired = JobStatus(JobState.RUNNING, 3.0, 1, "one", 4, 4, 9.0, "[7]", "it was killed", "look", least="[7]")
-    same = decide(ONE, tired, JobSight(True, 1, "one", None, "[7]"), 10.0)[1]
-    further = decide(ONE, tired, JobSight(True, 1, "one", None, "[8]"), 10.0)[1]
+    same = decide(ONE, tired, JobObservation(True, 1, "one", None, "[7]"), 10.0)[1]
+    further = decide(ONE, tired, JobObservation(True, 1, "one", None, "[8]"), 10.0)[1]
 
     assert same == tired
     assert further == JobStatus(JobState.RUNNING, 3.0, 1, "one", 0, 0, 9.0, "[8]", least="[7]")
@@ -201,15 +201,15 @@ def test_progress_wipes_out_what_was_before() -> None:
 def test_the_reason_of_an_end_counts_until_the_next_run_has_got_over_it() -> None:
     """It came further, or has done all that there was to do, or has lived for long: an idle source moves nothing."""
     ended = done(JobStatus(), JobEnd(4, Retry.MENDED, "no right", "grant it"), "[7]", now=10.0)
-    act, runs = decide(ONE, ended, JobSight(False, ended.run, "one", None, "[7]"), 20.0)
+    act, runs = decide(ONE, ended, JobObservation(False, ended.run, "one", None, "[7]"), 20.0)
     assert (act, runs.state, runs.reason) == (JobAct.START, JobState.RUNNING, "no right")
     for frontier in ("[0]", "[7]", "[0]", "[7]"):
-        same = decide(ONE, runs, JobSight(True, runs.run, "one", None, frontier), 20.0 + SETTLED - 1)[1]
+        same = decide(ONE, runs, JobObservation(True, runs.run, "one", None, frontier), 20.0 + SETTLED - 1)[1]
         assert ("no right", "grant it") == (same.reason, same.remedy)
 
-    further = decide(ONE, runs, JobSight(True, runs.run, "one", None, "[8]"), 21.0)[1]
-    idle = decide(ONE, runs, JobSight(True, runs.run, "one", None, "[7]", caught_up=True), 21.0)[1]
-    old = decide(ONE, runs, JobSight(True, runs.run, "one", None, "[7]"), 20.0 + SETTLED)[1]
+    further = decide(ONE, runs, JobObservation(True, runs.run, "one", None, "[8]"), 21.0)[1]
+    idle = decide(ONE, runs, JobObservation(True, runs.run, "one", None, "[7]", caught_up=True), 21.0)[1]
+    old = decide(ONE, runs, JobObservation(True, runs.run, "one", None, "[7]"), 20.0 + SETTLED)[1]
 
     assert [(None, None)] * 3 == [(one.reason, one.remedy) for one in (further, idle, old)]
     # What it did not do is still counted: one that dies while its source is idle is held some day.
@@ -221,7 +221,7 @@ def test_one_end_that_may_be_tried_again_at_once_is_no_doubt_about_the_next_run(
     reasons, status = [], JobStatus(progress="[7]")
     for end in (None, None, JobEnd(4, Retry.MENDED, "no right"), None):
         status = done(status, end, "[7]")
-        started = decide(ONE, status, JobSight(False, status.run, "one", None, "[7]"), 1e6)[1]
+        started = decide(ONE, status, JobObservation(False, status.run, "one", None, "[7]"), 1e6)[1]
         reasons.append((status.deaths, started.reason))
 
     killed = "it was killed, or could not report how it ended"
@@ -256,7 +256,7 @@ def test_work_that_was_begun_again_moves_below_of_where_it_was() -> None:
 def test_another_command_begins_with_a_clean_slate() -> None:
     """What was held for a typing mistake is another job when the mistake is mended."""
     held = JobStatus(JobState.HELD, 3.0, 5, "one", DEATHS, 9, 0.0, "[7]", "it ended 5 times")
-    status = decide(JobRequest("two"), held, JobSight(False, 5, "one", None, "[7]"), 10.0)[1]
+    status = decide(JobRequest("two"), held, JobObservation(False, 5, "one", None, "[7]"), 10.0)[1]
 
     assert status == JobStatus(JobState.RUNNING, 10.0, 6, "two", progress="[7]")
 
@@ -264,9 +264,9 @@ def test_another_command_begins_with_a_clean_slate() -> None:
 def test_one_that_is_due_from_time_to_time_rests_until_then() -> None:
     """Its end is no death: it runs again a period later."""
     request = JobRequest("one", period=3600.0)
-    act, status = decide(request, JobStatus(), JobSight(False), 5.0)
-    _, rests = decide(request, status, JobSight(False, 1, "one", JobEnd(0, Retry.NOW)), 10.0)
-    due = JobSight(False, 1, "one", JobEnd(0, Retry.NOW))
+    act, status = decide(request, JobStatus(), JobObservation(False), 5.0)
+    _, rests = decide(request, status, JobObservation(False, 1, "one", JobEnd(0, Retry.NOW)), 10.0)
+    due = JobObservation(False, 1, "one", JobEnd(0, Retry.NOW))
 
     assert act is JobAct.START
     assert (rests.state, rests.due) == (JobState.WAITING, 3610.0)
@@ -288,19 +288,19 @@ def test_a_result_of_one_that_is_due_again_is_shown_and_is_no_death(
     """A difference that compare has found stays one when it is asked again at once; what hindered it may not."""
     request = JobRequest("one", period=3600.0)
     running = JobStatus(JobState.RUNNING, 5.0, 1, "one", deaths=3)
-    act, status = decide(request, running, JobSight(False, 1, "one", end), 10.0)
+    act, status = decide(request, running, JobObservation(False, 1, "one", end), 10.0)
 
     assert (JobAct.NOTHING, state, due, reason) == (act, status.state, status.due, status.reason)
     assert status.deaths == (0 if due == 3610.0 else 4 if end is None else 3)
     if due == 3610.0:
-        again = decide(request, status, JobSight(False, 1, "one", end), 3610.0)[1]
+        again = decide(request, status, JobObservation(False, 1, "one", end), 3610.0)[1]
         assert (JobState.RUNNING, 2) == (again.state, again.run)
         # While it looks again, however far it comes, its last result is what is known.
         for at, frontier in enumerate(("[7]", "[9]", "[9]")):
             later = 3610.0 + (at == 2) * SETTLED
-            again = decide(request, again, JobSight(True, 2, "one", None, frontier, caught_up=at == 1), later)[1]
+            again = decide(request, again, JobObservation(True, 2, "one", None, frontier, caught_up=at == 1), later)[1]
             assert (JobState.RUNNING, reason) == (again.state, again.reason)
-        assert decide(request, again, JobSight(False, 2, "one", JobEnd(0, Retry.NOW)), 4999.0)[1].reason is None
+        assert decide(request, again, JobObservation(False, 2, "one", JobEnd(0, Retry.NOW)), 4999.0)[1].reason is None
 
 
 def test_a_job_that_has_nothing_left_to_do_is_finished() -> None:
@@ -308,69 +308,70 @@ def test_a_job_that_has_nothing_left_to_do_is_finished() -> None:
     status = done(JobStatus(), JobEnd(0, Retry.NOW, finished=True))
 
     assert status.state is JobState.FINISHED
-    assert decide(ONE, status, JobSight(False, 1, "one"), 1e12)[0] is JobAct.NOTHING
+    assert decide(ONE, status, JobObservation(False, 1, "one"), 1e12)[0] is JobAct.NOTHING
 
 
 def test_a_job_waits_for_what_it_needs_before_it_starts_and_never_while_it_runs() -> None:
     """Its state shows what for; what it had to wait for anyway, an end and a hold, it keeps."""
     waiting = ONE._replace(waits="slot shop")
-    act, status = decide(waiting, JobStatus(), JobSight(False), 5.0)
+    act, status = decide(waiting, JobStatus(), JobObservation(False), 5.0)
     assert (JobAct.NOTHING, JobState.WAITING, "slot shop", 5.0, 0) == (
         act, status.state, status.waits, status.since, status.run
     )
-    assert (JobAct.NOTHING, status) == decide(waiting, status, JobSight(False), 9.0)
-    started = decide(ONE, status, JobSight(False), 10.0)
+    assert (JobAct.NOTHING, status) == decide(waiting, status, JobObservation(False), 9.0)
+    started = decide(ONE, status, JobObservation(False), 10.0)
     assert (JobAct.START, 1, None) == (started[0], started[1].run, started[1].waits)
 
-    alive = JobSight(True, 1, "one")
+    alive = JobObservation(True, 1, "one")
     act, status = decide(waiting, started[1], alive, 11.0)
     assert (JobAct.NOTHING, JobState.RUNNING) == (act, status.state)
     # One whose command changed ends: what it used is not removed before.
     assert JobAct.STOP is decide(JobRequest("two", waits="slot shop"), started[1], alive, 11.0)[0]
-    died = decide(waiting, started[1], JobSight(False, 1, "one"), 12.0)[1]
+    died = decide(waiting, started[1], JobObservation(False, 1, "one"), 12.0)[1]
     assert (JobState.WAITING, 1, None) == (died.state, died.deaths, died.waits)
-    again = decide(waiting, died, JobSight(False, 1, "one"), died.due)
+    again = decide(waiting, died, JobObservation(False, 1, "one"), died.due)
     assert (JobAct.NOTHING, 1, "slot shop") == (again[0], again[1].deaths, again[1].waits)
-    assert JobAct.START is decide(ONE, again[1], JobSight(False, 1, "one"), died.due)[0]
+    assert JobAct.START is decide(ONE, again[1], JobObservation(False, 1, "one"), died.due)[0]
 
 
 def test_a_job_that_waits_with_a_changed_command_remembers_how_its_last_run_ended() -> None:
     """The end of that run and no older one: its reason is shown all the while, and one that was stopped has none."""
     changed, end = JobRequest("two", waits="slot shop"), JobEnd(4, Retry.NEVER, "a second snapshot", "start over")
     running = JobStatus(JobState.RUNNING, run=3, command="one", deaths=2, progress="[7]")
-    act, status = decide(changed, running, JobSight(False, 3, "one", end, "[9]"), 5.0)
+    act, status = decide(changed, running, JobObservation(False, 3, "one", end, "[9]"), 5.0)
     assert (JobAct.NOTHING, JobState.WAITING, "slot shop") == (act, status.state, status.waits)
     assert ("a second snapshot", "start over", 0, 1, "[9]") == (
         status.reason, status.remedy, status.deaths, status.attempts, status.progress
     )
 
-    stopped = decide(changed, running._replace(state=JobState.STOPPING), JobSight(False, 3, "one", end, "[9]"), 5.0)[1]
+    stopping = running._replace(state=JobState.STOPPING)
+    stopped = decide(changed, stopping, JobObservation(False, 3, "one", end, "[9]"), 5.0)[1]
     assert (JobState.WAITING, None, 0, "[9]") == (stopped.state, stopped.reason, stopped.deaths, stopped.progress)
     # The last run that left a sign is the one before: how the newest ended is not known yet.
-    unseen = decide(changed, running, JobSight(False, 2, "one", end, "[9]"), 5.0)[1]
+    unseen = decide(changed, running, JobObservation(False, 2, "one", end, "[9]"), 5.0)[1]
     assert (JobState.WAITING, None, 2, "[7]") == (unseen.state, unseen.reason, unseen.deaths, unseen.progress)
 
 
 @pytest.mark.parametrize(("period", "longest"), [(None, MENDED_AT_MOST), (3600.0, 3600.0), (1.0, MENDED_AT_MOST)])
 def test_a_clock_that_jumped_forth_and_back_delays_no_start(period: float | None, longest: float) -> None:
     """A start is due after the longest pause at the latest, counted once from the first look at the mended clock."""
-    request, sight = JobRequest("one", period), JobSight(False, 1, "one", JobEnd(4, Retry.MENDED))
+    request, seen = JobRequest("one", period), JobObservation(False, 1, "one", JobEnd(4, Retry.MENDED))
     waits = JobStatus(JobState.WAITING, 1e9, 1, "one", attempts=1, due=1e9 + 5)
-    act, status = decide(request, waits, sight, 100.0)
+    act, status = decide(request, waits, seen, 100.0)
 
     assert (act, status.due) == (JobAct.NOTHING, 100.0 + longest)
-    assert decide(request, status, sight, 99.0 + longest) == (JobAct.NOTHING, status)
-    assert decide(request, status, sight, 100.0 + longest)[0] is JobAct.START
+    assert decide(request, status, seen, 99.0 + longest) == (JobAct.NOTHING, status)
+    assert decide(request, status, seen, 100.0 + longest)[0] is JobAct.START
 
 
 def test_a_clock_that_jumped_forth_and_back_delays_no_kill() -> None:
     """The patience with a job that was asked to end counts from the first look at the mended clock."""
-    sight = JobSight(True, 1, "one")
-    act, status = decide(None, JobStatus(JobState.STOPPING, 1e9, 1, "one"), sight, 100.0)
+    seen = JobObservation(True, 1, "one")
+    act, status = decide(None, JobStatus(JobState.STOPPING, 1e9, 1, "one"), seen, 100.0)
 
     assert (act, status.since) == (JobAct.NOTHING, 100.0)
-    assert decide(None, status, sight, 99.0 + PATIENCE)[0] is JobAct.NOTHING
-    assert decide(None, status, sight, 100.0 + PATIENCE)[0] is JobAct.KILL
+    assert decide(None, status, seen, 99.0 + PATIENCE)[0] is JobAct.NOTHING
+    assert decide(None, status, seen, 100.0 + PATIENCE)[0] is JobAct.KILL
 
 
 def test_a_status_is_kept_as_it_is() -> None:
@@ -430,7 +431,8 @@ def test_no_history_starts_a_job_twice_or_one_that_must_not_run(history: list[Tu
             status, ends = released(status), [("changed", progress, False)]
         if turn.restarts:
             status = JobStatus.from_plain(status.to_plain())
-        act, status = decide(request, status, JobSight(alive, run, command, None if alive else end, f"[{shown}]"), now)
+        seen = JobObservation(alive, run, command, None if alive else end, f"[{shown}]")
+        act, status = decide(request, status, seen, now)
         if act is JobAct.START:
             assert request is not None and not alive
             assert not any(kind in ("never", "finished") for kind, *_ in ends[-1:])
@@ -462,17 +464,18 @@ def test_a_paused_job_is_ended_and_starts_when_it_is_resumed() -> None:
     """Whatever it was before: also one that was held starts then, as a person has looked at it."""
     running = JobStatus(JobState.RUNNING, run=3, command="one")
     paused = "paused by cdcv2 pause"
-    act, stopping = decide(ONE, running, JobSight(True, 3, "one", paused=paused), 10.0)
-    late = decide(ONE, stopping, JobSight(True, 3, "one", paused=paused), 10.0 + PATIENCE)[0]
+    act, stopping = decide(ONE, running, JobObservation(True, 3, "one", paused=paused), 10.0)
+    late = decide(ONE, stopping, JobObservation(True, 3, "one", paused=paused), 10.0 + PATIENCE)[0]
     end = JobEnd(0, Retry.NOW)
-    down = decide(ONE, stopping, JobSight(False, 3, "one", end, paused=paused), 11.0)
-    still = decide(JobRequest("two"), down[1], JobSight(False, 3, "one", end, paused=paused), 1e9)
-    resumed = decide(ONE, down[1], JobSight(False, 3, "one", end), 20.0)
-    held = decide(ONE, JobStatus(JobState.HELD, run=3, command="one"), JobSight(False, 3, "one", paused=paused), 1.0)
+    down = decide(ONE, stopping, JobObservation(False, 3, "one", end, paused=paused), 11.0)
+    still = decide(JobRequest("two"), down[1], JobObservation(False, 3, "one", end, paused=paused), 1e9)
+    resumed = decide(ONE, down[1], JobObservation(False, 3, "one", end), 20.0)
+    status = JobStatus(JobState.HELD, run=3, command="one")
+    held = decide(ONE, status, JobObservation(False, 3, "one", paused=paused), 1.0)
 
     assert (act, stopping.state, late) == (JobAct.STOP, JobState.STOPPING, JobAct.KILL)
     assert (down[0], down[1].state, down[1].since, down[1].reason) == (JobAct.NOTHING, JobState.PAUSED, 11.0, paused)
     assert (still[0], still[1].state) == (JobAct.NOTHING, JobState.PAUSED)
     assert (resumed[0], resumed[1].run, resumed[1].reason) == (JobAct.START, 4, None)
     assert held[1].state is JobState.PAUSED
-    assert decide(None, down[1], JobSight(False, 3, "one", end, paused=paused), 30.0)[1].state is JobState.IDLE
+    assert decide(None, down[1], JobObservation(False, 3, "one", end, paused=paused), 30.0)[1].state is JobState.IDLE

@@ -71,14 +71,14 @@ def test_a_killed_job_runs_again_and_one_that_left_the_file_ends(jobs: Path) -> 
     first = Supervisor(jobs, clock=clock)
     first.turn([plan(jobs, "a"), plan(jobs, "b"), plan(jobs, "c")])
     for name in "abc":
-        wait(jobs, name, lambda job: job.sight().progress == "[7]")
+        wait(jobs, name, lambda job: job.observe().progress == "[7]")
     first.turn([plan(jobs, "a"), plan(jobs, "b"), plan(jobs, "c")])
     JobFolder(jobs / "a").kill()
     wait(jobs, "a", lambda job: not job.alive())
 
     # Another supervisor: what it needs is in the folders.
     second, wanted = Supervisor(jobs, clock=clock), [plan(jobs, "a"), plan(jobs, "c", 9)]
-    assert poll_until(lambda: second.turn(wanted) and JobFolder(jobs / "c").sight().progress == "[9]", 20)
+    assert poll_until(lambda: second.turn(wanted) and JobFolder(jobs / "c").observe().progress == "[9]", 20)
     assert poll_until(lambda: bool(second.turn(wanted)) and JobFolder(jobs / "a").alive(), 20)
     wait(jobs, "a", lambda job: starts(jobs, "a") == 2)
     states = {report.name: report.status.state for report in second.turn(wanted)}
@@ -93,7 +93,7 @@ def test_a_job_under_a_new_name_starts_when_the_old_one_has_ended(jobs: Path) ->
     supervisor, before = Supervisor(jobs, clock=Clock()), [plan(jobs, "old"), plan(jobs, "same")]
     supervisor.turn(before)
     for name in ("old", "same"):
-        wait(jobs, name, lambda job: job.sight().progress == "[7]")
+        wait(jobs, name, lambda job: job.observe().progress == "[7]")
     supervisor.turn(before)
     pid = JobFolder(jobs / "old")._holders()[0]
     os.kill(pid, signal.SIGSTOP)
@@ -109,7 +109,7 @@ def test_a_job_under_a_new_name_starts_when_the_old_one_has_ended(jobs: Path) ->
     os.kill(pid, signal.SIGCONT)
     wait(jobs, "old", lambda job: not job.alive())
     supervisor.turn(wanted)
-    wait(jobs, "new", lambda job: job.sight().progress == "[7]")
+    wait(jobs, "new", lambda job: job.observe().progress == "[7]")
 
 
 @pytest.mark.parametrize(("end", "state", "began"), [
@@ -138,7 +138,7 @@ def test_damage_to_the_files_of_one_job_leaves_the_others_at_work(jobs: Path) ->
     supervisor, wanted = Supervisor(jobs, clock=Clock()), [plan(jobs, "a"), plan(jobs, "b")]
     supervisor.turn(wanted)
     for name in "ab":
-        wait(jobs, name, lambda job: job.sight().progress == "[7]")
+        wait(jobs, name, lambda job: job.observe().progress == "[7]")
         JobFolder(jobs / name).kill()
         wait(jobs, name, lambda job: not job.alive())
     whole = (jobs / "a" / "events.jsonl").read_bytes()
@@ -150,7 +150,7 @@ def test_damage_to_the_files_of_one_job_leaves_the_others_at_work(jobs: Path) ->
     mended = poll_until(lambda: bool(supervisor.turn(wanted)) and JobFolder(jobs / "a").alive(), 20)
 
     assert damaged.status.state is JobState.HELD and "its version is 2" in str(damaged.status.reason)
-    assert (seen.status, damaged.sight.alive, mended) == (damaged.status, False, True)
+    assert (seen.status, damaged.observation.alive, mended) == (damaged.status, False, True)
 
 
 def test_a_program_that_is_not_there_leaves_the_others_at_work(jobs: Path) -> None:
@@ -161,12 +161,12 @@ def test_a_program_that_is_not_there_leaves_the_others_at_work(jobs: Path) -> No
     others = JobFolder(jobs / "b").alive()
     seen = supervisor.look()[0].status
     supervisor.turn([plan(jobs, "a"), plan(jobs, "b")])
-    wait(jobs, "a", lambda job: job.sight().progress == "[7]")
+    wait(jobs, "a", lambda job: job.observe().progress == "[7]")
 
     assert {(turn.status.state, turn.status.run, turn.act) for turn in turns} == {(JobState.WAITING, 0, JobAct.NOTHING)}
     assert all(isinstance(turn.damage, OutputError) for turn in turns)
     assert (others, seen.deaths, "/no/such/program" in str(seen.reason)) == (True, 0, True)
-    assert JobFolder(jobs / "a").sight().run == 1
+    assert JobFolder(jobs / "a").observe().run == 1
 
 
 def test_a_lock_that_cannot_be_opened_leaves_the_others_at_work(jobs: Path) -> None:
@@ -175,7 +175,7 @@ def test_a_lock_that_cannot_be_opened_leaves_the_others_at_work(jobs: Path) -> N
     damaged, other = Supervisor(jobs, clock=Clock()).turn([plan(jobs, "a"), plan(jobs, "b")])
     (jobs / "a" / "lock").rmdir()
 
-    assert (damaged.act, damaged.status.state, damaged.sight.alive) == (JobAct.NOTHING, JobState.HELD, True)
+    assert (damaged.act, damaged.status.state, damaged.observation.alive) == (JobAct.NOTHING, JobState.HELD, True)
     assert isinstance(damaged.damage, OutputError) and other.act is JobAct.START
 
 
@@ -185,7 +185,7 @@ def test_a_job_of_which_nothing_can_be_written_is_not_called_held(
     """Its process goes on: only that cdcv2 up cannot keep how it stands is shown."""
     supervisor = Supervisor(jobs, clock=Clock())
     supervisor.turn([plan(jobs, "a")])
-    wait(jobs, "a", lambda job: job.sight().progress == "[7]")
+    wait(jobs, "a", lambda job: job.observe().progress == "[7]")
 
     def full(path: Path, content: bytes) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -258,7 +258,7 @@ def test_a_held_job_starts_again_when_it_is_released(jobs: Path) -> None:
     (held,) = supervisor.turn([plan(jobs, "a")])
     was_held = supervisor.release("a")
     supervisor.turn([plan(jobs, "a")])
-    wait(jobs, "a", lambda job: job.sight().progress == "[7]")
+    wait(jobs, "a", lambda job: job.observe().progress == "[7]")
 
     assert (held.status.state, held.status.reason, was_held) == (JobState.HELD, "fenced", True)
     assert not supervisor.release("a")
@@ -273,7 +273,7 @@ def test_a_supervisor_that_died_before_the_act_is_followed_by_one_that_does_it(j
     with pytest.raises(PlacedCrash), placed("supervisor.status-kept"):
         Supervisor(jobs, clock=Clock()).turn([plan(jobs, "a")])
     Supervisor(jobs, clock=Clock()).turn([plan(jobs, "a")])
-    wait(jobs, "a", lambda job: job.sight().progress == "[7]")
+    wait(jobs, "a", lambda job: job.observe().progress == "[7]")
     Supervisor(jobs, clock=Clock()).turn([plan(jobs, "a")])
 
     assert starts(jobs, "a") == 1
@@ -282,7 +282,7 @@ def test_a_supervisor_that_died_before_the_act_is_followed_by_one_that_does_it(j
 def test_a_damaged_status_is_refused(jobs: Path) -> None:
     """It might be one that is held: it is not taken for one that never ran, and a request to end still ends the job."""
     Supervisor(jobs, clock=Clock()).turn([plan(jobs, "a")])
-    wait(jobs, "a", lambda job: job.sight().progress == "[7]")
+    wait(jobs, "a", lambda job: job.observe().progress == "[7]")
     (jobs / "a" / "status.json").write_text('{"version": 1, "state": "lost"}', "utf-8")
     damaged = Supervisor(jobs, clock=Clock()).turn([plan(jobs, "a")])[0]
     ending = Supervisor(jobs, clock=Clock()).turn([])[0]

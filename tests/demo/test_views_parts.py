@@ -23,10 +23,10 @@ MONEY = 100
 PATIENCE = 60
 
 
-def sight(upper: int, accounts: int, branches: int, ledger: int = 0) -> polls.Sight:
+def content(upper: int, accounts: int, branches: int, ledger: int = 0) -> polls.TargetSums:
     """One row in each table, with this money."""
     sums = {"public.accounts": (1, accounts), "public.branches": (1, branches), "public.ledger": (1, ledger)}
-    return polls.Sight(upper, sums)
+    return polls.TargetSums(upper, sums)
 
 
 class Answers:
@@ -47,10 +47,10 @@ class Answers:
         self.closed = True
 
 
-def judged(*sights: polls.Sight | None) -> polls.Poller:
+def judged(*contents: polls.TargetSums | None) -> polls.Poller:
     """A reader that has seen these."""
     poller = polls.Poller(Answers(), MONEY, pause=0.0)
-    for one in sights:
+    for one in contents:
         poller.judge(one)
     return poller
 
@@ -59,37 +59,37 @@ def test_a_constant_sum_is_right_and_counted() -> None:
     """Also while nothing is there; the same frontier twice is two snapshots at one frontier."""
     nothing = {"public.accounts": (0, 0), "public.branches": (0, 0), "public.ledger": (0, 0)}
     poller = judged(
-        None, polls.Sight(0, nothing), polls.Sight(2, nothing), sight(3, 70, 30, 5), sight(3, 70, 30, 5),
-        sight(7, 60, 40),
+        None, polls.TargetSums(0, nothing), polls.TargetSums(2, nothing), content(3, 70, 30, 5),
+        content(3, 70, 30, 5), content(7, 60, 40),
     )  # fmt: skip
 
-    assert ([], 3, 2, 7) == (poller.wrong, poller.snapshots, len(poller.sights), poller.upper)
+    assert ([], 3, 2, 7) == (poller.wrong, poller.snapshots, len(poller.contents), poller.upper)
     assert {"public.accounts": 2, "public.branches": 2, "public.ledger": 2} == poller.distinct()
     assert {0, 2} == poller.empty
 
 
 @pytest.mark.parametrize(
-    ("sights", "said"),
+    ("contents", "said"),
     [
-        ((sight(3, 70, 31),), "at 3 the tables have 101"),
-        ((sight(0, 70, 31),), "at 0 the tables have 101"),
-        ((sight(3, 70, 30), sight(2, 70, 30)), "there is Sight(upper=2"),
-        ((sight(3, 70, 30), sight(3, 60, 40)), "there is Sight(upper=3"),
-        ((sight(3, 70, 30), None), "there is None"),
-        ((sight(3, 70, 30), polls.Sight(4, {"public.accounts": (0, 0)})), "there is Sight(upper=4"),
+        ((content(3, 70, 31),), "at 3 the tables have 101"),
+        ((content(0, 70, 31),), "at 0 the tables have 101"),
+        ((content(3, 70, 30), content(2, 70, 30)), "there is TargetSums(upper=2"),
+        ((content(3, 70, 30), content(3, 60, 40)), "there is TargetSums(upper=3"),
+        ((content(3, 70, 30), None), "there is None"),
+        ((content(3, 70, 30), polls.TargetSums(4, {"public.accounts": (0, 0)})), "there is TargetSums(upper=4"),
     ],
     ids=["torn", "torn before the first checkpoint", "back in time", "another at the same frontier", "gone", "emptied"],
 )  # fmt: skip
-def test_what_must_not_be_seen_is_noted(sights: tuple[polls.Sight | None, ...], said: str) -> None:
+def test_what_must_not_be_seen_is_noted(contents: tuple[polls.TargetSums | None, ...], said: str) -> None:
     """Proof that the judge judges."""
-    (wrong,) = judged(*sights).wrong
+    (wrong,) = judged(*contents).wrong
 
     assert said in wrong
 
 
 def test_a_reader_goes_on_where_nobody_answers_and_tells_what_ends_it() -> None:
     """A server that is down is looked at again; any other error is the demonstration's."""
-    look = Answers(sight(3, 70, 30), polls.UnreachableTarget("down"), sight(4, 70, 30), ValueError("broken"))
+    look = Answers(content(3, 70, 30), polls.UnreachableTarget("down"), content(4, 70, 30), ValueError("broken"))
     with polls.Poller(look, MONEY, pause=0.0) as poller:
         assert poll_until(lambda: not look.answers, PATIENCE)
     with pytest.raises(ValueError, match="broken"):

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from cdcv2.servers.postgres import Postgres
-from tests.killing import Poller, Sight, kill_many, lake_target, postgres_target
+from tests.killing import Poller, TargetRows, kill_many, lake_target, postgres_target
 
 pytest.importorskip("yaml")
 SEED, TIMES = 20261122, 600
@@ -34,7 +34,7 @@ def test_nothing_is_lost_and_nothing_comes_twice_in_files(tmp_path: Path) -> Non
     assert 2 == counts["kills"]
 
 
-WRONG: dict[str, Callable[[Sight], Sight]] = {
+WRONG: dict[str, Callable[[TargetRows], TargetRows]] = {
     "a repetition": lambda seen: seen._replace(entries=(seen.entries[0] + 1, seen.entries[1] + 5)),
     "half a transfer": lambda seen: seen._replace(balances={**seen.balances, "account 0": -1}),
     "rows without their checkpoint": lambda seen: seen._replace(upper=seen.upper + 1),
@@ -49,7 +49,7 @@ def test_the_reader_would_notice(wrong: str, tmp_path: Path) -> None:
     target = lake_target(1, 50, tmp_path)
     poller, bank = Poller(target), target.bank
     bank.move(20)
-    right = Sight(20, dict(bank.totals), dict(bank.balances), (bank.entries.total(), 12_000))
+    right = TargetRows(20, dict(bank.totals), dict(bank.balances), (bank.entries.total(), 12_000))
     poller.judge(right)
     with pytest.raises(AssertionError):
         poller.judge(WRONG[wrong](right))

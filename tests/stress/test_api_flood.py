@@ -134,7 +134,7 @@ def test_a_flood_is_served_or_refused_and_the_controller_goes_on(tmp_path: Path)
                 with flooding(api.url, token) as clients:
                     asking, begun = threading.Thread(target=ask), time.monotonic()
                     asking.start()
-                    before, run = frontier(tmp_path / "lake"), job.sight().run
+                    before, run = frontier(tmp_path / "lake"), job.observe().run
                     while clients.poll() is None and time.monotonic() < begun + SECONDS:
                         time.sleep(LOOK)
                         now = frontier(tmp_path / "lake")
@@ -146,7 +146,7 @@ def test_a_flood_is_served_or_refused_and_the_controller_goes_on(tmp_path: Path)
                         if not kills and looks == 3:
                             job.kill()
                             kills, stands = kills + 1, True
-                    assert poll_until(lambda: job.sight().run > run and job.alive(), PATIENCE)
+                    assert poll_until(lambda: job.observe().run > run and job.alive(), PATIENCE)
                     assert clients.stdout is not None
                     done: dict[str, Any] = json.loads(clients.stdout.read())
                     ended.set()

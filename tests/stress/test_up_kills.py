@@ -114,7 +114,7 @@ class World:
         """How far a job is, as it states itself; 0: nowhere."""
         if not self.jobs[job].path.exists():
             return 0
-        progress = self.jobs[job].sight().progress
+        progress = self.jobs[job].observe().progress
         return 0 if progress is None else int(json.loads(progress)[0])
 
     def _slot(self) -> object:

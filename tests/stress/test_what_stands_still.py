@@ -76,7 +76,7 @@ class World:
 
     def runs(self) -> dict[str, int]:
         """Job -> its run."""
-        return {name: job.sight().run for name, job in self.jobs.items()}
+        return {name: job.observe().run for name, job in self.jobs.items()}
 
     def frontiers(self, session: Any) -> dict[str, int]:
         """View -> how far its target is; none before the first commit."""

@@ -11,10 +11,10 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from cdcv2.control.database_probe import BEING_MADE
 from cdcv2.control.entries import CatalogueEntry, ExternalObject, NoAnswer, Reason
 from cdcv2.control.kinds.postgres import PATIENCE, PostgresKind, hindrance
 from cdcv2.control.slot_marks import Continuity, SlotMark, continuity
-from cdcv2.control.source_sight import BEING_MADE
 from cdcv2.control.unread_topics import awaited
 from cdcv2.errors import Cdcv2Error
 from cdcv2.store.postgres_session import connect, may_replicate

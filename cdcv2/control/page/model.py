@@ -266,7 +266,7 @@ def _job(row: JobRow, now: float) -> PageJob:
 
 
 def _sources(status: PipelineStatus) -> Iterator[PageSource]:
-    for name, view in status.sight.sources.items():
+    for name, view in status.observation.sources.items():
         database, connector = view.database, view.connector
         if database.error is not None:
             yield PageSource(name, "database", Tone.BAD, "no answer", database.error)
@@ -289,7 +289,7 @@ def _sources(status: PipelineStatus) -> Iterator[PageSource]:
             state = "failed" if "FAILED" in (one.state, *one.tasks) else one.state.lower()
             tone = Tone.GOOD if one.runs else Tone.BAD
             yield PageSource(name, f"connector {one.name}", tone, state if one.runs or one.tasks else "no task", detail)
-    for name, answer in status.sight.topics.items():
+    for name, answer in status.observation.topics.items():
         if answer.error is not None:
             yield PageSource(name, "transaction topic", Tone.BAD, "no answer", answer.error)
         elif answer.value is not None:

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from cdcv2.control import source_sight
+from cdcv2.connectors.transaction_ends import TransactionEnd
+from cdcv2.control import database_probe
+from cdcv2.control.database_probe import confirmed_slot, first_commit_after, observe_database
 from cdcv2.control.entries import CatalogueEntry, EntryState, Kind, Reason
 from cdcv2.control.external_state import Act, decide
 from cdcv2.control.kinds.slots import SlotKind
-from cdcv2.control.observations import EndSight, SlotSight
-from cdcv2.control.source_sight import confirmed_slot, first_commit_after, source_sight as sight_of
+from cdcv2.control.observations import SlotObservation
 from cdcv2.servers.postgres import Postgres
 from cdcv2.servers.processes import poll_until
 
@@ -45,9 +46,9 @@ def test_no_first_commit_is_named_where_not_all_were_looked_at(
     with server.connect(autocommit=True) as session:
         for number in range(3):
             session.execute("INSERT INTO orders VALUES (%s)", (number,))
-    last = EndSight(3, 500, begun, 8)
+    last = TransactionEnd(3, 500, begun, 8)
     first = first_commit_after(conninfo(server), "shop", last, origin="a test")
-    monkeypatch.setattr(source_sight, "MOST", 2)
+    monkeypatch.setattr(database_probe, "MOST", 2)
 
     assert first is not None and begun <= first <= time.time()
     assert first_commit_after(conninfo(server), "shop", last, origin="a test") is None
@@ -57,7 +58,7 @@ def test_a_slot_that_is_not_read_confirms_nothing_and_is_seen_as_it_is(
     server: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The wait for it has an end."""
-    monkeypatch.setattr(source_sight, "_CONFIRMING", 0.1)
+    monkeypatch.setattr(database_probe, "_CONFIRMING", 0.1)
     seen = confirmed_slot(conninfo(server), "shop", 1 << 60, origin="a test")
 
     assert seen is not None and (seen.name, seen.active) == ("shop", False)
@@ -67,25 +68,25 @@ def test_a_slot_that_is_not_read_confirms_nothing_and_is_seen_as_it_is(
 def test_what_a_slot_waits_for_is_asked_once(server: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
     """And not with each look at whether it has confirmed more."""
     asked = list[str]()
-    real = source_sight._rows
+    real = database_probe._rows
 
     def rows(session: Any, sql: str, *values: object) -> list[Any]:
         asked.append(sql)
         found = real(session, sql, *values)
-        return [(*found[0][:6], True)] if sql == source_sight._SLOT else found
+        return [(*found[0][:6], True)] if sql == database_probe._SLOT else found
 
-    monkeypatch.setattr(source_sight, "_CONFIRMING", 0.3)
-    monkeypatch.setattr(source_sight, "_rows", rows)
+    monkeypatch.setattr(database_probe, "_CONFIRMING", 0.3)
+    monkeypatch.setattr(database_probe, "_rows", rows)
     slot = confirmed_slot(conninfo(server), "shop", 1 << 60, origin="a test")
 
     assert slot is not None and slot.being_made
-    assert 1 == asked.count(source_sight._OLDEST) < asked.count(source_sight._SLOT)
+    assert 1 == asked.count(database_probe._OLDEST) < asked.count(database_probe._SLOT)
 
 
-def seen(server: Postgres, user: str = "") -> SlotSight | None:
+def seen(server: Postgres, user: str = "") -> SlotObservation | None:
     """The slot that is made in these tests; ``user``: as this one sees it."""
     login = f" user={user} password={user}" if user else ""
-    return sight_of(conninfo(server) + login, "late", origin="a test").slot
+    return observe_database(conninfo(server) + login, "late", origin="a test").slot
 
 
 def made_in_a_thread(server: Postgres) -> Thread:
@@ -183,7 +184,7 @@ def test_a_slot_that_is_read_is_made(server: Postgres) -> None:
     slot = seen(server)
     reader.close()
     with server.connect(autocommit=True) as session:
-        assert poll_until(lambda: not (seen(server) or SlotSight("", True)).active, 20)
+        assert poll_until(lambda: not (seen(server) or SlotObservation("", True)).active, 20)
         session.execute("SELECT pg_drop_replication_slot('late')")
 
     assert slot is not None and (True, False, None) == (slot.active, slot.being_made, slot.awaits)

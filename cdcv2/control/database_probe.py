@@ -6,7 +6,8 @@ import time
 from contextlib import closing
 from typing import Any, LiteralString
 
-from cdcv2.control.observations import EndSight, AwaitedTransaction, SlotSight, SourceSight
+from cdcv2.connectors.transaction_ends import TransactionEnd
+from cdcv2.control.observations import AwaitedTransaction, DatabaseObservation, SlotObservation
 from cdcv2.errors import UnavailableError
 from cdcv2.store.postgres_session import connect
 
@@ -58,19 +59,19 @@ _FIRST = """
 """
 
 
-def source_sight(conninfo: str, slot: str, *, origin: str) -> SourceSight:
+def observe_database(conninfo: str, slot: str, *, origin: str) -> DatabaseObservation:
     """The database as it is now. ``origin``: where ``conninfo`` is from. Raises UsageError, UnavailableError."""
     with closing(_session(conninfo, origin)) as session:
         ((at, position, tracked),) = _rows(session, _POSITION)
         last = _rows(session, _LAST) if tracked else []
         seen = _slot(session, slot)
-    return SourceSight(float(at), int(position), seen, last[0][0] if last else None, slot_name=slot)
+    return DatabaseObservation(float(at), int(position), seen, last[0][0] if last else None, slot_name=slot)
 
 
-def confirmed_slot(conninfo: str, slot: str, position: int, *, origin: str) -> SlotSight | None:
+def confirmed_slot(conninfo: str, slot: str, position: int, *, origin: str) -> SlotObservation | None:
     """The slot when its connector has confirmed all WAL before a position, or as it is after a second or two.
 
-    None: there is none. Raises as :func:`source_sight`.
+    None: there is none. Raises as :func:`observe_database`.
     """
     deadline = time.monotonic() + _CONFIRMING
     with closing(_session(conninfo, origin)) as session:
@@ -78,13 +79,13 @@ def confirmed_slot(conninfo: str, slot: str, position: int, *, origin: str) -> S
         while rows and (rows[0][1] or 0) < position and time.monotonic() < deadline:
             time.sleep(_PAUSE)
             rows = _rows(session, _SLOT, slot)
-        return _slot_sight(session, slot, rows)
+        return _slot_observation(session, slot, rows)
 
 
-def first_commit_after(conninfo: str, slot: str, last: EndSight, *, origin: str) -> float | None:
+def first_commit_after(conninfo: str, slot: str, last: TransactionEnd, *, origin: str) -> float | None:
     """When the oldest commit behind an END was, of any database of the server; None: none is known.
 
-    For a server with ``track_commit_timestamp = on``. Raises as :func:`source_sight`.
+    For a server with ``track_commit_timestamp = on``. Raises as :func:`observe_database`.
     """
     with closing(_session(conninfo, origin)) as session:
         ((moment,),) = _rows(session, _FIRST, slot, MOST, last.tx, last.at)
@@ -97,17 +98,17 @@ def _session(conninfo: str, origin: str) -> Any:
     return session
 
 
-def _slot(session: Any, name: str) -> SlotSight | None:
-    return _slot_sight(session, name, _rows(session, _SLOT, name))
+def _slot(session: Any, name: str) -> SlotObservation | None:
+    return _slot_observation(session, name, _rows(session, _SLOT, name))
 
 
-def _slot_sight(session: Any, name: str, rows: list[Any]) -> SlotSight | None:
+def _slot_observation(session: Any, name: str, rows: list[Any]) -> SlotObservation | None:
     """A slot as it was found; of one that is being made, also what that waits for now."""
     if not rows:
         return None
     active, confirmed, sent, status, retained, left, being_made = rows[0]
     oldest = _rows(session, _OLDEST) if being_made else []
-    return SlotSight(
+    return SlotObservation(
         name, bool(active), confirmed, sent, status, retained, left, being_made, _open(*oldest[0]) if oldest else None
     )
 
