@@ -53,6 +53,8 @@ UNAVAILABLE = "__debezium_unavailable_value"
 _UNAVAILABLE_BYTES = base64.b64encode(UNAVAILABLE.encode()).decode()
 # As an element of uuid[] it is made a UUID, the way Java does it.
 _UNAVAILABLE_UUID = str(uuid.UUID(bytes=hashlib.md5(UNAVAILABLE.encode(), usedforsecurity=False).digest(), version=3))
+#: What PostgreSQL keeps in the row itself, always.
+_NEVER_LARGE = frozenset({"boolean", "int", "long", "float", "double"})
 #: What the connector makes up for NOT NULL columns that it was not given, besides zero, false and the empty string.
 _MADE_UP = frozenset({"0", "{}", "1970-01-01T00:00:00Z", "00:00:00Z", "00000000-0000-0000-0000-000000000000"})
 
@@ -97,13 +99,15 @@ class ImageReader:
     def __init__(self, row_type: RowType) -> None:
         self._row_type = row_type
         shape = row_type.shape
-        self._names = frozenset(column.name for column in shape.columns)
+        self._columns = tuple(column.name for column in shape.columns)
+        self._names = frozenset(self._columns)
         converters = {
             column.name: _of_source(source) or _converter(column.shape)
             for column, source in zip(shape.columns, row_type.sources)
         }
         self._converters = [(name, convert) for name, convert in converters.items() if convert is not None]
-        self._placeholders = {column.name: _placeholders(column.shape) for column in shape.columns}
+        placeholders = [(column.name, _placeholders(column.shape)) for column in shape.columns]
+        self._placeholders = [(name, there) for name, there in placeholders if there]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ImageReader, (self._row_type,)
@@ -111,13 +115,14 @@ class ImageReader:
     def read(self, image: Any, table: str, *, old: bool = False) -> Any:
         """The row. Raises UnfitImage, naming the column; ``old``: it is a before-image."""
         values = self._checked(image, table, old)
-        if UNAVAILABLE in image.values():
-            raise self._unavailable(image, table)
+        absent = self._left_out(image)
+        if absent:
+            names = ", ".join(map(repr, absent))
+            reason = f"a row of {table} comes without its unchanged large value of {names}"
+            raise UnfitImage(reason, identity_remedy(table))
         try:
             self._convert(image, table, self._converters)
             return self._row_type.row(image)
-        except _UnavailableValue:
-            raise self._unavailable(image, table) from None
         except ValueError as error:
             remedy = f"{identity_remedy(table)} {_CHANGED}" if old else _CHANGED
             raise UnfitImage(f"the {values} of a row of {table} do not fit its row type: {error}", remedy) from None
@@ -128,10 +133,8 @@ class ImageReader:
         Raises UnfitImage as :meth:`read`. Cost: as there; a row type for each set of columns, once.
         """
         values = self._checked(image, table, old, _NO_IMAGE)
-        given = tuple(
-            name for name, placeholders in self._placeholders.items()
-            if (only is None or name in only) and image[name] not in placeholders
-        )
+        absent = self._left_out(image)
+        given = tuple(name for name in self._columns if (only is None or name in only) and name not in absent)
         if not given:
             return PartialImage((), ())
         whole = len(given) == len(self._names)
@@ -139,8 +142,6 @@ class ImageReader:
         try:
             self._convert(image, table, [one for one in self._converters if one[0] in given])
             row = row_type.row({name: image[name] for name in given})
-        except _UnavailableValue:
-            raise self._unavailable(image, table) from None
         except ValueError as error:
             remedy = f"{_NAMED} {_CHANGED}" if old else _CHANGED
             raise UnfitImage(f"the {values} of a row of {table} do not fit its row type: {error}", remedy) from None
@@ -183,10 +184,9 @@ class ImageReader:
         gone = [f"{name!r} is missing" for name in sorted(self._names - image.keys())]
         return ", ".join(gone + [f"{name!r} is new" for name in sorted(image.keys() - self._names)])
 
-    def _unavailable(self, image: Mapping[str, Any], table: str) -> UnfitImage:
-        names = ", ".join(repr(name) for name, value in image.items() if value in (UNAVAILABLE, _UNAVAILABLE_BYTES))
-        reason = f"a row of {table} comes without its unchanged large value of {names}"
-        return UnfitImage(reason, identity_remedy(table))
+    def _left_out(self, image: Mapping[str, Any]) -> list[str]:
+        """The columns of which it has a placeholder in place of the large value that the change did not touch."""
+        return [name for name, placeholders in self._placeholders if image[name] in placeholders]
 
 
 _CHANGED = (
@@ -215,14 +215,12 @@ class _ChangedValue(Exception):
     """The connector cannot hold the value that is in the database; the text is what it sent, and what for."""
 
 
-class _UnavailableValue(Exception):
-    pass
-
-
 def _placeholders(shape: Shape) -> tuple[Any, ...]:
     """What the connector may write in a column of this shape for a large value that the change did not touch."""
     if shape.kind == "optional":
         return _placeholders(shape.item)
+    if shape.kind in _NEVER_LARGE:
+        return ()
     if shape.kind in ("bytes", "fixed"):
         return (_UNAVAILABLE_BYTES,)
     if shape.kind == "array":
@@ -289,8 +287,6 @@ def _is_java_array(value: Any) -> bool:
 
 
 def _bytes(value: Any) -> Any:
-    if value == _UNAVAILABLE_BYTES:
-        raise _UnavailableValue
     return base64.b64decode(value, validate=True) if isinstance(value, str) else value
 
 
