@@ -259,8 +259,8 @@ class BoundTransactions:
         """Raise SourceStop if a released transaction, which an open one precedes, did not count this row."""
         end = self._tracker.end_of(tx)
         self._check_counted(tx)
-        if end is not None and number > end.counts.get(table, 0):
-            raise stop_of(uncounted_row(tx, table, number, end.lsn, end.counts.get(table, 0)))
+        if end is not None:
+            _stop_for(uncounted_row(tx, table, number, end.lsn, end.counts))
 
     def _check_counted(self, tx: Tx) -> None:
         """Raise SourceStop for a row if the topic has lost the counts of its transaction's END."""

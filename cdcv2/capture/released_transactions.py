@@ -119,8 +119,7 @@ class ReleasedTransactions(Generic[T]):
         """The same of a row of a transaction that is released, where it is not known which commit it names."""
         for known, lsn, counts in zip(reversed(self._txs), reversed(self._lsns), reversed(self._counts)):
             if known == tx and tx in self._known_txs:
-                counted = dict(counts).get(table, 0)
-                return uncounted_row(tx, table, number, lsn, counted) if number > counted else None
+                return uncounted_row(tx, table, number, lsn, dict(counts))
         return None
 
     def row(self, tx: T, after: int, table: str, number: int) -> Contradiction | None:
@@ -140,8 +139,7 @@ class ReleasedTransactions(Generic[T]):
             return None
         if self._txs[at] != tx:
             return lost_rows(tx, after, Commit(self._txs[at], self._lsns[at]))
-        counted = dict(self._counts[at]).get(table, 0)
-        return uncounted_row(tx, table, number, self._lsns[at], counted) if number > counted else None
+        return uncounted_row(tx, table, number, self._lsns[at], dict(self._counts[at]))
 
     def end(self, tx: T, lsn: int, counts: Mapping[str, int]) -> Contradiction | None:
         """What contradicts that an END, not after ``through``, is a duplicate."""

@@ -7,6 +7,7 @@ texts, which the connector fills (:mod:`cdcv2.capture.source_words`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Generic, NamedTuple, TypeVar
 
 from cdcv2.capture.source_words import OLD_CONNECTOR, OR_RESTARTED, RENUMBERED_WORDS, SLOT
@@ -78,8 +79,19 @@ def lost_rows(tx: object, after: int, instead: Commit[T]) -> Contradiction:
     return Contradiction(reason, SPOILT, True, lost=True)
 
 
-def uncounted_row(tx: object, table: str, number: int, end: int, counted: int) -> Contradiction:
-    """A row arrived that the END of its released transaction did not count."""
+def uncounted_row(
+    tx: object, table: str, number: int, end: int, counts: Mapping[str, int]
+) -> Contradiction | None:
+    """Why a row that arrived is none of its released transaction: its END did not count it; None: it counted it.
+
+    ``number`` is its number among the rows of its table in the transaction, which begin at 1; 0: it has none.
+
+    >>> uncounted_row(7, "a", 1, 90, {"a": 1}), uncounted_row(7, "a", 2, 90, {"a": 1}).reason[:74]
+    (None, 'transaction 7 has a row of a numbered 2, but its END 90 counts 1; the logs')
+    """
+    counted = counts.get(table, 0)
+    if number <= counted:
+        return None
     return Contradiction(
         f"transaction {tx} has a row of {table} numbered {number}, but its END {end} counts {counted}; the logs are "
         "stated beyond it, and lack it", NEW_SOURCE, True,

@@ -175,8 +175,9 @@ def test_a_row_numbered_above_what_a_released_end_counts_is_none_before_an_open_
         assert [] == whole.advance([row(2, 1, 10), row(2, None, 10), row(2, None, 10, "b"), end(2, a=1)]).temp
         for table, counted_there in (("a", 1), ("b", 0)):
             number = counted_there + 1
-            found = uncounted_row(2, table, number, 20, counted_there)
+            found = uncounted_row(2, table, number, 20, {"a": 1})
             stop = stop_of(whole, row(2, number, 10, table))
+            assert found is not None
             assert (found.reason, found.remedy, True) == (stop.reason, stop.remedy, stop.lasting)
 
 

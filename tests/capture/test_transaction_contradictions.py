@@ -27,7 +27,7 @@ LOST_BEFORE = (
 class Case(NamedTuple):
     """What is found, and what is written of it; ``flags``: stated, judged, lost."""
 
-    found: Callable[[], Contradiction]
+    found: Callable[[], Contradiction | None]
     reason: str
     remedy: str
     flags: tuple[bool, bool, bool]
@@ -41,7 +41,7 @@ CASES = {
         f"is 90, of transaction 7{BEYOND}, and lack them", SPOILT, (True, True, True),
     ),
     "a row that its END did not count": Case(
-        lambda: uncounted_row(7, "a", 2, 90, 1),
+        lambda: uncounted_row(7, "a", 2, 90, {"a": 1}),
         f"transaction 7 has a row of a numbered 2, but its END 90 counts 1{BEYOND}, and lack it", NEW_SOURCE, STATED,
     ),
     "more rows than its END counts": Case(
@@ -105,6 +105,7 @@ def test_what_is_found_is_named_with_its_remedy(case: Case) -> None:
     """Whether the logs lack something, whether the records show it, and whether others may be lost, too."""
     found = case.found()
 
+    assert found is not None
     assert (case.reason, case.remedy) == (POSTGRES_WORDS.fill(found.reason), found.remedy)
     assert case.flags == (found.stated, found.judged, found.lost)
     assert all(type(flag) is bool for flag in (found.stated, found.judged, found.lost))
