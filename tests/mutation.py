@@ -61,7 +61,7 @@ NEAR = {
     **{f"cdcv2.materialize.targets.{name}.": ("tests/materialize/targets/test_manifests",) for name in (
         "delta.manifest", "lake.manifest", "manifests")},
     **{f"cdcv2.materialize.targets.lake.{name}.": ("tests/materialize/targets/test_lake_parts",) for name in (
-        "columns", "counts", "held")},
+        "columns", "counts", "file_cache")},
     "cdcv2.materialize.targets.lake.view.": ("tests/materialize/targets/test_lake_view",),
     "cdcv2.materialize.targets.lake.history.": ("tests/materialize/targets/test_lake_histor",),
     "cdcv2.materialize.targets.kafka.ends.": ("tests/materialize/targets/test_kafka_ends",),

@@ -5,7 +5,7 @@ listed here, and a test holds the list:
 
 - ``spark/reader``: the rows of a job on Spark stay on the executors; it decides by the same ledger.
 - ``demo/watch``, ``demo/views``, ``demo/damage``: the demo looks at logs that it mangles. ``demo/small``: messages.
-- ``spark/capture/logs``, ``capture/before_images``, ``capture/run/database``, ``capture/run/held_digests``,
+- ``spark/capture/logs``, ``capture/before_images``, ``capture/run/database``, ``capture/run/log_digests``,
   ``capture/run/output_frontier``, ``capture/run/omitted_tables``: a capture reads what its own logs hold, each alone.
 - ``logs/quarantine`` reads its evidence, ``control/log_tail`` the last statement of a log, and ``cli/logs`` messages.
 

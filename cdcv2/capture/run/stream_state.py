@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from cdcv2.capture.connector import StreamConnector
 from cdcv2.capture.memory import StreamMemory, check_not_ahead, same_topics
 from cdcv2.capture.memory_format import MEMORY, BatchMemory, plain_memory, read_memory
-from cdcv2.capture.run.held_digests import held_digests
+from cdcv2.capture.run.log_digests import log_digests
 from cdcv2.capture.stream_counts import StreamCounts
 from cdcv2.capture.topics import TopicExtents
 from cdcv2.errors import UnsafeTopicError
@@ -70,7 +70,7 @@ class StreamState:
         for a log that is not as far as what was kept, and what reading raises.
         """
         source, kept = self._tables[table], self.kept.counts.get(table)
-        held = held_digests(log, source.records.row_type, known) if kept is None else None
+        held = log_digests(log, source.records.row_type, known) if kept is None else None
         counts = StreamCounts(kept, known, name=f"the topic {source.topic}", held=held)
         check_not_ahead(f"the log of {table}", counts.released, known)
         return counts

@@ -10,7 +10,7 @@ from cdcv2.rows.row_type import RowType
 from cdcv2.timeline.binding import check_int
 
 
-def held_digests(log: Log, row_type: RowType, known: int) -> RecentSums | None:
+def log_digests(log: Log, row_type: RowType, known: int) -> RecentSums | None:
     """The digests of all updates before ``known``, up to where the log is stated; None: there are none to be asked for.
 
     Raises what reading the log raises. Cost: reads the log from its start. Memory: what is open in it.

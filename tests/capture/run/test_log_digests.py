@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cdcv2.capture.run.held_digests import held_digests
+from cdcv2.capture.run.log_digests import log_digests
 from cdcv2.capture.stream_counts import update_digest
 from cdcv2.logs.memory import MemoryLog
 from cdcv2.protocol.messages import Progress, Updates
@@ -30,7 +30,7 @@ def test_updates_before_a_time_add_up() -> None:
     rows = [(ROWS.row([number]), time, diff) for number, time, diff in ((1, 0, 1), (2, 0, 2), (1, 5, -1), (3, 7, 1))]
     made = log(Updates(rows[:2]), Progress([0], [4], {0: 2}), Updates(rows[1:]), Progress([4], [8], {5: 1, 7: 1}),
                Updates([(ROWS.row([9]), 6, 1), (ROWS.row([9]), 8, 1)]))  # fmt: skip
-    found = held_digests(made, ROWS, 7)
+    found = log_digests(made, ROWS, 7)
 
     assert found is not None
     assert {0: digest(1, 0, 1) + digest(2, 0, 2), 5: digest(1, 5, -1)} == found.times
@@ -38,5 +38,5 @@ def test_updates_before_a_time_add_up() -> None:
 
 def test_nothing_is_asked_for_of_a_log_that_states_nothing() -> None:
     """It is not read."""
-    assert held_digests(log(), ROWS, 0) is None
-    assert 0 == getattr(held_digests(log(), ROWS, 1), "total")
+    assert log_digests(log(), ROWS, 0) is None
+    assert 0 == getattr(log_digests(log(), ROWS, 1), "total")
