@@ -212,7 +212,8 @@ def run(
 
     ``turn`` is called after each record with 1, and with 0 where nothing came. One that follows waits for topics that
     are not there and for brokers that do not answer, and reports that by ``remark``. Raises MissingLogError for a topic
-    that is not there, and what ranges and tables raise, once everything before is written.
+    that is not there, and what ranges and tables raise, once everything before is written: a SourceStop has the
+    frontier of all logs as it is then.
     """
     look, reported = None, ""
     while not stopping():
@@ -221,6 +222,9 @@ def run(
                 look = ranges.look()
                 demand_topics(tables.topics, look.topics)
             moved = _turn(tables, ranges, look, release_every, stopping, turn)
+        except SourceStop as stop:
+            # It was found before what precedes it was written, and knows of one table.
+            raise SourceStop(stop.reason, stop.remedy, tables.frontier) from None
         except (MissingLogError, UnavailableError) as later:
             if not follow:
                 raise

@@ -154,6 +154,19 @@ def test_what_contradicts_a_bound_stops_it_at_its_place(records: list[Any], text
         assert (text in first) or (lost and "have come" in first), first
         log = log.again()
         assert found(log)[0] in [{}, {(1, 3): 1}]
+        assert found(log)[1] == caught.value.frontier
+
+
+def test_a_stop_names_the_frontier_up_to_which_all_tables_are_written() -> None:
+    """What stands before it in the same part of the topic is written after it is found, and then so far."""
+    late = StreamHistory([[(1, 3, 1), (5, None), (3, 7, 1), (9, None), (4, 6, 1)]]).records()
+    others = [record._replace(topic="web.others") for record in StreamHistory([[(1, 3, 1), (6, None)]]).records()]
+    for records, through in ((late, 8), (late + others, 5)):
+        tables = {one.topic: StreamTopic(one.topic, StreamRecords(ROWS)) for one in records}
+        logs = {table: RecordingLog() for table in tables}
+        with pytest.raises(SourceStop, match=f"complete before 9; the logs are complete through {through}. "):
+            run(StreamTables(tables, logs), GivenRanges(records))
+        assert Antichain([9]) == found(logs[TOPIC])[1]
 
 
 OTHERS = "the topic web.things has other updates at time"
