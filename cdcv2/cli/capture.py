@@ -19,11 +19,13 @@ in memory, and each start reads the logs from their beginning. A table without
 a key needs FULL in any case. --before from-state also works with --remap, in
 the order of commits.
 
-Remap. With --remap the times are not those of commits: offsets are bound to
-the milliseconds of one timeline, in a remap that captures share. So topics
-that do not come from a database can be captured (--plain). Any number of
-captures may write the same logs, or other ones with the same times. Any of
-them may be killed, upgraded or moved.
+Remap. With --remap the times are not those of commits. The capture binds
+offsets to milliseconds: it writes into the remap that all records up to these
+offsets have this time. So topics that do not come from a database can be
+captured (--plain). The remap also keeps the recipe: which topics, tables and
+options there are. Any number of captures may share a remap, and write the
+same logs, or other ones with the same times. Any of them may be killed,
+upgraded or moved.
 
 Streams. With --stream the records are updates that have times of their own,
 in a column, and bounds: how far the topic is complete. --stream goes without
@@ -100,7 +102,7 @@ EXAMPLES = (
 EXITS = {
     Exit.DONE: "done; with --follow: SIGTERM ended it",
     Exit.MISSING: "the topics end inside a transaction or a snapshot",
-    Exit.WRONG: "a record is no row, or cannot be read: topic, partition and offset are named",
+    Exit.WRONG: "a record does not have the form of a row, or cannot be read: topic, partition and offset are named",
     Exit.UNABLE: "a server is down, or the capture met something that no log can continue across, such as a second "
                  "snapshot: reason and remedy are printed, and the logs are complete up to there",
 }

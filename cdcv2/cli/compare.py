@@ -6,25 +6,26 @@ exactly that checkpoint, computes each view from nothing, and compares: first a
 fingerprint of all rows, in any order, then the rows that differ. Targets:
 postgres, lake, delta. A row that was deleted softly counts as deleted.
 
-With --source, it also compares the tables that the logs were captured from
-with the logs. It reads the source in one read-only transaction. The logs must
-be by commit times: the times of a remap or of a stream are no positions of the
-source, and those of a remap are refused. The database computes fingerprints,
-and moves rows only where they differ. The logs must be complete up to the
-position at which the source was read. --wait gives them time. --marker commits
-an empty transaction: without it, the log of an idle source never passes its
-last change. (Where a pipeline was just started,
---wait also lets logs and target come to be there.) Instead of the YAML file
-you may give logs: source and logs are compared. With --without-log, source and
-target are compared, where the views are rows by key or multisets.
+With --source, it also compares the tables in the source with the logs. The logs
+must be by commit times: those of a remap are refused. The source is read in one
+read-only transaction. The database computes fingerprints, and sends rows only
+where these differ.
+
+The logs must be complete up to the position at which the source was read.
+--wait gives them time, also to come to be there. --marker commits an empty
+transaction, as the log of an idle source never passes its last change, unless
+its connector commits heartbeats.
+
+With logs in place of the YAML file, source and logs are compared. With
+--without-log, source and target are compared, if the views are rows by key or
+multisets.
 
 Where the source is, and its password: --source env (CDCV2_POSTGRES, a
 connection string; or libpq's own PGHOST, PGDATABASE, PGPASSWORD, ...),
 --source service:NAME of libpq's service file, or --source FILE with a
 connection string (file:FILE, if it is called env).
 
-If a history has ended, the target has everything at any time after its last
-one. Memory: the rows of the logs.
+Memory: the rows of the logs.
 """
 
 from __future__ import annotations
@@ -81,10 +82,10 @@ EXAMPLES = (
 #: What exit codes mean here, beside those that mean the same everywhere.
 EXITS = {
     Exit.DONE: "they are equal",
-    Exit.MISSING: "it cannot be judged: the logs are not complete up to where the target or the source is, and differ "
-                  "from it; the target has nothing yet, or has not reached --at (now: the last finished time of its "
-                  "logs); the logs state nothing about one of the tables (the others are compared)",
-    Exit.USAGE: "wrong usage; or the target has passed --at, and shows no past",
+    Exit.MISSING: "it cannot be judged. The logs are not complete up to where the target or the source is, and differ "
+                  "from it. Or the target has nothing yet, or has not reached --at (with now: the last finished time "
+                  "of its logs). Or one of the tables is not covered by its log (the others are compared)",
+    Exit.USAGE: "wrong usage; or the target is beyond --at already, and does not keep its past",
     Exit.WRONG: "they differ, and where",
 }
 

@@ -23,8 +23,8 @@ def add_quarantine_argument(parser: argparse.ArgumentParser, more: str = "") -> 
     """Declare where the evidence of contradictions goes; ``more`` ends the help."""
     declare(
         parser, "--quarantine",
-        more="; do not end at others: keep the evidence there, and give out only what lies before the times in dispute"
-             f"{more}",
+        more=". A contradiction without a decision does not end the command: its evidence is kept there, and only "
+             f"what lies before it is given out{more}",
     )
 
 

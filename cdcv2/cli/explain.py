@@ -12,8 +12,8 @@ and to an instance, after its log,
 A line for each of them: how far it is in its own measure (an LSN, an offset, a
 transaction, a frontier), and how long ago it moved last. What stands still has
 a second line with the reason, the place (topic, partition, offset,
-transaction) and, after ->, what mends it. What comes after it on the way needs
-nothing else.
+transaction) and, after ->, what mends it. Later parts of the way need no
+repair.
 
 This command only looks, as cdcv2 status does, and takes some seconds where a
 server does not answer. What the file does not name is not asked.

@@ -1,7 +1,8 @@
 """Keep views of logs in another system, as a YAML file describes them; no Spark.
 
 The systems: PostgreSQL, a lake of Parquet files, Delta tables, Kafka, a
-webhook, or a third-party connector.
+webhook, or a third-party connector. In this file, a comment is about the
+lines below it:
 
   materialization: shop
   # What a capture wrote: a directory, kafka:cdc.{table}, or each log by
@@ -34,7 +35,7 @@ webhook, or a third-party connector.
   # {sqlite: FILE}
   recovery_log: shop-recovery
   # A target transaction takes whole cuts until it has this many updates
-  # (a cut is never split); the row types are below types
+  # (a cut is never split). This is not the folder of row types: see types
   rows: 100000
   # The time at which the logs begin
   start: 0
@@ -60,11 +61,11 @@ no values for retractions.) More settings of drivers, with their defaults:
 ${NAME} is the environment's, $${ is ${. Paths are relative to the file's
 folder.
 
-A commit never has half of a source transaction. You may kill it and run it
-again at any time. It ends where the logs end. With --follow it continues
-until SIGTERM or Ctrl-C, which end it between two transactions. A second
-Ctrl-C ends it at once. Of several logs, none is read further than the slowest
-of them needs.
+A commit to the target never has half of a source transaction. You may kill
+this command and run it again at any time. It ends where the logs end. With
+--follow it continues until SIGTERM or Ctrl-C, which end it between two
+commits. A second Ctrl-C ends it at once. Of several logs, none is read further
+than the slowest of them needs.
 """
 
 from __future__ import annotations
@@ -114,8 +115,8 @@ EXAMPLES = (
 #: What exit codes mean here, beside those that mean the same everywhere.
 EXITS = {
     Exit.DONE: "done; with --follow: SIGTERM ended it",
-    Exit.MISSING: "a log ends before all that it states has arrived (what is complete is in the target), or before "
-                  "the target does: it lost its end, or is an old one",
+    Exit.MISSING: "a log lacks updates that its statements count (what is complete is in the target); or a log ends "
+                  "before the place where the target is: it lost its end, or is an old copy",
     Exit.WRONG: "the logs contradict themselves, or hold bytes that are no message; or a value does not fit the target",
 }
 

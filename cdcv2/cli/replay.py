@@ -47,7 +47,7 @@ EXAMPLES = (
     ("cdcv2 replay logs --json", "of all the tables of a capture, as JSON lines"),
     ("cdcv2 replay logs/public.orders --csv --output orders.csv", "as CSV, into a file"),
     ("cdcv2 replay orders=logs/public.orders orders=copies/public.orders", "two copies of one log, as one"),
-    ("cdcv2 replay logs --lake history", "into Parquet files, and on from where they are"),
+    ("cdcv2 replay logs --lake history", "into Parquet files; a later run continues there"),
     ("cdcv2 replay kafka:orders --bootstrap localhost:9092 --row rows/public.orders.avsc", "from a topic"),
 )
 #: What exit codes mean here, beside those that mean the same everywhere.
@@ -64,7 +64,7 @@ def configure(parser: OptionParser) -> None:
     form = parser.add_mutually_exclusive_group()
     declare(form, "--json", more="one object a line")
     declare(form, "--csv", more="; for one table")
-    form.add_argument("--lake", metavar="DIR", help="into the lake in this folder, and on from where it is")
+    form.add_argument("--lake", metavar="DIR", help="write into the lake in this folder, and continue where it ends")
     declare(parser, "--start")
     add_quarantine_argument(parser)
     declare(parser, "--output", more=STANDARD_OUTPUT)

@@ -8,8 +8,8 @@ A line for each table, of its log and of each target:
                   missing, and none is older. "since the last END read": the
                   source cannot be asked, so it is the age of the last commit
                   that is there.
-                  "not known": nothing states it, or nothing is complete yet.
-                  What the connector does not send, no number shows
+                  "not known": it cannot be known, or nothing is complete yet.
+                  No number shows that the connector no longer sends a table
                   (docs/operations/behind.md)
   complete        through which time
 
@@ -55,9 +55,9 @@ EXAMPLES = (
 )
 #: What exit codes mean here, beside those that mean the same everywhere.
 EXITS = {
-    Exit.DONE: "every job runs or is finished, or is a timer that waits until it is due and has found nothing",
-    Exit.MISSING: "any other job, as one that is held or paused; or no cdcv2 up keeps the jobs running; or something "
-                  "that a job uses is lost, or was changed by others",
+    Exit.DONE: "every job runs, or is finished; a timer may wait for its next start, if its last run found nothing",
+    Exit.MISSING: "a job does not run, as it is held or paused, for example; or no cdcv2 up keeps the jobs running; or "
+                  "something that a job uses is lost, or was changed by others",
 }
 
 #: The characters from which on a reason that several tables have is long.

@@ -91,11 +91,10 @@ def configure(parser: OptionParser) -> None:
     parser.add_argument("--start-held", action="append", default=[], metavar="NAME",
                         help="let a held job start again; several: repeat the option")
     parser.add_argument("--accept-lost", action="append", default=[], metavar="NAME",
-                        help="continue with what was lost: a publication or connector that is as it was, or a slot "
-                             "that has a new snapshot, or whose server has all; an owned slot only if it is lost "
-                             "for another timeline of its server; then run cdcv2 compare --source, which shows "
-                             "whether something is missing; NAME: the entry, as cdcv2 external prints it, or the name "
-                             "of the thing, which others of these may have, too; several: repeat the option")
+                        help="forget that a thing is lost, and continue: a publication, a connector or a slot. Do it "
+                             "only where docs/operations/start-over.md has it as a step, after cdcv2 compare --source "
+                             "was equal or with a new snapshot. NAME is the entry, as cdcv2 external prints it (the "
+                             "name of a thing means all things of that name); several: repeat the option")
     parser.add_argument("--once", action="store_true", help="start what should run, and end: for a timer")
     declare(parser, "--timeout", default=None, more="; with --once")
     parser.add_argument("--stop-jobs", action="store_true", help="end the jobs when this command ends")

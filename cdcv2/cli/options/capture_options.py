@@ -97,8 +97,8 @@ def _without_remap(name: str, reason: str, programs: Mapping[str, Mapping[str, A
 OPTIONS: tuple[CaptureOption, ...] = (
     _what(
         "source", nargs="*", metavar="FROM",
-        help="what is read: dumps (files, or directories of them), or the one word kafka, which --bootstrap alone "
-             "means, too",
+        help="what is read: dumps (files, or directories of them), or the word kafka; with --bootstrap it may be left "
+             "out, and is kafka",
     ),
     _of_database(
         "--prefix", action="append", metavar="NAME",
@@ -128,8 +128,8 @@ OPTIONS: tuple[CaptureOption, ...] = (
              "needs it); PREFIX=TOPIC for one of several",
     )._replace(by_pipeline=True),
     _of_database("--full-identity", metavar="A,B",
-                 help=f"tables that are known to have {called_by_kinds(lambda words: words.whole_rows)}; of a "
-                      "partitioned one, each partition, now and later: else rows are taken away that never were"),
+                 help=f"tables that are known to have {called_by_kinds(lambda words: words.whole_rows)}, now and "
+                      "later, each partition included; otherwise a DELETE removes a row that is not in the log"),
     _of_database(
         "--before", choices=(FROM_ENVELOPE, FROM_STATE), default=FROM_ENVELOPE,
         help="where before-images come from: the records, which must have them whole (the default), or what the logs "
@@ -138,7 +138,7 @@ OPTIONS: tuple[CaptureOption, ...] = (
     _of_database(
         "--empty", metavar="A,B",
         help="tables that were empty when the snapshot was taken, or made later; needed for those that have no topic "
-             "and that no notification names. The logs state it",
+             "and that no notification names. cdcv2 verify shows that this was assumed",
     ),
     _what(
         "--snapshot-again", (COMMIT_TIMES,), "a second snapshot stops a capture there", metavar="LSN,LSN",
@@ -191,8 +191,8 @@ OPTIONS: tuple[CaptureOption, ...] = (
     CaptureOption("--spark-log", {"default": "OFF"}, {JOB: _NONE}),
     _without_remap(
         "--sole", "any number of captures may write the same logs there", _BOTH, action="store_true",
-        help="run beside no other capture of these logs: one of the two is refused, and names the other; so cdcv2 up "
-             "starts it",
+        help="run beside no other capture of these logs: one of the two is refused, and names the other; used by "
+             "cdcv2 up",
     )._replace(by_pipeline=True),
     _of_remap("--remap", more="; made if it is not there")._replace(is_path=True),
     _of_remap(
@@ -201,10 +201,12 @@ OPTIONS: tuple[CaptureOption, ...] = (
     ),
     _of_remap(
         "--ordering", choices=(COMMIT_ORDER, AS_COMPLETE), default=COMMIT_ORDER,
-        help="in which order transactions are released: that of their commits (the default), or each as soon as it is "
-             "complete: no consistent cut, and nothing that needs the state before",
+        help="in which order transactions are released: commit is that of their commits (the default); complete is "
+             "each as soon as it is whole. No frontier is a consistent cut then, and materialize, compare and --before "
+             "from-state cannot be used",
     ),
-    _of_remap("--bind-as", metavar="NAME", help="who binds, for people who read the remap (default: host:pid)"),
+    _of_remap("--bind-as", metavar="NAME",
+              help="the name of this capture in the remap, for people who read it (default: host:pid)"),
     _of_remap("--bind-every", type=float, default=1.0, metavar="SECONDS",
               help="the least time between two bindings, while it follows (default: 1)"),
     _of_remap("--bind-idle", type=float, default=10.0, metavar="SECONDS",
@@ -212,9 +214,10 @@ OPTIONS: tuple[CaptureOption, ...] = (
     _of_remap("--bind-at-most", type=positive(int), default=100_000, metavar="N",
               help="about how many records one binding takes in; they are held in memory (default: 100000)"),
     _of_remap("--begin-at-first", action="store_true",
-              help="plain topics that are bound for the first time begin with the first record that is there"),
+              help="let a plain topic that is new to the remap begin with the first record that is still there"),
     _of_remap("--propose-recipe", action="store_true",
-              help="bind times under this recipe from now on, if they are bound under another"),
+              help="bind later times under another recipe: what these arguments name. Without it a capture with "
+                   "another recipe than that of the remap is refused"),
     _of_stream(
         "--stream", action="append", default=[], metavar="TABLE=TOPIC",
         help="a topic whose records are updates with times of their own, and bounds; DIR/TABLE.avsc in --rows "
