@@ -18,17 +18,21 @@ from typing import Any
 from cdcv2.capture.facts import Record
 from cdcv2.connectors.debezium.recipe import Recipe
 from cdcv2.rows.row_type import RowType
+from cdcv2.rows.values import NAN
 
 PREFIX, SNAPSHOT_LSN = "src", 1000
 #: With a key and identity DEFAULT; with a key and FULL; without a key, which needs FULL.
 DEFAULT, FULL, KEYLESS = "public.d", "public.f", "public.n"
 COLUMNS: list[tuple[str, Any]] = [
-    ("id", "int"), ("name", "string"), ("big", ["null", "string"]), ("raw", ["null", "bytes"]),
+    ("id", "int"), ("name", "string"), ("big", ["null", "string"]), ("raw", ["null", "bytes"]), ("score", "double"),
 ]
 ROWS = RowType({"type": "record", "name": "t", "fields": [{"name": name, "type": kind} for name, kind in COLUMNS]})
 TABLES = {table: ROWS for table in (DEFAULT, FULL, KEYLESS)}
 PLACEHOLDER = "__debezium_unavailable_value"
-Row = tuple[int, str, str | None, bytes | None]
+_DEFAULTS = {"name": "its default", "big": None, "raw": None, "score": 0.0}
+#: What a row's score may be; which one it is, its number and its name say.
+SCORES = NAN, 1.5, 0.0
+Row = tuple[int, str, str | None, bytes | None, float]
 Place = tuple[str, int]
 #: A record before it is put anywhere: topic, key, value.
 Sent = tuple[str, Any, Any]
@@ -96,7 +100,7 @@ class Database:
             self._send(table, "t", None, None, None)
 
     def _before(self, table: str, row: Row) -> Any:
-        return {"id": row[0], "name": "its default", "big": None, "raw": None} if table == DEFAULT else _image(row)
+        return {**_DEFAULTS, "id": row[0]} if table == DEFAULT else _image(row)
 
     def _send(self, table: str, op: str, before: Any, after: Any, row: Row | None, marker: str = "false") -> None:
         source = {"name": PREFIX, "schema": "public", "table": table.removeprefix("public."), "txId": self.tx or 7,
@@ -132,8 +136,8 @@ class Database:
 
 def _image(row: Row, untouched: Row | None = None) -> dict[str, Any]:
     """The row in JSON; large values (longer than 3) that are as in ``untouched`` are placeholders."""
-    number, name, big, raw = row
-    image = {"id": number, "name": name, "big": big, "raw": _base64(raw)}
+    number, name, big, raw, value = row
+    image = {"id": number, "name": name, "big": big, "raw": _base64(raw), "score": "NaN" if value != value else value}
     if untouched is not None:
         if big is not None and len(big) > 3 and big == untouched[2]:
             image["big"] = PLACEHOLDER
@@ -186,7 +190,7 @@ def _statement(chance: random.Random, database: Database) -> None:
         new = _row(chance, number)
         touched = [chance.random() < 0.5 for _ in range(3)]
         name, big, raw = (new[at] if touched[at - 1] else old[at] for at in (1, 2, 3))
-        database.update(table, old, (number, name, big, raw))
+        database.update(table, old, (number, name, big, raw, score(number, name)))
 
 
 def _new_id(chance: random.Random, database: Database, table: str) -> int:
@@ -197,7 +201,13 @@ def _new_id(chance: random.Random, database: Database, table: str) -> int:
 def _row(chance: random.Random, number: int) -> Row:
     big = chance.choice((None, "s", "large one", "another large one"))
     raw = chance.choice((None, b"", b"s", b"\xff large", b"\x00 another"))
-    return number, chance.choice(("", "a", "its default")), big, raw
+    name = chance.choice(("", "a", "its default"))
+    return number, name, big, raw, score(number, name)
+
+
+def score(number: int, name: str) -> float:
+    """That of a row with this number and name."""
+    return SCORES[(number + len(name)) % len(SCORES)]
 
 
 # -- topics

@@ -87,7 +87,7 @@ class World:
         database = self.database
         database.lsn += self.chance.randint(1, 40)
         if not any(database.tables.values()):
-            database.tables[next(iter(TABLES))].append((1, "a", None, None))
+            database.tables[next(iter(TABLES))].append((1, "a", None, None, 0.0))
         rows = [(table, row) for table, of_table in database.tables.items() for row in of_table]
         sent: list[Sent] = []
         for number, (table, row) in enumerate(rows):

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, TypeAlias, Union
 
 from cdcv2.errors import Cdcv2Error
 from cdcv2.protocol.log import Position
+from cdcv2.rows.values import with_one_nan
 
 #: The diffs of the changes of one row: it goes, it comes, or one goes and then one comes in its place.
 _DIFFS = (-1,), (1,), (-1, 1)
@@ -70,6 +71,14 @@ class PartialImage(NamedTuple):
         """The image without the other columns."""
         named = [(name, value) for name, value in zip(self.columns, self.values) if name in names]
         return PartialImage(tuple(name for name, _ in named), tuple(value for _, value in named))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Values are equal if they are ==, and a NaN is so only to itself.
+        return _revived_image, tuple(self)
+
+
+def _revived_image(columns: tuple[str, ...], values: tuple[Any, ...]) -> PartialImage:
+    return PartialImage(columns, with_one_nan(values))
 
 
 class PartialChange(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given, settings, strategies as st
 
 from cdcv2.capture.run.commit_times import Capture
 from cdcv2.capture.facts import Record
+from cdcv2.connectors.debezium.recipe import Recipe
 from cdcv2.core.antichain import Antichain
 from cdcv2.protocol.iter import Iter
 from tests.doubles import Crash, KeptMemory, RecordingLog
@@ -19,10 +21,18 @@ Logs = dict[str, RecordingLog]
 Topics = dict[Place, list[Record]]
 
 
-def feed(capture: Capture, topics: Topics, chance: random.Random, often: float = 0.3) -> None:
-    """Read all topics from the capture's positions on, releasing now and then, and in the end."""
+def feed(
+    capture: Capture, topics: Topics, chance: random.Random, often: float = 0.3, *, elsewhere: Recipe | None = None
+) -> None:
+    """Read all topics from the capture's positions on, releasing now and then, and in the end.
+
+    With ``elsewhere``, its recipe, other processes find out what the records mean, one for each record.
+    """
     for record in read(topics, chance, capture.positions()):
-        capture.absorb(record)
+        if elsewhere is None:
+            capture.absorb(record)
+        else:
+            capture.absorb_fact(pickle.loads(pickle.dumps(elsewhere.fact(record))), record.position)
         if capture.needs_ends:
             # The connector captures all tables, so they have topics, be there rows or not.
             there = {(f"{PREFIX}.{table}", 0): 0 for table in TABLES}
@@ -60,6 +70,18 @@ def test_any_life_of_a_database_arrives_whole(seed: int, named: bool) -> None:
     logs = new_logs()
     how = recipe(full_identity=frozenset({FULL, KEYLESS}) if named else frozenset())
     feed(Capture(how, logs), delivered(database, chance), chance)
+    check(database, logs)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32))
+def test_facts_may_come_from_other_processes(seed: int) -> None:
+    """As Spark's executors send them: a NaN in what a record has of a row is the NaN of every other one."""
+    chance = random.Random(seed)
+    database = lived(chance)
+    logs = new_logs()
+    how = recipe(full_identity=frozenset({FULL, KEYLESS}))
+    feed(Capture(how, logs), delivered(database, chance), chance, elsewhere=how)
     check(database, logs)
 
 

@@ -84,11 +84,11 @@ def test_what_cannot_be_known_stops_before_its_transaction() -> None:
     source = keyed_connector.Database()
     for tx, number in ((7, 1), (8, 2), (9, 3)):
         source.tx, source.orders, source.lsn = tx, Counter(), source.lsn + 10
-        source.insert(DEFAULT, (number, "new", None, None))
+        source.insert(DEFAULT, (number, "new", None, None, 0.0))
         if tx == 8:
             # A row whose insert is not in the topics.
-            source.tables[DEFAULT].append((5, "old", None, None))
-            source.update(DEFAULT, (5, "old", None, None), (5, "newer", None, None))
+            source.tables[DEFAULT].append((5, "old", None, None, 0.0))
+            source.update(DEFAULT, (5, "old", None, None, 0.0), (5, "newer", None, None, 0.0))
         source.commit()
     how = keyed_connector.recipe(snapshot="none")
     records = delivered(source, random.Random(1), crashes=0)
@@ -105,7 +105,7 @@ def test_what_cannot_be_known_stops_before_its_transaction() -> None:
         other.run(how)
 
     assert told == other.told()
-    assert {(1, "new", None, None): 1} == held(timeline.tables[DEFAULT].messages)
+    assert {(1, "new", None, None, 0.0): 1} == held(timeline.tables[DEFAULT].messages)
     left = Counter({row: diff for (row, _), diff in told["temp"][0].items()})
     assert {"halt": 1, "row": 3, "end": 2, "begun": 1, "through": 1} == Counter(row.kind for row in left)
     # What has not sent anything yet is not covered: nothing is stated of it.
