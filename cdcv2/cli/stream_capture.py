@@ -107,7 +107,7 @@ def _ranges(args: argparse.Namespace, topics: Collection[str]) -> Ranges:
         return KafkaRanges(kafka_client(args), topics)
     if args.follow:
         raise UsageError("--follow goes with kafka: a dump does not grow")
-    return DumpedRanges(DumpedTopics(*dump_files(args)), topics)
+    return DumpedRanges(DumpedTopics(*dump_files(args), needed=topics), topics)
 
 
 def _report(tables: StreamTables, *, as_json: bool) -> None:

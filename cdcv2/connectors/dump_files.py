@@ -45,12 +45,13 @@ LINE_WITHOUT_VALUE = "it has neither 'value' nor 'payload', as kcat -J names it;
 
 
 class DumpedTopics:
-    """The records of one or more dumps, held in memory.
+    """The records of one or more dumps, held in memory. What several dumps have, or one has twice, is one record.
 
     ``needed`` are the topics of which every record from the position asked for on must be there (None: all topics).
 
     Raises MissingLogError for a file that is not there, UsageError for a directory, UnavailableError for one that
-    cannot be read, DecodeError (file and line) for a line that is no record, and for a damaged file.
+    cannot be read, DecodeError (file and line) for a line that is no record, and for a damaged file; MalformedError for
+    two different records of a needed topic at one offset.
     """
 
     def __init__(self, *paths: str | os.PathLike[str], needed: Collection[str] | None = None) -> None:
@@ -60,8 +61,22 @@ class DumpedTopics:
         for path in paths:
             for timestamp, record in _lines(path_to_read(path)):
                 self._places.setdefault((record.topic, record.partition), []).append((timestamp, record))
-        for records in self._places.values():
+        for (topic, _), records in self._places.items():
             records.sort(key=lambda entry: entry[1].offset)
+            records[:] = self._once(records, needed is None or topic in needed)
+
+    def _once(self, records: Iterable[tuple[int, Record]], needed: bool) -> Iterator[tuple[int, Record]]:
+        """Those of a partition, in order, without copies; of a topic that is not needed the first at each offset."""
+        last: Record | None = None
+        for timestamp, record in records:
+            if last is None or record.offset > last.offset:
+                yield timestamp, record
+                last = record
+            elif record != last and needed:
+                raise MalformedError(
+                    f"two different records stand at {record.position} in {self._names}: these are dumps of different "
+                    "topics, or one was changed. Dump the topics again"
+                )
 
     def topics(self) -> list[str]:
         """The topics that have records."""
@@ -116,22 +131,12 @@ class DumpedTopics:
 
 
 class DumpedRanges:
-    """Dumped topics, held in memory: their first record is where they begin. ``topics``: only these of them.
-
-    Raises MalformedError where two dumps have different records for one offset.
-    """
+    """Dumped topics, held in memory: their first record is where they begin. ``topics``: only these of them."""
 
     def __init__(self, dumped: DumpedTopics, topics: Collection[str] | None = None) -> None:
-        self._records: dict[Place, list[Record]] = {}
-        for place, records in dumped.partitions().items():
-            if topics is not None and place[0] not in topics:
-                continue
-            kept = self._records[place] = records[:1]
-            for record in records[1:]:
-                if record.offset > kept[-1].offset:
-                    kept.append(record)
-                elif record != kept[-1]:
-                    raise MalformedError(f"the dumps have two different records at {record.position}: dump it again")
+        self._records = {
+            place: records for place, records in dumped.partitions().items() if topics is None or place[0] in topics
+        }
 
     def look(self) -> TopicExtents:
         """How far the dumps go."""

@@ -11,7 +11,9 @@ import pytest
 
 from cdcv2.capture.facts import Record
 from cdcv2.connectors.dump_files import DumpedTopics
-from cdcv2.errors import DecodeError, MissingLogError, UnavailableError, UnsafeTopicError, UsageError
+from cdcv2.errors import (
+    DecodeError, MalformedError, MissingLogError, UnavailableError, UnsafeTopicError, UsageError,
+)
 
 
 def line(topic: str, partition: int, offset: int, timestamp: int = 0, **more: Any) -> str:
@@ -101,6 +103,24 @@ def test_several_dumps_are_one(tmp_path: Path) -> None:
     first = dumped(tmp_path / "1", line("a", 0, 1))
     second = dumped(tmp_path / "2", line("a", 0, 0))
     assert [0, 1] == [record.offset for record in DumpedTopics(first, second).read()]
+
+
+def test_what_several_dumps_have_is_there_once(tmp_path: Path) -> None:
+    """A copy of a dump says what the dump says: a BEGIN is not two of them."""
+    first = dumped(tmp_path / "1", line("a", 0, 0, 5, value="x"), line("a", 0, 1, 6, value="y"))
+    second = dumped(tmp_path / "2", line("a", 0, 1, 7, value="y"), line("a", 0, 2, 8, value="z"))
+    read = [(record.offset, record.value) for record in DumpedTopics(first, second).read()]
+    assert [(0, b"x"), (1, b"y"), (2, b"z")] == read
+
+
+def test_two_different_records_at_one_offset_are_refused(tmp_path: Path) -> None:
+    """Whoever reads the dumps; not of a topic that is not needed."""
+    first = dumped(tmp_path / "1", line("a", 0, 4, value="x"))
+    second = dumped(tmp_path / "2", line("a", 0, 4, value="y"))
+    with pytest.raises(MalformedError, match=r"two different records stand at a\[0\]@4 in .*1, .*2: .*Dump the topics"):
+        DumpedTopics(first, second, needed=["a"])
+
+    assert ["a"] == DumpedTopics(first, second, needed=["b"]).topics()
 
 
 # Deeper than Python can follow.

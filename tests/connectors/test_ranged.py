@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cdcv2.connectors.dump_files import DumpedRanges, DumpedTopics
-from cdcv2.errors import MalformedError, UnsafeTopicError
+from cdcv2.errors import UnsafeTopicError
 
 
 def dumped(path: Path, *offsets: int, value: str = "x") -> Path:
@@ -35,9 +35,3 @@ def test_a_range_that_is_not_all_there_is_refused(tmp_path: Path, place: tuple[s
     ranges = DumpedRanges(DumpedTopics(dumped(tmp_path / "one", 2, 3, 4, 6)))
     with pytest.raises(UnsafeTopicError, match=rf"lacks {1 if low == 1 else 5 if low == 4 else 0} in partition"):
         list(ranges.read({place: (low, high)}))
-
-
-def test_two_dumps_that_contradict_each_other_are_no_topic(tmp_path: Path) -> None:
-    """One offset, two records."""
-    with pytest.raises(MalformedError, match=r"two different records at t\[0\]@4"):
-        DumpedRanges(DumpedTopics(dumped(tmp_path / "one", 4), dumped(tmp_path / "other", 4, value="y")))
