@@ -30,7 +30,7 @@ ROWS = RowType({"type": "record", "name": "t", "fields": [{"name": name, "type":
 TABLES = {table: ROWS for table in (DEFAULT, FULL, KEYLESS)}
 PLACEHOLDER = "__debezium_unavailable_value"
 _DEFAULTS = {"name": "its default", "big": None, "raw": None, "score": 0.0}
-#: What a row's score may be; which one it is, its number and its name say.
+#: What a row's score may be; its number and its name decide.
 SCORES = NAN, 1.5, 0.0
 Row = tuple[int, str, str | None, bytes | None, float]
 Place = tuple[str, int]

@@ -166,7 +166,7 @@ def _integer(place: str, kind: str, limit: int, value: object) -> int:
 
 
 def with_one_nan(value: Any) -> Any:
-    """The value, of any type, with the NaN of rows for each NaN in it: of what comes out of a pickle, which made others.
+    """The value, of any type, with the NaN of rows for each NaN in it: for values out of a pickle, which makes others.
 
     >>> with_one_nan((1, (float("nan"), "x"))) == (1, (NAN, "x"))
     True

@@ -106,7 +106,7 @@ def test_several_dumps_are_one(tmp_path: Path) -> None:
 
 
 def test_what_several_dumps_have_is_there_once(tmp_path: Path) -> None:
-    """A copy of a dump says what the dump says: a BEGIN is not two of them."""
+    """A copy of a dump adds no record: one BEGIN is not two."""
     first = dumped(tmp_path / "1", line("a", 0, 0, 5, value="x"), line("a", 0, 1, 6, value="y"))
     second = dumped(tmp_path / "2", line("a", 0, 1, 7, value="y"), line("a", 0, 2, 8, value="z"))
     read = [(record.offset, record.value) for record in DumpedTopics(first, second).read()]
@@ -114,7 +114,7 @@ def test_what_several_dumps_have_is_there_once(tmp_path: Path) -> None:
 
 
 def test_two_different_records_at_one_offset_are_refused(tmp_path: Path) -> None:
-    """Whoever reads the dumps; not of a topic that is not needed."""
+    """Of a topic that is needed, whichever way it is read."""
     first = dumped(tmp_path / "1", line("a", 0, 4, value="x"))
     second = dumped(tmp_path / "2", line("a", 0, 4, value="y"))
     with pytest.raises(MalformedError, match=r"two different records stand at a\[0\]@4 in .*1, .*2: .*Dump the topics"):
