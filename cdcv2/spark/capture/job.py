@@ -37,19 +37,16 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from typing import NamedTuple
 
 from pyspark.sql import SparkSession
 
 from cdcv2.capture.connector import FROM_STATE, DatabaseConnector
-from cdcv2.capture.run.folder_lock import FolderInUse
 from cdcv2.capture.run.manifest import write_manifest
-from cdcv2.capture.run.request import together
 from cdcv2.cli.options.capture_arguments import broker, dump_directory, from_kafka, left_out, recipe_of
 from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.capture_parser import add_capture_job_options
-from cdcv2.errors import SourceStop, UsageError
+from cdcv2.errors import SourceStop
 from cdcv2.events import JobEvents
 from cdcv2.exits import Exit
 from cdcv2.logs.capture_manifest import log_set_in
@@ -60,12 +57,12 @@ from cdcv2.spark.capture.keyed_capture import KeyedCapture
 from cdcv2.spark.capture.spark_capture import SparkCapture
 from cdcv2.spark.capture.query import CaptureQuery
 from cdcv2.spark.capture.report import CaptureReport
+from cdcv2.spark.capture.stateful_run import StatefulRun
 from cdcv2.spark.capture.tails import LogSpec
 from cdcv2.spark.capture.topics import FileTopics, SparkKafkaTopics, SparkTopics
 from cdcv2.spark.job import SUBMIT, Guard, follow, listen, run
 from cdcv2.spark.remap_capture import job as bound_job
 from cdcv2.spark.session import KAFKA, ended, require, session
-from cdcv2.store.numbered import local_path
 
 EXAMPLES = (
     (f"{SUBMIT} streaming_jobs/capture.py kafka --bootstrap localhost:9092 --prefix bank "
@@ -98,13 +95,7 @@ class CaptureJobPlan(NamedTuple):
     recipe: DatabaseConnector
     topics: SparkTopics
     logs: dict[str, LogSpec]
-    state: Path
-    available_now: bool
-    interval: float | None
-    #: where the directories of all the logs are, if in one
-    together: Path | None
-    #: whether no other capture may write these logs meanwhile
-    sole: bool = False
+    run: StatefulRun
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -162,7 +153,7 @@ def begins(spark: SparkSession, plan: CaptureJobPlan, report: CaptureReport, sto
     could ever be complete of, and what asking raises.
     """
     return report.wait(
-        lambda remark: plan.topics.check_meet(spark, follow=not plan.available_now, remark=remark), stopping
+        lambda remark: plan.topics.check_meet(spark, follow=not plan.run.available_now, remark=remark), stopping
     )
 
 
@@ -179,18 +170,18 @@ def _capture(
 ) -> CaptureQuery:
 
     def begin() -> LogDescription:
-        if plan.together is not None:
-            used = running.enter_context(FolderInUse(plan.together, sole=plan.sole))
+        used = plan.run.lock(running)
+        if used is not None:
             write_manifest(used, plan.recipe)
-        return log_set_in(plan.together)
+        return log_set_in(plan.run.together)
 
     kind = KeyedCapture if plan.recipe.before == FROM_STATE else SparkCapture
-    times = None if plan.together is None else ReleaseTimes(plan.together)
-    made: CaptureQuery = kind(plan.recipe, plan.topics, plan.logs, plan.state, spark, report, begin, times)
+    times = None if plan.run.together is None else ReleaseTimes(plan.run.together)
+    made: CaptureQuery = kind(plan.recipe, plan.topics, plan.logs, plan.run.state, spark, report, begin, times)
     try:
         guard = Guard(made.batch, stopping, lambda: report.turn(made.progress))
-        follow(made.query(guard, available_now=plan.available_now, interval=plan.interval), guard)
-        made.finished = plan.available_now and not stopping.is_set()
+        follow(made.query(guard, available_now=plan.run.available_now, interval=plan.run.interval), guard)
+        made.finished = plan.run.available_now and not stopping.is_set()
         if made.finished:
             made.ended()
         report.turn(made.progress, last=True)
@@ -213,8 +204,7 @@ def outcome(made: CaptureQuery) -> Exit:
 
 def planned(options: argparse.Namespace) -> CaptureJobPlan:
     """The plan of parsed arguments. Raises UsageError."""
-    if options.state is None:
-        raise UsageError("--state DIR is missing, where a capture without --remap keeps how far it is")
+    job_run = StatefulRun.of(options)
     recipe = recipe_of(options)
     topics: SparkTopics
     if not from_kafka(options):
@@ -227,10 +217,7 @@ def planned(options: argparse.Namespace) -> CaptureJobPlan:
         table: LogSpec.of(options.into, table, row_type, options)
         for table, row_type in recipe.tables.items()
     }
-    return CaptureJobPlan(
-        recipe, topics, logs, local_path(options.state), not options.follow, options.interval,
-        folder.absolute() if (folder := together(options.into)) else None, options.sole,
-    )
+    return CaptureJobPlan(recipe, topics, logs, job_run)
 
 
 def parser() -> OptionParser:

@@ -17,9 +17,7 @@ from typing import NamedTuple, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 
-from cdcv2.capture.run.folder_lock import FolderInUse
 from cdcv2.capture.run.manifest import write_stream_manifest
-from cdcv2.capture.run.request import together
 from cdcv2.capture.run.stream_state import StreamTopic
 from cdcv2.capture.run.stream_tables import demand_topics
 from cdcv2.capture.run.waits import stream_waits
@@ -27,20 +25,20 @@ from cdcv2.capture.topics import TopicExtents
 from cdcv2.cli.options.capture_arguments import broker, dump_directory, from_kafka
 from cdcv2.cli.options.stream_arguments import stream_topics
 from cdcv2.connectors.kafka_ranges import KafkaRanges
-from cdcv2.errors import MissingLogError, UsageError
+from cdcv2.errors import MissingLogError
 from cdcv2.events import JobProgress
 from cdcv2.exits import Exit
 from cdcv2.logs.capture_manifest import log_set_in
 from cdcv2.logs.log_json import kept_types
 from cdcv2.logs.timeline_of_logs import describe_log_set
 from cdcv2.spark.capture.report import CaptureReport
+from cdcv2.spark.capture.stateful_run import StatefulRun
 from cdcv2.spark.capture.stream import CheckSpan, StreamCapture
 from cdcv2.spark.capture.tails import LogSpec
 from cdcv2.spark.capture.topics import check_dumped_span, dumped_stream, dumped_topics
 from cdcv2.spark.paths import nameable, streamable
 from cdcv2.spark.topics import reading, settings
 from cdcv2.store.kafka_client import Client
-from cdcv2.store.numbered import local_path
 
 
 class StreamSource(Protocol):
@@ -141,34 +139,23 @@ class StreamJobPlan(NamedTuple):
     tables: dict[str, StreamTopic]
     source: StreamSource
     logs: dict[str, LogSpec]
-    state: Path
-    available_now: bool
-    interval: float | None
-    #: Where the directories of all the logs are, if in one.
-    together: Path | None
-    #: Whether no other capture may write these logs meanwhile.
-    sole: bool = False
+    run: StatefulRun
 
 
 def planned(options: argparse.Namespace) -> StreamJobPlan:
     """The plan of parsed arguments. Raises UsageError."""
-    if options.state is None:
-        raise UsageError("--state DIR is missing, where a capture without --remap keeps how far it is")
+    run = StatefulRun.of(options)
     tables = stream_topics(options)
     source: StreamSource
     if not from_kafka(options):
         # One that was begun may have read files that are missing now.
-        new = [one.topic for table, one in tables.items() if not (local_path(options.state) / table).is_dir()]
+        new = [one.topic for table, one in tables.items() if not (run.state / table).is_dir()]
         source = DumpedStreams(dump_directory(options), new, options.max_files)
     else:
         topics = [one.topic for one in tables.values()]
         source = KafkaStreams(broker(options), options.kafka_config, topics, options.max_records)
     logs = {table: LogSpec.of(options.into, table, one.records.row_type, options) for table, one in tables.items()}
-    folder = together(options.into)
-    return StreamJobPlan(
-        tables, source, logs, local_path(options.state), not options.follow, options.interval,
-        folder and folder.absolute(), options.sole,
-    )
+    return StreamJobPlan(tables, source, logs, run)
 
 
 def capture(
@@ -179,18 +166,18 @@ def capture(
     if not _there(spark, plan, report, stopping):
         return Exit.DONE
     with ExitStack() as running:
-        if plan.together is not None:
-            used = running.enter_context(FolderInUse(plan.together, sole=plan.sole))
+        used = plan.run.lock(running)
+        if used is not None:
             write_stream_manifest(used, plan.tables)
         progress = _StreamProgress(plan.tables, report)
         captures = {table: _opened(plan, table, report, stopping, progress) for table in sorted(plan.tables)}
         logs = {log.name: log for one in captures.values() for log in one.logs.all()}
-        stated = describe_log_set(logs, log_set_in(plan.together))
+        stated = describe_log_set(logs, log_set_in(plan.run.together))
         try:
             for table, one in captures.items():
                 one.logs.described(stated)
                 frame = plan.source.frame(spark, plan.tables[table].topic)
-                one.start(frame, available_now=plan.available_now, interval=plan.interval)
+                one.start(frame, available_now=plan.run.available_now, interval=plan.run.interval)
         except BaseException:
             stopping.set()
             raise
@@ -205,7 +192,7 @@ def capture(
     report.turn(progress.state, last=True)
     text = "; ".join(f"{table}: {text}" for table, text in waits.items() if text) or "nothing is open"
     report.write("end", f"frontier {known}; {text}", frontier=[known])
-    return Exit.MISSING if any(waits.values()) and plan.available_now and not stopping.is_set() else Exit.DONE
+    return Exit.MISSING if any(waits.values()) and plan.run.available_now and not stopping.is_set() else Exit.DONE
 
 
 class _StreamProgress:
@@ -239,7 +226,7 @@ def _opened(
     """The capture of one table; its topic has all that it needs."""
     source = plan.tables[table]
     made = StreamCapture(
-        source, plan.logs[table], plan.state / table, single=plan.source.single(source.topic),
+        source, plan.logs[table], plan.run.state / table, single=plan.source.single(source.topic),
         look=plan.source.look(), check=plan.source.span_check(), stopping=stopping, report=report,
         turn=partial(progress.turn, table),
     )
@@ -259,7 +246,7 @@ def _there(spark: SparkSession, plan: StreamJobPlan, report: CaptureReport, stop
         try:
             plan.source.demand(spark)
         except MissingLogError as missing:
-            if plan.available_now:
+            if plan.run.available_now:
                 raise
             remark(f"waiting: {missing}")
             return False
