@@ -26,6 +26,7 @@ from cdcv2.testing import Scenario, Subject, conform, scenarios
 from tests.faults import few
 from tests.fence_vectors import ASKED, FOREIGN, VECTORS, Row, Vector
 from tests.materialize.conftest import new_schema
+from tests.materialize.row_by_row import RowByRow
 
 pytestmark = pytest.mark.integration
 Connect = Callable[[], Any]
@@ -570,6 +571,15 @@ def test_what_does_not_fit_is_named(
     there = "SELECT FROM pg_class WHERE relname = 'entries' AND relnamespace = current_schema()::regnamespace"
 
     assert [] == (shown(connect, "SELECT * FROM entries") if shown(connect, there) else [])
+
+
+def test_what_a_copy_refuses_in_the_end_is_named_with_its_table(connect: Connect) -> None:
+    """The rows of another table, or the checkpoint, are only what is written next."""
+    views = [ViewBinding("entries", ENTRY, "bag"), ViewBinding("entries", ENTRY, "other", ("id",), {"n": Count()})]
+    for bindings in (views, views[:1]):
+        runtime = Runtime("m", bindings, RowByRow(connect=connect), cuts([(["a", 1], 2**63)]))
+        with pytest.raises(MalformedError, match="^PostgreSQL cannot hold a value of bag: value .* is out of range"):
+            runtime.run()
 
 
 def test_a_server_that_is_not_there_is_named_without_its_password() -> None:

@@ -370,8 +370,11 @@ class PostgresDriver(DistributedDriver, RepairableDriver):
         return self._message
 
     def _end_copy(self) -> None:
-        self._copying = None
-        self._copy_end.close()
+        """PostgreSQL may refuse a row only now, and of the table that it was for."""
+        copying, self._copying = self._copying, None
+        if copying is not None:
+            with postgres_errors("write", self._tables[copying[0]].name):
+                self._copy_end.close()
 
     def _taken(self, session: Connection[Any]) -> Exception:
         """Why the checkpoint is not the one that this instance left; what it has begun is rolled back."""
