@@ -1,14 +1,14 @@
-"""Changes of a table in PostgreSQL: one COPY of the rows that go and come, and one MERGE that checks what is there.
+"""Changes of a table in PostgreSQL: one COPY of what changes, and one MERGE that checks what is there.
 
-A staged row has a key, what goes and what comes. The MERGE updates and deletes only where the row there is the one that
-goes, and inserts only where none is: so as many rows as are staged are affected, or somebody's rows are not those of
-the log. Nothing is looked up before.
+The MERGE affects only rows that are there as the changes need it: so as many rows as are staged are affected, or
+somebody's rows are not those of the log. Nothing is looked up before. What is staged and checked is a subclass's.
 """
 
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, LiteralString
 
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from cdcv2.errors import ViewError
-from cdcv2.materialize.protocol.messages import DELETED, Changes, ConflictError, Field, Table
+from cdcv2.materialize.protocol.messages import Changes, ConflictError, Field, Table
 from cdcv2.materialize.targets.postgres.tables import PostgresTable, expression, type_of
 from cdcv2.views.source_columns import demand_held, normal_of, source_column
 
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from psycopg import Connection
     from psycopg.sql import Composable, Composed
 
-#: What becomes of a staged row's key.
-UPDATED, DELETES, INSERTED = 0, 1, 2
 _MOST_COLUMNS = 400
 _TRIGGERS = "SELECT tgname::text FROM pg_trigger WHERE tgrelid = to_regclass(%s) AND NOT tgisinternal ORDER BY 1"
 #: Rows of a message of COPY.
@@ -47,82 +45,70 @@ def takes_changes(table: Table, kept: Table) -> bool:
     return not table.multiset and not spelled and len(table.fields) + len(table.values) <= _MOST_COLUMNS
 
 
-class PostgresChanges:
-    """The statements and the temporary table for changes of one table."""
+class PostgresChanges(ABC):
+    """The statements and the temporary table for changes of one table.
+
+    A subclass makes the statements: ``create``, ``copy`` and ``merge``; ``odd``, which selects of the first staged row
+    that was in the way its key, whether the table has it, and what it has there. The temporary table has the columns of
+    ``new``, and ``change``, which is greatest in rows that are to be inserted.
+    """
+
+    create: Composed
+    copy: Composed
+    merge: Composed
+    odd: Composed
 
     def __init__(self, table: PostgresTable) -> None:
         from psycopg import sql
 
-        self._of = table
-        fields, key = table.table.fields, table.table.key
-        self._fields, self._width = fields, len(key)
+        self.of = table
+        self.fields, self.width = table.table.fields, len(table.table.key)
+        key, rows = table.table.key, sql.Identifier(f"cdcv2_changes_{table.number}")
         # By number, as a name twice as long might be too long.
-        old = {field.name: sql.Identifier(f"old_{at}") for at, field in enumerate(table.table.values)}
-        new = {field.name: sql.Identifier(f"new_{at}") for at, field in enumerate(fields)}
-        names = {
-            "t": table.identifier, "rows": sql.Identifier(f"cdcv2_changes_{table.number}"),
-            "key": _listed("{n}", key, new), "staged": _listed("{n} {loose}", fields, new),
-            "staged_old": _listed(", {o} {loose}", table.table.values, new, old, ""),
-            "columns": _listed("{n}", fields, new), "old": _listed(", {o}", table.table.values, new, old, ""),
-            "same": _listed("t.{c} = {into}", key, new, between=" AND "),
-            "is_old": sql.SQL("TRUE{}").format(sql.SQL("").join(
-                sql.SQL(" AND {}").format(_is_old(field, old[field.name])) for field in table.table.values
-            )),
-            "all": _listed("{c}", fields, new), "into": _listed("{into}", fields, new),
-            "set": _listed("{c} = {into}", table.table.values, new),
-            "free": sql.SQL("t.{}").format(sql.Identifier(DELETED)) if table.table.marked else sql.SQL("FALSE"),
-            "key_into": _listed("s.{n}", key, new), "key_given": _listed("{given}", key, new),
-            "there": _listed("{out}", fields, new),
+        new = self.new = {field.name: sql.Identifier(f"new_{at}") for at, field in enumerate(self.fields)}
+        #: what the statements are put together of
+        self.names: dict[str, Composable] = {
+            "t": table.identifier, "rows": rows, "same": listed("t.{c} = {into}", key, new, between=" AND "),
+            "all": listed("{c}", self.fields, new), "into": listed("{into}", self.fields, new),
+            "key_into": listed("s.{n}", key, new), "key_given": listed("{given}", key, new),
+            "there": listed("{out}", self.fields, new),
         }  # fmt: skip
-
-        def made(text: LiteralString) -> Composed:
-            return sql.SQL(text).format(**names)
-
-        self._create = made("CREATE TEMP TABLE {rows} ({staged}{staged_old}, change smallint) ON COMMIT DELETE ROWS")
-        self._copy = made("COPY {rows} ({columns}{old}, change) FROM STDIN (FORMAT csv, ENCODING 'UTF8')")
         # Otherwise the planner guesses how many rows there are. Only the key is what it asks for.
-        self._analyse = made("ANALYZE {rows} ({key})")
-        self._merge = made(
-            "MERGE INTO {t} t USING {rows} s ON {same} WHEN MATCHED AND s.change = 1 AND {is_old} THEN DELETE "
-            + ("WHEN MATCHED AND (s.change = 0 AND {is_old} OR s.change = 2 AND {free}) THEN UPDATE SET {set} "
-               if table.table.values else "")
-            + "WHEN NOT MATCHED AND s.change = 2 THEN INSERT ({all}) VALUES ({into})"
-        )  # fmt: skip
-        self._odd = made(
-            "SELECT {key_given}, t.ctid IS NOT NULL, {there} FROM {rows} s LEFT JOIN {t} t ON {same} WHERE CASE "
-            "WHEN s.change = 2 THEN t.ctid IS NOT NULL AND NOT {free} ELSE t.ctid IS NULL OR NOT ({is_old}) END "
-            "ORDER BY {key_into} LIMIT 1"
-        )
-        self._first = made("SELECT {key_given} FROM {rows} s ORDER BY s.change DESC, {key_into} LIMIT 1")
+        self._analyse = sql.SQL("ANALYZE {} ({})").format(rows, listed("{n}", key, new))
+        self._first = self.made("SELECT {key_given} FROM {rows} s ORDER BY s.change DESC, {key_into} LIMIT 1")
         #: how many rows are staged
         self.rows = 0
 
+    def made(self, text: LiteralString) -> Composed:
+        """A statement of ``names``."""
+        from psycopg import sql
+
+        return sql.SQL(text).format(**self.names)
+
+    @abstractmethod
+    def staged(self, message: Changes) -> Iterable[pa.Table]:
+        """Rows of the temporary table, in the order of ``copy``."""
+
     def make(self, session: Connection[Any]) -> None:
         """Make the temporary table."""
-        session.execute(self._create)
+        session.execute(self.create)
 
     def stage(self, session: Connection[Any], message: Changes) -> None:
         """Copy them. Raises MalformedError for a value that its column would round."""
         self._demand_held(message.come)
-        gone, come, both = message.gone, message.come, message.both
-        staged = [
-            self._staged(gone.slice(0, both), come.slice(0, both), UPDATED),
-            self._staged(gone.slice(both), None, DELETES),
-            self._staged(None, come.slice(both), INSERTED),
-        ]
-        with session.cursor().copy(self._copy) as copy:
-            for table in staged:
+        with session.cursor().copy(self.copy) as copy:
+            for table in self.staged(message):
                 for part in table.to_batches(_AT_ONCE):
                     out = io.BytesIO()
                     pyarrow.csv.write_csv(part, out, _CSV)
                     copy.write(out.getbuffer())
                     self.rows += part.num_rows
 
-    def merge(self, session: Connection[Any]) -> bool:
+    def merged(self, session: Connection[Any]) -> bool:
         """Merge what is staged, in the transaction that is open; False, and nothing is merged, when rows differ."""
         session.execute(self._analyse)
         session.execute("SAVEPOINT cdcv2_changes")
-        merged: bool = session.execute(self._merge).rowcount == self.rows
+        merged: bool = session.execute(self.merge).rowcount == self.rows
         self.rows = 0
         if not merged:
             session.execute("ROLLBACK TO cdcv2_changes")
@@ -130,44 +116,34 @@ class PostgresChanges:
 
     def conflict(self, session: Connection[Any]) -> ViewError:
         """Of what is staged and was not merged: the first key where the table has another row."""
-        name, binding = self._of.name, self._of.number
-        row = session.execute(self._odd).fetchone()
+        name, binding = self.of.name, self.of.number
+        row = session.execute(self.odd).fetchone()
         if row is None:
             # The table is as it should be, so something has kept PostgreSQL from writing: the first key that was to be.
             staged = session.execute(self._first).fetchone() or ()
-            triggers = [one for (one,) in session.execute(_TRIGGERS, [self._of.place(session)]).fetchall()]
+            triggers = [one for (one,) in session.execute(_TRIGGERS, [self.of.place(session)]).fetchall()]
             by = f": its triggers are {', '.join(triggers)}" if triggers else ""
-            return ViewError(name, self._of.inward_key(staged), f"PostgreSQL wrote fewer rows than it was given{by}")
-        width = self._width
-        key = self._of.inward_key(row[:width])
-        there = self._of.inward(row[width + 1:])[1] if row[width] else None
+            return ViewError(name, self.of.inward_key(staged), f"PostgreSQL wrote fewer rows than it was given{by}")
+        key = self.of.inward_key(row[: self.width])
+        there = self.of.inward(row[self.width + 1:])[1] if row[self.width] else None
         return ConflictError(name, binding, key, there)
 
     def _demand_held(self, rows: pa.Table) -> None:
-        for field, column in zip(self._fields, rows.columns):
+        for field, column in zip(self.fields, rows.columns):
             if source_column(field.source, field.kind) is not None:
                 for value in pc.unique(column).to_pylist():
-                    demand_held(field, value, self._of.name)
-
-    def _staged(self, gone: pa.Table | None, come: pa.Table | None, change: int) -> pa.Table:
-        """Rows of the temporary table: the key, what comes, what goes, and what becomes of it."""
-        given = come if come is not None else gone
-        if given is None:
-            raise ValueError("neither rows that go nor rows that come")
-        keys, values = given.columns[: self._width], range(self._width, len(self._fields))
-        columns = [
-            *(_text(column) for column in keys),
-            *(_text(come.column(at)) if come is not None else pa.nulls(len(given)) for at in values),
-            *(_text(gone.column(at)) if gone is not None else pa.nulls(len(given)) for at in values),
-            pa.repeat(pa.scalar(change, pa.int16()), len(given)),
-        ]
-        return pa.table(columns, [str(at) for at in range(len(columns))])
+                    demand_held(field, value, self.of.name)
 
 
-def _listed(
-    text: LiteralString, fields: Sequence[Field], new: dict[str, Any], old: dict[str, Any] | None = None,
-    between: LiteralString = ", ",
+def listed(
+    text: LiteralString, fields: Sequence[Field], new: Mapping[str, Composable],
+    old: Mapping[str, Composable] | None = None, between: LiteralString = ", ",
 ) -> Composed:
+    """The text once for each of these columns: ``{c}`` is its name in the table, and ``{loose}`` its type as staged.
+
+    ``{n}`` is its name where what comes is staged, ``{o}`` where what goes is; ``{into}`` is what is put into the
+    table, ``{given}`` what the table would give of it, and ``{out}`` what it gives.
+    """
     from psycopg import sql
 
     return sql.SQL(between).join(
@@ -191,24 +167,12 @@ def _put(field: Field, staged: Composable) -> Composed:
     return expression(field, "into", sql.SQL("s.{}").format(staged))
 
 
-def _is_old(field: Field, old: Composable) -> Composed:
-    """Whether the column is what goes. Types of the source may have no equality, or one that is wider: their text has.
-
-    Text is compared by its bytes, whatever the column's collation.
-    """
-    from psycopg import sql
-
-    there, staged = sql.SQL("t.{}").format(sql.Identifier(field.name)), sql.SQL("s.{}").format(old)
-    if source_column(field.source, field.kind) is not None:
-        typed = sql.SQL("({})::{}").format(expression(field, "into", staged), sql.SQL(type_of(field)))
-        there, staged = sql.SQL("({})::text").format(there), sql.SQL("({})::text").format(typed)
-    elif field.kind != "string":
-        return sql.SQL("{} IS NOT DISTINCT FROM {}").format(there, staged)
-    return sql.SQL('{} COLLATE "C" IS NOT DISTINCT FROM {} COLLATE "C"').format(there, staged)
+def texts_of(columns: Iterable[pa.ChunkedArray]) -> list[pa.ChunkedArray]:
+    """Columns as COPY reads them from CSV, where Arrow writes them otherwise."""
+    return [_text(column) for column in columns]
 
 
 def _text(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A column as COPY reads it from CSV, where Arrow writes it otherwise."""
     if pa.types.is_decimal(column.type):
         return column.cast(pa.string())
     if pa.types.is_binary(column.type):

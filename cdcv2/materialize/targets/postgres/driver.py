@@ -1,6 +1,6 @@
 """PostgreSQL: the store rules. Rows, checkpoint and fence are one transaction of the database.
 
-The changes of rows by key are columns (:mod:`.postgres_changes`): they go into a temporary table by COPY, and into the
+The changes of rows by key are columns (:mod:`.keyed_changes`): they go into a temporary table by COPY, and into the
 target by one MERGE, which checks the rows that are there. Nothing is looked up. Of other views, and of tables with very
 many columns, a transaction's keys go into a temporary table by COPY and come back joined with the target; its rows go
 into another by COPY and into the target by one MERGE per table.
@@ -34,6 +34,7 @@ from cdcv2.materialize.protocol.messages import (
 from cdcv2.materialize.repair import RepairableDriver, TableRepair
 from cdcv2.materialize.targets.postgres import fence as postgres_fence
 from cdcv2.materialize.targets.postgres.changes import PostgresChanges, takes_changes
+from cdcv2.materialize.targets.postgres.keyed_changes import KeyedChanges
 from cdcv2.materialize.targets.postgres.places import (
     TablePlace, as_named, demand_same_places, demand_started_here, demand_visible, kept_places, numbers_of, places_of,
     plain_checkpoint, to_plain,
@@ -248,7 +249,7 @@ class PostgresDriver(DistributedDriver, RepairableDriver):
         self._end_copy()
         with postgres_errors("write", self._tables[number].name):
             if number not in self._changes:
-                self._changes[number] = PostgresChanges(self._tables[number])
+                self._changes[number] = KeyedChanges(self._tables[number])
                 self._changes[number].make(session)
             self._changes[number].stage(session, message)
         self._changed.append(number)
@@ -266,7 +267,7 @@ class PostgresDriver(DistributedDriver, RepairableDriver):
         self._lock(session)
         for number in self._changed:
             with postgres_errors("write", self._tables[number].name):
-                if not self._changes[number].merge(session):
+                if not self._changes[number].merged(session):
                     conflict = self._changes[number].conflict(session)
                     session.rollback()
                     raise conflict
