@@ -97,6 +97,7 @@ class Runtime:
         self._acknowledged = False
         # Numbers of the bindings whose changes the driver takes as columns.
         self._columns: frozenset[int] = frozenset()
+        self._digests = False
 
     @property
     def checkpoint(self) -> Checkpoint:
@@ -150,7 +151,7 @@ class Runtime:
         intake = yield from self._open()
         yield from self._send(Acknowledge())
         while True:
-            combined = CombinedUpdates(self._views)
+            combined = CombinedUpdates(self._views, digests=self._digests)
             last = yield from self._collect(intake, combined)
             if last is None:
                 break
@@ -169,6 +170,7 @@ class Runtime:
         opened = yield from self._expect(Opened)
         pieces = self._sequence.adopt(opened)
         self._columns = frozenset(number for number in opened.changes if self._views[number].changes is not None)
+        self._digests = opened.digests
         demand_same(self._name, self._bindings, self.checkpoint)
         self._repeats = opened.repeats or any(table.delta for table in tables)
         cuts = self._source(self.checkpoint)

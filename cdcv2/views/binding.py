@@ -108,7 +108,7 @@ class View(Protocol):
         """The key that a row belongs to. Raises MalformedError for a null in it."""
 
     def place(self, row: Any) -> Key:
-        """By what a ConflictError names the row: its key, or in a multiset the values of its columns."""
+        """By what a ConflictError names the row: its key, or of a multiset without digests its columns' values."""
 
     def begin(self) -> Any:
         """The accumulator of no updates."""
@@ -266,16 +266,19 @@ class _Multiset:
     def __init__(self, binding: ViewBinding) -> None:
         self._binding = binding
         self._columns = columns_of(binding.row_type, binding.target)
-        count, soft = Field(COUNT, "long"), binding.deletes == "soft"
+        key, count, soft = Field(IDENTITY, "string"), Field(COUNT, "long"), binding.deletes == "soft"
         fields = (*(column.field for column in self._columns), count)
         self.changes: NetCounts | None = None
         if not binding.delta and arrow_schema(binding.row_type) is not None:
-            self.changes = NetCounts(binding.row_type, binding.target, self._columns, count)
+            self.changes = NetCounts(binding.row_type, binding.target, key, self._columns, count, self._digest_of)
         counted = self.changes is not None
-        self.table = Table(binding.target, (Field(IDENTITY, "string"),), fields, binding.delta, soft, counted)
+        self.table = Table(binding.target, (key,), fields, binding.delta, soft, counted)
 
     def key_of(self, row: Any) -> Key:
-        return (hashlib.sha256(self._binding.row_type.encode(row)).hexdigest(),)
+        return (self._digest_of(row),)
+
+    def _digest_of(self, row: Any) -> str:
+        return hashlib.sha256(self._binding.row_type.encode(row)).hexdigest()
 
     def place(self, row: Any) -> Key:
         return tuple([column.value(row) for column in self._columns])

@@ -32,7 +32,8 @@ class Net:
 
     ``gone`` and ``come`` have a key once. The first ``both`` rows of each have the same keys, in the same
     order: these keys change their rows. The ``odd`` keys are in neither. Of a multiset, the columns are those of the
-    rows, and by how much their counts change; see :class:`~cdcv2.materialize.protocol.messages.Changes`.
+    rows, perhaps behind their digests, and by how much their counts change; see
+    :class:`~cdcv2.materialize.protocol.messages.Changes`.
     """
 
     gone: pa.Table
@@ -66,7 +67,7 @@ class NetChanges:
         keys, found = self._by_key(rows, diffs)
         if found:
             # Of these keys there are several updates: what they come to, by rows.
-            places, sums = summed(columns, diffs)
+            places, sums = _summed(self._target, columns, diffs)
             rows = pa.table([column.take(places) for column in columns], names)
             keys, found = self._by_key(rows, sums)
         else:
@@ -114,12 +115,16 @@ class NetChanges:
 class NetCounts:
     """The counts of one binding's rows: from updates to which rows are there less often, and which more often.
 
-    ``columns`` are those of the rows, ``count`` is the column of the table that has the count.
+    ``columns`` are those of the rows, ``key`` and ``count`` are the columns of the table that have the row's digest,
+    which ``digest_of`` gives, and its count.
     """
 
-    def __init__(self, row_type: RowType, target: str, columns: Sequence[ViewColumn], count: Field) -> None:
-        self._row_type, self._target, self._columns = row_type, target, columns
-        self._names = [*(one.field.name for one in columns), count.name]
+    def __init__(
+        self, row_type: RowType, target: str, key: Field, columns: Sequence[ViewColumn], count: Field,
+        digest_of: Callable[[Any], str],
+    ) -> None:
+        self._row_type, self._target, self._columns, self._digest_of = row_type, target, columns, digest_of
+        self._key, self._names = key.name, [*(one.field.name for one in columns), count.name]
 
     def net(self, updates: Sequence[Update]) -> Net:
         """The sum of these updates. Raises MalformedError for diffs of over 64 bits.
@@ -130,13 +135,28 @@ class NetCounts:
         columns, diffs = _of(self._row_type, self._target, self._columns, updates)
         extent = pc.min_max(diffs).as_py()
         if len(diffs) and (extent["min"] < 0 or extent["max"] * len(diffs) >= 2**63):
-            places, diffs = summed(columns, diffs)
+            places, diffs = _summed(self._target, columns, diffs)
             columns = [column.take(places) for column in columns]
-        rows = pa.table([*columns, diffs], self._names)
-        goes = pc.less(rows.column(rows.num_columns - 1), 0)
-        if not pc.any(goes).as_py():
-            return Net(rows.slice(0, 0), rows, 0, frozenset())
-        return Net(rows.filter(goes), rows.filter(pc.invert(goes)), 0, frozenset())
+        return _counts(pa.table([*columns, diffs], self._names))
+
+    def net_with_digests(self, updates: Sequence[Update]) -> Net:
+        """The same, with the digest of each row in front of it, and each row once. Raises MalformedError as ``net``.
+
+        Rows with one digest are one row, and no others: two may be equal in the target, and two in the log.
+        """
+        columns, diffs = _of(self._row_type, self._target, self._columns, updates)
+        digests = pa.array([self._digest_of(row) for row, _, _ in updates], pa.string())
+        places, sums = _summed(self._target, [digests], diffs)
+        rows = [column.take(places) for column in (digests, *columns)]
+        return _counts(pa.table([*rows, sums], [self._key, *self._names]))
+
+
+def _counts(rows: pa.Table) -> Net:
+    """Rows and, in the last column, by how much their counts change."""
+    goes = pc.less(rows.column(rows.num_columns - 1), 0)
+    if not pc.any(goes).as_py():
+        return Net(rows.slice(0, 0), rows, 0, frozenset())
+    return Net(rows.filter(goes), rows.filter(pc.invert(goes)), 0, frozenset())
 
 
 def _of(
@@ -150,6 +170,13 @@ def _of(
         )
     rows = batch.rows
     return [one.array(row_type, rows.column(one.index)) for one in wanted], batch.diffs
+
+
+def _summed(target: str, keys: Sequence[Any], diffs: Any) -> tuple[pa.Array, pa.Array]:
+    try:
+        return summed(keys, diffs)
+    except MalformedError as cause:
+        raise MalformedError(f"{target}: {cause}") from None
 
 
 def _selected(rows: pa.Table, places: Sequence[pa.Array]) -> pa.Table:

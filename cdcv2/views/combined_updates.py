@@ -9,18 +9,20 @@ from cdcv2.errors import ViewError
 from cdcv2.materialize.protocol.messages import ConflictError, Key, Loaded, Store, Values
 from cdcv2.protocol.messages import Update
 from cdcv2.views.binding import View
-from cdcv2.views.changes import Net
+from cdcv2.views.changes import Net, NetCounts
 
 
 class CombinedUpdates:
     """One transaction: the updates of every binding, by key; then, with what was loaded, what is to be stored.
 
+    ``digests``: whether rows of multisets that are held for columns are to have their digests.
+
     Cost: per update, its key and one addition; in the end a sort of the keys, so that a repeated transaction stores the
     same in the same order.
     """
 
-    def __init__(self, views: Sequence[View]) -> None:
-        self._views = views
+    def __init__(self, views: Sequence[View], *, digests: bool = False) -> None:
+        self._views, self._digests = views, digests
         self._sums: list[dict[Key, Any]] = [{} for _ in views]
         self._before: list[dict[Key, Values]] = [{} for _ in views]
         # Number of a binding whose changes are columns -> its updates.
@@ -50,10 +52,12 @@ class CombinedUpdates:
 
         None where there are none. Raises MalformedError.
         """
-        view = self._views[number]
-        if view.changes is None or number not in self._held:
+        changes = self._views[number].changes
+        if changes is None or number not in self._held:
             return None
-        net = view.changes.net(self._held[number])
+        if self._digests and isinstance(changes, NetCounts):
+            return changes.net_with_digests(self._held[number]), []
+        net = changes.net(self._held[number])
         return net, self._of(number, net.odd) if net.odd else []
 
     def _of(self, number: int, keys: Collection[Key]) -> list[tuple[Key, Update]]:
@@ -63,10 +67,11 @@ class CombinedUpdates:
     def judged(self, cause: ConflictError) -> ViewError:
         """What is wrong at a key where the target has not the row that changes as columns go with."""
         view, key = self._views[cause.binding], cause.key
+        name_of = view.key_of if self._digests else view.place
         # As text: a NaN is no other one's equal.
         held, place = view.begin(), repr(cause.key)
         for row, time, diff in self._held[cause.binding]:
-            if repr(view.place(row)) == place:
+            if repr(name_of(row)) == place:
                 held, key = view.add(held, row, time, diff), view.key_of(row)
         try:
             view.after(key, held, cause.there)

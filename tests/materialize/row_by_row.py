@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 from cdcv2.core import Antichain
 from cdcv2.errors import Cdcv2Error
@@ -68,6 +69,8 @@ class RowByRow(PostgresDriver):
 class History:
     """Rows of a few columns that come and go by cuts; ``lie``: an update that contradicts the others, or an edit."""
 
+    LIES: ClassVar[list[str]] = ["", "", "edit", "delete", "insert", "twice", "negative", "other", "many", "null"]
+
     def __init__(self, seed: int) -> None:
         draw = self._draw = random.Random(seed)
         avro, source, self._keys = draw.choice(KEYS)
@@ -84,12 +87,15 @@ class History:
                 self._values.append([None, *values])
         self.row_type = RowType({"type": "record", "name": "t", "fields": fields})
         self.binding = ViewBinding(
-            "rows", self.row_type, "rows", ("id",), deletes=draw.choice(["hard", "hard", "soft"])
+            "rows", self.row_type, "rows", self._key(), deletes=draw.choice(["hard", "hard", "soft"])
         )
         self.cuts = self._cuts(draw.randint(2, 5))
-        self.lie = draw.choice(["", "", "edit", "delete", "insert", "twice", "negative", "other", "many", "null"])
+        self.lie = draw.choice(self.LIES)
         #: the cut in front of which somebody edits the table, and how
         self.edited, self.edit = draw.randint(1, len(self.cuts)), self._told_lie()
+
+    def _key(self) -> tuple[str, ...]:
+        return ("id",)
 
     def _row(self, key: Any) -> Any:
         return self.row_type.row([key, *(self._draw.choice(values) for values in self._values)])
@@ -165,3 +171,37 @@ class History:
             if self.binding.marked and "INSERT" in text:
                 text = text.replace("(id)", "(id, cdcv2_deleted)").replace(") ON", ", false) ON")
             session.execute(text.encode())
+
+
+class MultisetHistory(History):
+    """The same without a key: rows that come several times, and go; one may go more often than it is there."""
+
+    LIES: ClassVar[list[str]] = ["", "", "never", "too often", "two", "count", "delete"]
+
+    def _key(self) -> tuple[str, ...]:
+        return ()
+
+    def _cuts(self, count: int) -> list[list[tuple[Any, int, int]]]:
+        draw, held = self._draw, Counter[Any]()
+        found: list[list[tuple[Any, int, int]]] = []
+        for time in range(count):
+            updates: list[tuple[Any, int, int]] = []
+            for _ in range(draw.randint(0, 9)):
+                known = held and draw.random() < 0.6
+                row = draw.choice([*held]) if known else self._row(draw.choice(self._keys))
+                diff = draw.choice([one for one in (-3, -2, -1, -1, 1, 1, 2, 2**40) if held[row] + one >= 0])
+                held[row] += diff
+                updates.append((row, time, diff))
+            draw.shuffle(updates)
+            found.append(updates)
+        return found
+
+    def _told_lie(self) -> str:
+        draw, at = self._draw, self._draw.randrange(len(self.cuts))
+        rows = [row for row, _, _ in self.cuts[at]]
+        new = [self._row(draw.choice(self._keys)) for _ in range(2)]
+        lies = {"never": new[:1], "too often": rows[:1], "two": [*rows[1:2], *new]}
+        self.cuts[at] += [(row, at, draw.choice([-1, -(2**50)])) for row in lies.get(self.lie, [])]
+        one = "WHERE cdcv2_row = (SELECT min(cdcv2_row) FROM rows)"
+        edits = {"count": f"UPDATE rows SET cdcv2_count = cdcv2_count - 1 {one}", "delete": f"DELETE FROM rows {one}"}
+        return edits.get(self.lie, "")

@@ -11,7 +11,7 @@ import pytest
 from cdcv2.materialize.targets.postgres.driver import PostgresDriver
 from cdcv2.servers.postgres import Postgres
 from tests.materialize.conftest import new_schema
-from tests.materialize.row_by_row import History, RowByRow
+from tests.materialize.row_by_row import History, MultisetHistory, RowByRow
 from tests.stress.summary import record
 
 pytestmark = pytest.mark.integration
@@ -20,18 +20,19 @@ FIRST, MANY = int(os.environ.get("CDCV2_SEED", 1000)), int(os.environ.get("CDCV2
 SEEDS = range(FIRST, FIRST + MANY)
 
 
-def test_columns_end_as_rows_do() -> None:
+@pytest.mark.parametrize(("made", "kept"), [(History, "a table"), (MultisetHistory, "a multiset")])
+def test_columns_end_as_rows_do(made: type[History], kept: str) -> None:
     """One table, one error."""
     ends = Counter[str]()
     with Postgres() as server:
         for seed in SEEDS:
-            history = History(seed)
+            history = made(seed)
             rows = carried(history, server, RowByRow)
             columns = carried(history, server, PostgresDriver)
             assert rows == columns, f"seed {seed}"
             ends[columns[0].split(":")[0]] += 1
 
-    record("a table in PostgreSQL by columns, against row by row", SEEDS, {"histories": len(SEEDS), **ends})
+    record(f"{kept} in PostgreSQL by columns, against row by row", SEEDS, {"histories": len(SEEDS), **ends})
 
 
 def carried(history: History, server: Postgres, driver: type[PostgresDriver]) -> tuple[str, list[Any]]:

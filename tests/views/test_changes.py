@@ -202,6 +202,35 @@ def test_counts_go_down_and_up(changes: list[Step], gone: list[Any], come: list[
     assert ["id", "shop", "weight", "cdcv2_count"] == net.come.column_names
 
 
+@pytest.mark.parametrize(("row_type", "changes", "gone", "come"), [
+    (ITEM, [], [], []),
+    # Each row stands once, also where rows only come.
+    (ITEM, [(1, "a", 0.5, 1), (2, "b", NAN, 70), (1, "a", 0.5, 1), (2, "b", NAN, 1)],
+     [], [(1, "a", 0.5, 2), (2, "b", NAN, 71)]),
+    (ITEM, [(1, "a", 0.5, 3), (2, "b", None, -2), (1, "a", 0.5, -1), (3, "c", -0.0, 1), (3, "c", 0.0, -1),
+            (4, "d", 1.0, -1)], [(2, "b", None, -2), (4, "d", 1.0, -1)], [(1, "a", 0.5, 2)]),
+    (ITEM, [(1, "a", 0.5, -1)], [(1, "a", 0.5, -1)], []),
+    # Two rows of the log that are one value in the target.
+    (TEXTS, [(1, "a", "1.5", 1), (1, "a", "1.50", -1), (1, "a", "1.5", 1)],
+     [(1, "a", "1.50", -1)], [(1, "a", "1.5", 2)]),
+])  # fmt: skip
+def test_counts_go_down_and_up_by_digests(
+    row_type: RowType, changes: list[Step], gone: list[Any], come: list[Any]
+) -> None:
+    """In front of each row the key that the table has for it."""
+    view = ViewBinding("l", row_type, "items").view()
+    assert isinstance(view.changes, NetCounts)
+    net = view.changes.net_with_digests(steps(row_type, *changes))
+
+    def expected(rows: list[Any]) -> list[str]:
+        made = [row_type.row(row[:-1]) for row in rows]
+        return texts(*((*view.key_of(one), *view.place(one), row[-1]) for one, row in zip(made, rows)))
+
+    assert (expected(gone), expected(come)) == (shown(net.gone), shown(net.come))
+    assert (0, frozenset()) == (net.both, net.odd) and net.gone.schema == net.come.schema
+    assert [one.name for one in view.table.fields] == net.come.column_names
+
+
 @pytest.mark.parametrize("key", [("id",), ()], ids=["by key", "a multiset"])
 def test_what_no_log_could_state_is_named_by_its_table(key: tuple[str, ...]) -> None:
     """And so is what is none of its column's values."""
@@ -226,6 +255,8 @@ def test_sums_of_over_64_bits_are_refused(key: tuple[str, ...]) -> None:
     """They may be the sum of two that are not; also of a multiset, where each one alone could stay as it is."""
     row, changes = ITEM.row([1, "a", None]), ViewBinding("items", ITEM, "items", key).view().changes
     assert changes is not None
-    with pytest.raises(MalformedError, match="64 bits"):
-        changes.net([(row, at, 2**62) for at in range(2)])
+    ways = [changes.net, changes.net_with_digests] if isinstance(changes, NetCounts) else [changes.net]
+    for net in ways:
+        with pytest.raises(MalformedError, match="^items: the diffs of one row come to more than 64 bits hold"):
+            net([(row, at, 2**62) for at in range(2)])
     assert 1 == len(changes.net([(row, 1, 1)]).come)

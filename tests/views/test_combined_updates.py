@@ -28,9 +28,9 @@ def row(one: int, weight: float = 0.5) -> Any:
     return ITEM.row([one, weight])
 
 
-def combined(*held: tuple[int, list[tuple[Any, int]]]) -> CombinedUpdates:
+def combined(*held: tuple[int, list[tuple[Any, int]]], digests: bool = False) -> CombinedUpdates:
     """Updates of bindings, held for their columns."""
-    made = CombinedUpdates([binding.view() for binding in BINDINGS])
+    made = CombinedUpdates([binding.view() for binding in BINDINGS], digests=digests)
     for number, changes in held:
         made.hold(number, [(one, 1, diff) for one, diff in changes])
     return made
@@ -90,6 +90,21 @@ def test_what_is_in_the_way_of_columns_is_named_as_of_rows(
     found = made.judged(ConflictError(BINDINGS[number].target, number, key, there))
     assert type(found) is ViewError and (BINDINGS[number].target, reason) == (found.target, found.reason)
     assert key == found.key if number == ITEMS else BINDINGS[number].view().key_of(row(*key)) == found.key
+
+
+def test_of_a_multiset_the_rows_have_digests_where_the_target_takes_them() -> None:
+    """And a row that is in the way is named by it; rows by key are as they were."""
+    changes = [(row(1), -2), (row(5, NAN), -1), (row(1), 1)]
+    made = combined((COUNTS, changes), (ITEMS, [(row(1), 1)]), digests=True)
+    items, counts = made.net(ITEMS), made.net(COUNTS)
+    assert items is not None and counts is not None
+    key_of = BINDINGS[COUNTS].view().key_of
+    assert [(1, 0.5)] == rows(items[0].come) and [] == items[1] == counts[1] == rows(counts[0].come)
+    assert [repr((*key_of(one), *one, -1)) for one in (row(1), row(5, NAN))] == [*map(repr, rows(counts[0].gone))]
+    for one, there in ((row(1), None), (row(5, NAN), (5, NAN, 0))):
+        found = made.judged(ConflictError("counts", COUNTS, key_of(one), there))
+        assert (key_of(one), f"the row {one!r} would be there -1 times") == (found.key, found.reason)
+    assert "it would have 2 current rows" == made.judged(ConflictError("items", ITEMS, (1,), (3.0,))).reason
 
 
 def test_a_conflict_that_the_rows_do_not_show_stays_one() -> None:

@@ -86,7 +86,7 @@ class Table:
 
     @property
     def stored(self) -> tuple[Field, ...]:
-        """The columns that Changes have: of a multiset those of the rows, without digest and count."""
+        """The columns of the rows in Changes: of a multiset without its digest and its count."""
         return self.values[:-1] if self.multiset else self.fields
 
     @property
@@ -197,13 +197,15 @@ class Opened:
     ``checkpoint``: the store's own, which then rules; None: the recovery log's rules. ``pieces``: where parts of the
     range are at different frontiers, each part's. ``repeats``: a transaction of which anything was stored must be
     repeated with the same extent after a crash; the runtime then makes the extent durable before the first Store.
-    ``changes``: numbers of the tables of which it takes Changes, in place of Loads and Stores.
+    ``changes``: numbers of the tables of which it takes Changes, in place of Loads and Stores. ``digests``: whether
+    these are to have the digest of each row of a multiset.
     """
 
     checkpoint: Checkpoint | None = None
     pieces: tuple[Piece, ...] = ()
     repeats: bool = False
     changes: frozenset[int] = frozenset()
+    digests: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +275,8 @@ class Changes:
 
     Of a ``multiset``, both have the columns of the rows, and last by how much the row's count changes: below 0 in
     ``gone``, where a row stands once, and above in ``come``, where it may stand several times. No row stands in
-    both. The driver has to see to it that what goes is there as often.
+    both. With ``digests`` in Opened, the digest of the row is the first column, and each row stands once: the columns
+    are those of the table then. The driver has to see to it that what goes is there as often.
     """
 
     binding: int
@@ -286,7 +289,7 @@ class ConflictError(ViewError):
     """A driver found at a key another row than Changes expect. The runtime knows the log's rows, and names them.
 
     Attributes:
-        key: the key; of a multiset, the row.
+        key: the key; of a multiset without digests, the row.
         binding: the number of the table.
         there: the values at the key, or of a multiset the row and its count; None where nothing is.
     """

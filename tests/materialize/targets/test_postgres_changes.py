@@ -16,22 +16,22 @@ from cdcv2.protocol.timeline import Cut
 from cdcv2.rows.row_type import RowType
 from cdcv2.servers.postgres import Postgres
 from tests.materialize.conftest import new_schema
-from tests.materialize.row_by_row import History, RowByRow
+from tests.materialize.row_by_row import History, MultisetHistory, RowByRow
 
 pytestmark = pytest.mark.integration
 
 
-def both(server: Postgres, seed: int) -> tuple[Any, Any]:
+def both(server: Postgres, history: History) -> tuple[Any, Any]:
     """How a history ends row by row, and as columns."""
-    history = History(seed)
     return history.carried(new_schema(server), RowByRow), history.carried(new_schema(server), PostgresDriver)
 
 
 @pytest.mark.parametrize("seeds", [range(0, 15), range(15, 30)], ids=str)
-def test_columns_end_as_rows_do(server: Postgres, seeds: range) -> None:
+@pytest.mark.parametrize("made", [History, MultisetHistory], ids=["by key", "multisets"])
+def test_columns_end_as_rows_do(server: Postgres, made: type[History], seeds: range) -> None:
     """Each type and contradiction, in the log or by hand: one table, one error."""
     for seed in seeds:
-        row_by_row, columns = both(server, seed)
+        row_by_row, columns = both(server, made(seed))
 
         assert row_by_row == columns, f"seed {seed}"
 

@@ -143,7 +143,7 @@ ENTRY = RowType({
     "type": "record", "name": "entry",
     "fields": [{"name": "id", "type": "string"}, {"name": "amount", "type": ["null", "long"]}],
 })  # fmt: skip
-ENTRIES = ViewBinding("entries", ENTRY, "entries", ("id",))
+ENTRIES, BAG = ViewBinding("entries", ENTRY, "entries", ("id",)), ViewBinding("entries", ENTRY, "bag")
 
 
 def cuts(*rows: Any, row_type: RowType = ENTRY, start: int = 0) -> Callable[[Checkpoint], Iterator[Cut]]:
@@ -310,17 +310,20 @@ def test_it_works_on_a_thread_of_its_own(connect: Connect) -> None:
 
 @pytest.mark.parametrize(("step", "rows"), [(postgres.BEFORE_COMMIT, 1), (postgres.AFTER_COMMIT, 2)])
 def test_a_crash_around_the_commit_repeats_nothing(connect: Connect, step: str, rows: int) -> None:
-    """Before it, nothing of the transaction is there; behind it, all, and its checkpoint."""
-    total = ViewBinding("entries", ENTRY, "total", ("id",), {"sum": Sum("amount")})
-    source = cuts(["a", 1], ["a", 10], ["a", 100])
+    """Before it, nothing of the transaction is there; behind it, all, and its checkpoint: of sums, and of counts."""
+    views = [ViewBinding("entries", ENTRY, "total", ("id",), {"sum": Sum("amount")}), BAG]
+    source = cuts(*([(["a", amount], 1), (["a", 0], 1)] for amount in (1, 10, 100)))
     with pytest.raises(failpoints.PlacedCrash), failpoints.placed(step, nth=2):
-        run(connect, [total], source, rows=1)
+        run(connect, views, source, rows=1)
 
-    assert [(1 if rows == 1 else 11, rows)] == shown(connect, 'SELECT "sum"::int, cdcv2_count::int FROM total')
+    there = "SELECT amount, cdcv2_count FROM bag ORDER BY amount"
+    assert [(1 if rows == 1 else 11, 2 * rows)] == shown(connect, 'SELECT "sum"::int, cdcv2_count::int FROM total')
+    assert [(0, rows), (1, 1), (10, 1)][: rows + 1] == shown(connect, there)
 
-    run(connect, [total], source, rows=1)
+    run(connect, views, source, rows=1)
 
-    assert [(111, 3)] == shown(connect, 'SELECT "sum"::int, cdcv2_count::int FROM total')
+    assert [(111, 6)] == shown(connect, 'SELECT "sum"::int, cdcv2_count::int FROM total')
+    assert [(0, 3), (1, 1), (10, 1), (100, 1)] == shown(connect, there)
 
 
 def test_a_server_that_dies_is_unavailable_and_nothing_is_lost(server: Postgres, connect: Connect) -> None:
@@ -362,7 +365,8 @@ def test_a_session_that_was_replaced_is_told_so(connect: Connect) -> None:
 def test_one_that_is_closed_in_a_copy_logs_nothing(connect: Connect, caplog: pytest.LogCaptureFixture) -> None:
     """psycopg would, of a COPY that it has to end itself."""
     driver = PostgresDriver(connect=connect)
-    walk = Runtime("m", [ViewBinding("entries", ENTRY, "entries")], driver, cuts(["a", 1])).steps()
+    total = ViewBinding("entries", ENTRY, "entries", ("id",), {"sum": Sum("amount")})
+    walk = Runtime("m", [total], driver, cuts(["a", 1])).steps()
     assert any(step.__name__ == "Store" for step in walk) and next(walk)  # type: ignore[union-attr]
     driver.close()
 

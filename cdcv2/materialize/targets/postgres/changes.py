@@ -1,7 +1,8 @@
 """Changes of a table in PostgreSQL: one COPY of what changes, and one MERGE that checks what is there.
 
 The MERGE affects only rows that are there as the changes need it: so as many rows as are staged are affected, or
-somebody's rows are not those of the log. Nothing is looked up before. What is staged and checked is a subclass's.
+somebody's rows are not those of the log. Nothing is looked up before. What is staged and checked is another thing for
+rows by key (:mod:`.keyed_changes`) than for multisets (:mod:`.count_changes`).
 """
 
 from __future__ import annotations
@@ -35,14 +36,15 @@ _CSV = pyarrow.csv.WriteOptions(include_header=False)
 def takes_changes(table: Table, kept: Table) -> bool:
     """Whether PostgreSQL can check the changes of a table, which it has as ``kept``. Others take Loads and Stores.
 
-    A row that goes and one that comes must fit into one row of a temporary table: a page holds 8,160 bytes of it, and a
-    long value takes 18 there. And a column that is kept as the log has it, from before the source's type was known, may
-    have a spelling of a value of which no comparison there knows that it is the same.
+    Of a multiset only the digests are compared. By key, a row that goes and one that comes must fit into one row of a
+    temporary table: a page holds 8,160 bytes of it, and a long value takes 18 there. And a column that is kept as the
+    log has it, from before the source's type was known, may have a spelling of a value of which no comparison there
+    knows that it is the same.
     """
     spelled = any(
         now.source is None and normal_of(field) is not None for field, now in zip(table.fields, kept.fields)
     )
-    return not table.multiset and not spelled and len(table.fields) + len(table.values) <= _MOST_COLUMNS
+    return table.multiset or not spelled and len(table.fields) + len(table.values) <= _MOST_COLUMNS
 
 
 class PostgresChanges(ABC):

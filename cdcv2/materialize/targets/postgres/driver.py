@@ -1,9 +1,9 @@
 """PostgreSQL: the store rules. Rows, checkpoint and fence are one transaction of the database.
 
-The changes of rows by key are columns (:mod:`.keyed_changes`): they go into a temporary table by COPY, and into the
-target by one MERGE, which checks the rows that are there. Nothing is looked up. Of other views, and of tables with very
-many columns, a transaction's keys go into a temporary table by COPY and come back joined with the target; its rows go
-into another by COPY and into the target by one MERGE per table.
+The changes of rows by key and of multisets are columns (:mod:`.changes`): they go into a temporary table by COPY, and
+into the target by one MERGE, which checks the rows that are there. Nothing is looked up. Of reductions, and of tables
+by key with very many columns, a transaction's keys go into a temporary table by COPY and come back joined with the
+target; its rows go into another by COPY and into the target by one MERGE per table.
 
 The fence is checked, and its row locked, before anything is merged: an instance that opens the range now waits for this
 commit, and a zombie finds out before it has touched a row.
@@ -34,6 +34,7 @@ from cdcv2.materialize.protocol.messages import (
 from cdcv2.materialize.repair import RepairableDriver, TableRepair
 from cdcv2.materialize.targets.postgres import fence as postgres_fence
 from cdcv2.materialize.targets.postgres.changes import PostgresChanges, takes_changes
+from cdcv2.materialize.targets.postgres.count_changes import CountChanges
 from cdcv2.materialize.targets.postgres.keyed_changes import KeyedChanges
 from cdcv2.materialize.targets.postgres.places import (
     TablePlace, as_named, demand_same_places, demand_started_here, demand_visible, kept_places, numbers_of, places_of,
@@ -120,7 +121,7 @@ class PostgresDriver(DistributedDriver, RepairableDriver):
             session.commit()
             pairs = enumerate(zip(message.tables, kept))
             taking = frozenset(number for number, pair in pairs if takes_changes(*pair))
-            return replace(self._claim(session, message), changes=taking)
+            return replace(self._claim(session, message), changes=taking, digests=True)
 
     def _make(self, session: Connection[Any], message: Open, places: Mapping[str, TablePlace]) -> None:
         """The tables. Those of a view that has begun are there; those of one that has not have no rows."""
@@ -246,10 +247,11 @@ class PostgresDriver(DistributedDriver, RepairableDriver):
     def changes(self, message: Changes) -> None:
         """Into the temporary table of changes. Raises MalformedError for text that PostgreSQL cannot hold."""
         session, number = self._open_session(), message.binding
+        table = self._tables[number]
         self._end_copy()
-        with postgres_errors("write", self._tables[number].name):
+        with postgres_errors("write", table.name):
             if number not in self._changes:
-                self._changes[number] = KeyedChanges(self._tables[number])
+                self._changes[number] = CountChanges(table) if table.table.multiset else KeyedChanges(table)
                 self._changes[number].make(session)
             self._changes[number].stage(session, message)
         self._changed.append(number)
