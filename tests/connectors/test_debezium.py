@@ -94,6 +94,8 @@ def test_a_schema_beside_the_payload_changes_nothing() -> None:
 def test_the_first_transaction_has_no_end_before_it() -> None:
     """A null in the sequence is kept as what it is: the decision needs to know."""
     assert said(envelope(after=ROW, source={"sequence": '[null,"1040"]'})).seq is None
+    for first, lsn in (('"0"', 0), ("0", 0), (f'"{2**63 - 2}"', 2**63 - 2)):
+        assert lsn == said(envelope(after=ROW, source={"sequence": f'[{first},"1040"]'})).seq
 
 
 def test_a_snapshot_row_has_the_lsn_of_the_snapshot() -> None:
@@ -446,6 +448,10 @@ def test_the_first_and_last_values_of_a_type_are_values(kind: Any, source: dict[
     (TOPIC, json.dumps(envelope(after=ROW, source={"txId": "757"})).encode(), "txId is '757', not an integer"),
     (TOPIC, json.dumps(envelope(after=ROW, source={"sequence": None})).encode(), "source.sequence is None"),
     (TOPIC, json.dumps(envelope(after=ROW, source={"sequence": '["a","b"]'})).encode(), "source.sequence is"),
+    *((TOPIC, json.dumps(envelope(after=ROW, source={"sequence": f'[{first},"1"]'})).encode(),
+       f"""source.sequence is '[{first},"1"]', and {named} is no LSN""")
+      for first, named in (('"-5"', "-5"), ("-5", "-5"), ("1.9", "1.9"), ("1e999", "inf"), ("true", "True"),
+                           (f'"{2**63 - 1}"', f"{2**63 - 1}"))),
     (TOPIC, json.dumps(envelope(after=ROW, transaction={"total_order": 0, "data_collection_order": 1})).encode(),
      "order numbers count from 1"),
     ("src.transaction", b'{"status": "END", "id": "757"}', "the transaction's id is '757'"),

@@ -272,9 +272,13 @@ def _sequence(source: Mapping[str, Any], record: Record) -> int | None:
     text = source.get("sequence")
     try:
         first, _ = parse_json(text)  # type: ignore[arg-type]
-        return None if first is None else int(first)
+        if type(first) is str:
+            first = int(first)
     except (TypeError, ValueError):
         raise _foreign(f"source.sequence is {text!r}, not a list of two LSNs", record) from None
+    if first is not None and (type(first) is not int or not 0 <= first < MAX_TIME):
+        raise _foreign(f"source.sequence is {text!r}, and {first} is no LSN: one is from 0 to 2**63 - 2", record)
+    return first
 
 
 def _check_lsn(lsn: int, record: Record) -> int:
