@@ -42,6 +42,8 @@ VALUE_NAMES, TIME_NAMES = ("value", "payload"), ("timestamp", "ts")
 _FAULT = "The dump is at fault: dump the topics again"
 #: What a line without a value is refused with.
 LINE_WITHOUT_VALUE = "it has neither 'value' nor 'payload', as kcat -J names it; null would be a tombstone"
+#: The same of one with a place that no record has.
+NEGATIVE = "partitions and offsets are from 0 on"
 
 
 class DumpedTopics:
@@ -254,13 +256,22 @@ def _record(line: bytes, path: Path, number: int) -> tuple[int, Record]:
         place = plain["topic"], plain["partition"], plain["offset"]
         if [type(part) for part in place] != [str, int, int]:
             raise ValueError("topic, partition and offset are a string and two integers")
+        if min(place[1:]) < 0:
+            raise ValueError(f"{NEGATIVE}: the partition is {place[1]}, the offset {place[2]}")
         key, value = plain.get("key"), value_of(plain)
-        timestamp = next((plain[name] for name in TIME_NAMES if plain.get(name)), 0)
-        return int(timestamp), Record(*place, _bytes("key", key), _bytes("value", value))
+        return _timestamp(plain), Record(*place, _bytes("key", key), _bytes("value", value))
     except (ValueError, KeyError, TypeError) as error:
         position = f"{path}, line {number}"
         reason = f"it has no {error.args[0]!r}" if isinstance(error, KeyError) else str(error)
         raise DecodeError(reason, position=position, raw=line, fault=_FAULT, what=_WHAT) from None
+
+
+def _timestamp(plain: Mapping[str, Any]) -> int:
+    name, given = next(((name, plain[name]) for name in TIME_NAMES if plain.get(name)), ("", 0))
+    try:
+        return int(given)
+    except (ValueError, TypeError, OverflowError):
+        raise ValueError(f"the {name} is {json.dumps(given)[:40]}, not a number of milliseconds") from None
 
 
 def _bytes(name: str, text: Any) -> bytes | None:

@@ -30,7 +30,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from cdcv2 import errors
 from cdcv2.cli.options.events import started_events
-from cdcv2.connectors.dump_files import LINE_WITHOUT_VALUE
+from cdcv2.connectors.dump_files import LINE_WITHOUT_VALUE, NEGATIVE
 from cdcv2.errors import (
     Cdcv2Error,
     MalformedError,
@@ -50,6 +50,7 @@ from cdcv2.spark_files import DRIVER_LOCK
 #: A message of Spark, as a pattern, and which of our errors it is, with the remedy.
 _TRANSLATIONS: tuple[tuple[str, type[Cdcv2Error], str], ...] = (
     (LINE_WITHOUT_VALUE, MalformedError, "not a dumped record: a line has no value; dump the topics again"),
+    (NEGATIVE, MalformedError, "not a dumped record: a line has a negative offset; dump the topics again"),
     (r"Could not read records in offset|OffsetOutOfRange|data was aged out|offset.{0,80}was changed from",
      UnsafeTopicError, "messages that were asked for have been removed from a topic; what they stated is lost, so "
      "restore the topic, or begin a new log from the source (and set retention.ms=-1)"),

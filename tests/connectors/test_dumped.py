@@ -135,6 +135,11 @@ DEEP = "[" * 200_000
     ('{"topic": "a", "partition": 0, "offset": 1, "key": "k"}', "it has neither 'value' nor 'payload', as kcat"),
     (line("a", 0, 1, value=5), "the value is 5, not text or null"),
     (line("a", True, 1), "topic, partition and offset are"),
+    (line("a", 0, -1), "partitions and offsets are from 0 on: the partition is 0, the offset -1"),
+    (line("a", -2, 1), ".* the partition is -2, the offset 1"),
+    *((line("a", 0, 1).replace('"timestamp": 0', f'"{name}": {wrong}'), f"the {name} is {shown}, not a number of milli")
+      for name, wrong, shown in (("timestamp", "1e999", "Infinity"), ("ts", "NaN", "NaN"), ("ts", '"now"', '"now"'),
+                                 ("timestamp", "[5]", r"\[5\]"))),
 ])  # fmt: skip
 def test_a_line_that_is_no_record_is_named(tmp_path: Path, wrong: str, reason: str) -> None:
     """File, line, and what is wrong with it or missing."""

@@ -64,12 +64,16 @@ def test_lines_of_kcat_are_read_and_a_line_without_a_value_is_refused(spark: Spa
     plain = {"topic": "clean_full.transaction", "partition": 0}
     lines = [{**plain, "offset": 0, "payload": "{}", "ts": 5}, {**plain, "offset": 1, "value": None}]
     (tmp_path / "good.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n\n", "utf-8")
-    (tmp_path / "bad").mkdir()
-    (tmp_path / "bad" / "1.jsonl").write_text(json.dumps({**plain, "offset": 2, "key": "k"}), "utf-8")
     everything = {PLACE: (0, 9)}
     read = FileTopics(tmp_path, recipe("clean_full")).ranges(spark, everything).collect()
     assert [(0, b"{}"), (1, None)] == sorted((row["offset"], row["value"] and bytes(row["value"])) for row in read)
 
-    with pytest.raises(Exception, match="neither 'value' nor 'payload'") as refused:
-        FileTopics(tmp_path / "bad", recipe("clean_full")).ranges(spark, everything).collect()
-    assert isinstance(translated(refused.value), MalformedError)
+    bad = {"neither 'value' nor 'payload'": {"offset": 2, "key": "k"},
+           "partitions and offsets are from 0 on: .*2.jsonl: {.*-1": {"offset": -1, "value": "{}"}}
+    for number, (reason, more) in enumerate(bad.items(), 1):
+        folder = tmp_path / f"bad {number}"
+        folder.mkdir()
+        (folder / f"{number}.jsonl").write_text(json.dumps({**plain, **more}), "utf-8")
+        with pytest.raises(Exception, match=reason) as refused:
+            FileTopics(folder, recipe("clean_full")).ranges(spark, {PLACE: (-1, 9)}).collect()
+        assert isinstance(translated(refused.value), MalformedError)

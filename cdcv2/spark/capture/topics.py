@@ -22,7 +22,7 @@ from cdcv2.capture.facts import Record
 from cdcv2.capture.topics import Ranges, TopicExtents
 from cdcv2.capture.topics_check import check_dumped, check_meet
 from cdcv2.connectors import kafka_topics
-from cdcv2.connectors.dump_files import LINE_WITHOUT_VALUE, VALUE_NAMES, gap
+from cdcv2.connectors.dump_files import LINE_WITHOUT_VALUE, NEGATIVE, VALUE_NAMES, gap
 from cdcv2.errors import MalformedError, MissingLogError
 from cdcv2.protocol.log import Place, plain_places
 from cdcv2.spark.capture.batch_facts import PartitionSpan
@@ -211,10 +211,12 @@ def _dumped(lines: DataFrame) -> DataFrame:
     line = F.col("value")
     names = F.json_object_keys(line)
     there = [F.array_contains(names, name) for name in VALUE_NAMES]
-    lacks = F.concat(F.lit(f"{LINE_WITHOUT_VALUE}: "), F.input_file_name(), F.lit(": "), F.substring(line, 1, 200))
-    value = F.raise_error(lacks).cast("string")
+    place = F.concat(F.lit(": "), F.input_file_name(), F.lit(": "), F.substring(line, 1, 200))
+    negative, lacks = (F.raise_error(F.concat(F.lit(why), place)) for why in (NEGATIVE, LINE_WITHOUT_VALUE))
+    value = lacks.cast("string")
     for name, has in zip(reversed(VALUE_NAMES), reversed(there)):
         value = F.when(has, F.col(f"line.{name}")).otherwise(value)
+    value = F.when(F.least("line.partition", "line.offset") < 0, negative.cast("string")).otherwise(value)
     record = F.from_json(line, _DUMPED, {"mode": "FAILFAST"}).alias("line")
     parsed = lines.where(F.trim(line) != "").select("value", record)
     return parsed.select("line.topic", "line.partition", "line.offset", "line.key", value.alias("value"))
