@@ -15,9 +15,9 @@ import pytest
 
 from cdcv2.connectors.debezium.postgres_catalogue import row_type_from_postgres
 from cdcv2.core.antichain import Antichain
-from cdcv2.errors import MalformedError, RefusedError
+from cdcv2.errors import MalformedError, RefusedError, ViewError
 from cdcv2.materialize import FileRecoveryLog, Max, Min, Runtime, Sum, ViewBinding
-from cdcv2.materialize.protocol.messages import Field
+from cdcv2.materialize.protocol.messages import Field, Open, Opened
 from cdcv2.materialize.targets.delta.driver import DeltaDriver, open_delta
 from cdcv2.materialize.targets.lake.driver import LakeDriver, open_lake
 from cdcv2.materialize.targets.postgres.driver import PostgresDriver
@@ -201,6 +201,37 @@ def test_files_have_the_types_and_values_of_the_source(source: RowType, tmp_path
     ]
     assert datetime(2024, 2, 29, 12, 34, 56, 123000) == found[0]["at3"]
     assert 0 == run(rows, [(row, -1) for row, _ in rows]).num_rows
+
+
+class DeltaByRows(DeltaDriver):
+    """The same driver, which takes no Changes."""
+
+    def open(self, message: Open) -> Opened:
+        """As it is, but for that."""
+        return replace(super().open(message), changes=frozenset())
+
+
+@pytest.mark.parametrize("made", [DeltaDriver, DeltaByRows])
+@pytest.mark.parametrize(("avro", "source", "value", "other"), [
+    ("int", {"type": "date"}, 2146033979, 5), ("int", {"type": "int2"}, 2**15, 5),
+    ("string", {"type": "numeric", "precision": 5, "scale": 2}, "1234.50", "7.50"),
+])
+def test_a_key_that_a_delta_table_cannot_hold_is_named_where_it_stays(
+    tmp_path: Path, made: type[DeltaDriver], avro: str, source: dict[str, Any], value: Any, other: Any
+) -> None:
+    """With table and column. One that goes in the transaction in which it comes is in no row of the table."""
+    column = {"name": "id", "type": avro, "cdcv2.source": source}
+    row_type = RowType({"type": "record", "name": "t", "fields": [column]})
+    binding, log = ViewBinding("entries", row_type, "t", ("id",)), FileRecoveryLog("m", tmp_path / "log")
+    passing = [([([other], 1), ([value], 1)]), ([([value], -1)])]
+    Runtime("m", [binding], made(tmp_path / "f"), cuts(*passing, row_type=row_type), log=log).run()
+    with closing(open_delta(tmp_path / "f")) as view:
+        assert [(other,)] == [key for key, _ in view.rows("t")]
+
+    for diff, error in ((1, MalformedError), (-1, ViewError)):
+        with pytest.raises(error, match="t: .*column 'id'" if diff > 0 else f"t, key .*{value}"):
+            wrong = cuts(*passing, [([value], diff)], row_type=row_type)
+            Runtime("m", [binding], made(tmp_path / "f"), wrong, log=log).run()
 
 
 @pytest.mark.parametrize("kind", FILES)

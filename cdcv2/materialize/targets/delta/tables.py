@@ -17,12 +17,13 @@ from urllib.parse import unquote
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.errors import (
-    ForeignStateError, MissingExtraError, MissingLogError, OutputError, RefusedError, UsageError, ViewError,
+    ForeignStateError, MalformedError, MissingExtraError, MissingLogError, OutputError, RefusedError, UsageError,
+    ViewError,
 )
-from cdcv2.materialize.protocol.messages import Key, Table, Values
+from cdcv2.materialize.protocol.messages import Field, Key, Table, Values
 from cdcv2.materialize.targets.delta.manifest import DeltaFolder, DeltaManifest, TableVersion, TransactionFiles
 from cdcv2.materialize.targets.lake.columns import as_logged, canonical_keys
-from cdcv2.materialize.targets.lake.files import GONE, KEY, arrow, read_part, reason, rows_of, type_of
+from cdcv2.materialize.targets.lake.files import GONE, KEY, arrow, fits, read_part, reason, rows_of, type_of
 from cdcv2.materialize.targets.staged_driver import demand_view
 from cdcv2.store.numbered import durable
 from cdcv2.views.arrow_columns import DIGITS, arrow_column
@@ -332,14 +333,30 @@ def _between(table: Table, keys: Iterable[Key]) -> str | None:
 
 
 def _near(table: Table, keys: Iterable[Key]) -> Any:
-    """A filter that these keys pass, and few others: column by column one of theirs."""
+    """A filter that these keys pass, and few others: column by column one of theirs.
+
+    What a column cannot hold, no row has. Staging refuses such a key.
+    """
     pa = arrow()
     passing = pa.compute.scalar(True)
     for column, values in zip(table.key, zip(*keys)):
-        typed = arrow_column(column)
-        wanted = set(values) if typed is None else {typed.put(value) for value in values}
-        passing = passing & pa.compute.field(column.name).isin(pa.array(list(wanted), type_of(column)))
+        passing = passing & pa.compute.field(column.name).isin(_held(column, set(values)))
     return passing
+
+
+def _held(column: Field, values: Iterable[Any]) -> Any:
+    """Those of the log's values that the column can hold, as an array of its type."""
+    pa, typed, kind = arrow(), arrow_column(column), type_of(column)
+    wanted = []
+    for value in values:
+        try:
+            wanted.append(value if typed is None else typed.put(value))
+        except MalformedError:
+            continue
+    try:
+        return pa.array(wanted, kind)
+    except (pa.ArrowException, ValueError, OverflowError):
+        return pa.array([value for value in wanted if fits(value, kind)], kind)
 
 
 def open_delta(folder: str | Path) -> DeltaView:

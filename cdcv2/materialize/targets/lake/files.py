@@ -86,6 +86,16 @@ def type_of(column: Field) -> Any:
     return made[column.kind]()
 
 
+def fits(value: Any, kind: Any) -> bool:
+    """Whether a column of this type of Arrow's can hold the value."""
+    pa = arrow()
+    try:
+        pa.array([value], kind)
+    except (pa.ArrowException, ValueError, OverflowError):
+        return False
+    return True
+
+
 class StagingFolder(Protocol):
     """A folder in which files are staged."""
 
@@ -184,18 +194,11 @@ class StagedFile:
         except MalformedError as cause:
             raise MalformedError(f"{self._table.name}: in the column {column.name!r}, {cause}") from None
         except (self._pa.ArrowException, ValueError, OverflowError) as cause:
-            odd = next((value for value in values if not self._fits(value, column.type)), None)
+            odd = next((value for value in values if not fits(value, column.type)), None)
             raise MalformedError(
                 f"{self._table.name}: the column {column.name!r} is of the type {column.type} and cannot hold the "
                 f"value {odd!r}. {_AS_LOGGED if put is None else _ALTERED}"
             ) from cause
-
-    def _fits(self, value: Any, kind: Any) -> bool:
-        try:
-            self._pa.array([value], kind)
-        except (self._pa.ArrowException, ValueError, OverflowError):
-            return False
-        return True
 
     def _opened(self) -> Any:
         if self._writer is None:
