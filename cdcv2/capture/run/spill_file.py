@@ -42,7 +42,7 @@ _ADD_UP = (
 class SpillFile:
     """Rows by buffer, each a number of the caller's; the file is made with the first row.
 
-    Each method raises OutputError where the file cannot be made, written or read: none of its rows counts then.
+    Each method raises OutputError where the file cannot be made, written or read: it is of no use then, to any buffer.
 
     >>> file = SpillFile()
     >>> file.put(1, [(0, 3, 1, None, b"tea"), (0, 4, 2, b"tea", b"coffee")])
@@ -114,6 +114,7 @@ class SpillFile:
         if not self._buffers:
             self.close()
             return
+        # These rows are not needed, but those of others are: without a journal, what failed may have damaged them.
         with _errors():
             for table in ("rows", "sums"):
                 self._connection().execute(f"DELETE FROM {table} WHERE buffer = ?", (buffer,))
@@ -160,8 +161,8 @@ def _errors() -> Iterator[None]:
         raise OutputError(
             f"rows of open transactions cannot be kept in a temporary file in {temporary_folder()}: {cause}. The disk "
             "or the folder is at fault (full, or read-only?). Make room there, or name another folder by the "
-            "environment variable TMPDIR; or keep more rows in memory (--memory-rows). Then start again: no log "
-            "states anything of them"
+            "environment variable TMPDIR; or keep more rows in memory (--memory-rows). Then start again: what the "
+            "logs state is whole, and what they do not state is read again"
         ) from cause
 
 

@@ -25,6 +25,7 @@ from cdcv2.capture.run.commit_times import Capture
 from cdcv2.capture.run.spilled_rows import READ, SPILLED, SpillingBuffers
 from cdcv2.capture.transaction_contradictions import Contradiction
 from cdcv2.connectors.debezium.recipe import Recipe
+from cdcv2.core.antichain import Antichain
 from cdcv2.core.changes import ChangeBatch
 from cdcv2.errors import Cdcv2Error, OutputError
 from cdcv2.logs.directory import DirectoryLog
@@ -361,6 +362,27 @@ def test_what_cannot_be_spilled_is_in_no_log(monkeypatch: pytest.MonkeyPatch, fa
             made.release()
 
     assert [] == [*logs[A].messages, *logs[B].messages]
+
+
+def test_rows_that_cannot_be_dropped_from_the_file_are_stated_already(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error does not state the contrary; and the next run goes on behind them."""
+    def damaged(*_: object) -> None:
+        with spill_file._errors():
+            raise sqlite3.OperationalError("disk I/O error")
+
+    logs = {table: MemoryLog(table) for table in TABLES}
+    with capture(logs, 3) as made, monkeypatch.context() as patched:
+        fed(made, 22)
+        patched.setattr(spill_file.SpillFile, "drop", damaged)
+        with pytest.raises(OutputError, match="start again: what the logs state is whole, and what .* is read again"):
+            made.release()
+    stated = content(logs[A])
+    with capture(logs, 3) as made:
+        fed(made, 22)
+        assert made.release() is None
+
+    assert Antichain([101]) == stated[1] and 7 == len(stated[0])
+    assert stated == content(logs[A])
 
 
 def test_the_folder_is_the_first_that_can_be_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
