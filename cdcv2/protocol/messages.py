@@ -44,7 +44,12 @@ class Updates:
 
     @classmethod
     def trusted(cls, updates: tuple[Update, ...]) -> Updates:
-        """The same without the checks, for code that has just made or decoded the triples itself."""
+        """The same without the checks, for code that has just made or decoded the triples itself.
+
+        The caller owes what the constructor checks: a tuple of triples, each time of the type that a time has (3, and
+        not 3.0, which Python takes for equal), each diff an int other than zero, data that can be hashed. Readers
+        check these again only where it costs nothing: one for whole numbers asks the type of a time when it is new.
+        """
         message = cls.__new__(cls)
         object.__setattr__(message, "updates", updates)
         return message
