@@ -13,6 +13,7 @@ from cdcv2.errors import MalformedError
 from cdcv2.materialize import ViewBinding
 from cdcv2.rows.row_type import RowType
 from cdcv2.views.changes import Net, NetChanges, NetCounts
+from cdcv2.views.columns import arrow_of
 
 ITEM = RowType({
     "type": "record", "name": "item",
@@ -229,6 +230,8 @@ def test_counts_go_down_and_up_by_digests(
     assert (expected(gone), expected(come)) == (shown(net.gone), shown(net.come))
     assert (0, frozenset()) == (net.both, net.odd) and net.gone.schema == net.come.schema
     assert [one.name for one in view.table.fields] == net.come.column_names
+    # Of no rows, too.
+    assert [arrow_of(one) for one in view.table.fields] == net.come.schema.types
 
 
 @pytest.mark.parametrize("key", [("id",), ()], ids=["by key", "a multiset"])
