@@ -197,7 +197,8 @@ def check_positions(topic: Topic, after: Positions) -> None:
         if low > start:
             raise UnsafeTopicError(
                 f"the topic {topic.name!r} begins at offset {low} in partition {part}, and {start} is wanted: what "
-                "came before was removed, and with it facts. Restore the topic, or write the log again into another"
+                "came before was removed, and with it facts. Kafka cannot put it back: write the log again into "
+                "another topic"
             )
         if high < start:
             raise UnsafeTopicError(_recreated(topic.name, f"ends at offset {high} in partition {part}, not at {start}"))

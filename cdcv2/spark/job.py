@@ -52,10 +52,11 @@ _TRANSLATIONS: tuple[tuple[str, type[Cdcv2Error], str], ...] = (
     (LINE_WITHOUT_VALUE, MalformedError, "not a dumped record: a line has no value; dump the topics again"),
     (NEGATIVE, MalformedError, "not a dumped record: a line has a negative offset; dump the topics again"),
     (r"Could not read records in offset|OffsetOutOfRange|data was aged out|offset.{0,80}was changed from",
-     UnsafeTopicError, "messages that were asked for have been removed from a topic; what they stated is lost, so "
-     "restore the topic, or begin a new log from the source (and set retention.ms=-1)"),
+     UnsafeTopicError, "messages that were asked for have been removed from a topic; what they stated is lost, and "
+     "Kafka cannot put it back: begin a new log from the source (and set retention.ms=-1)"),
     (r"UnknownTopicOrPartition|Topic\(s\) .{0,200}not exist|[Pp]artitions .{0,200}have been (deleted|removed)",
-     MissingLogError, "a topic that was read has been deleted; restore it, or start over with fresh state and output"),
+     MissingLogError, "a topic that was read has been deleted, and a new one is another: start over with fresh state "
+     "and output"),
     (r"Timed out waiting for a node assignment|TimeoutException|DisconnectException|No resolvable bootstrap",
      UnavailableError, "Kafka does not answer; start it, check the bootstrap address, and start the job again"),
     (r"No space left on device|Permission denied|AccessDenied|Read-only file system|Mkdirs failed|[Nn]ot a directory",
