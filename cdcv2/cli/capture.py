@@ -7,8 +7,8 @@ partition, offset, key, value (or payload, as kcat -J writes them), plain or
 
 The logs are directories below --into; with --remap also topics,
 kafka:NAME.{table}. What was captured before is not written again. So you may
-run it again after a crash, and over topics that have grown. Two captures with
-the same arguments may run at once, and write the same logs.
+run it again after a crash, and over topics that have grown. Two captures of
+one version, with the same arguments, may run at once, and write the same logs.
 
 Before-images. An update or a delete needs the row before it. By default that
 must be in the records: the tables need REPLICA IDENTITY FULL. With --before

@@ -12,9 +12,9 @@ read-only transaction. The database computes fingerprints, and sends rows only
 where these differ.
 
 The logs must be complete up to the position at which the source was read.
---wait gives them time, also to come to be there. --marker commits an empty
-transaction, as the log of an idle source never passes its last change, unless
-its connector commits heartbeats.
+--wait gives them time, also to come to be there. An idle source commits
+nothing, so its log does not move. --marker commits an empty transaction that
+moves it. (Not needed if the connector commits heartbeats.)
 
 With logs in place of the YAML file, source and logs are compared. With
 --without-log, source and target are compared, if the views are rows by key or

@@ -116,7 +116,9 @@ OPTIONS: tuple[CaptureOption, ...] = (
     _of_database(
         "--tables", metavar="A,B", help="which tables (default: each with a file in --rows)"
     )._replace(by_pipeline=True),
-    _what("--into")._replace(is_path=True, by_pipeline=True),
+    _what("--into")._replace(
+        programs={COMMAND: {"more": " (needs --remap)"}, JOB: _NONE}, is_path=True, by_pipeline=True
+    ),
     _what("--no-create")._replace(kafka=frozenset({WRITES}), by_pipeline=True),
     _of_database(
         "--snapshot", choices=("initial", "none"), default="initial",
@@ -129,7 +131,8 @@ OPTIONS: tuple[CaptureOption, ...] = (
     )._replace(by_pipeline=True),
     _of_database("--full-identity", metavar="A,B",
                  help=f"tables that are known to have {called_by_kinds(lambda words: words.whole_rows)}, now and "
-                      "later, each partition included; otherwise a DELETE removes a row that is not in the log"),
+                      "later, each partition included; if one of them lacks it, a DELETE would remove a row that is "
+                      "not in the log"),
     _of_database(
         "--before", choices=(FROM_ENVELOPE, FROM_STATE), default=FROM_ENVELOPE,
         help="where before-images come from: the records, which must have them whole (the default), or what the logs "
@@ -179,7 +182,7 @@ OPTIONS: tuple[CaptureOption, ...] = (
         "--memory-rows",
         {"type": positive(int), "default": MEMORY_ROWS, "metavar": "N",
          "help": "keep at most so many rows of open transactions in memory, those of a snapshot included; more are in "
-                 f"a temporary file (default: {MEMORY_ROWS})"},
+                 f"a temporary file; not with --remap or --before from-state (default: {MEMORY_ROWS})"},
         {COMMAND: _NONE}, (COMMIT_TIMES,), "all rows of open transactions are in memory there",
         from_state="all rows of the tables are in memory then",
     ),
