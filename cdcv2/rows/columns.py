@@ -40,8 +40,10 @@ from cdcv2.rows.row_type import RowType, class_of, record_check
 from cdcv2.rows.schema import Shape
 from cdcv2.rows.values import NAN, checker, minimal
 
-#: Rows of a chunk: far below the 2 GB that one array of strings holds.
+#: Rows of a chunk; fewer, where their values come to more than one array holds.
 _CHUNK = 65_536
+#: Bytes that one array of strings holds, or of bytes.
+_MOST = 2**31 - 1
 _LONG = 2**63
 _SIMPLE: dict[str, pa.DataType] = {
     "null": pa.null(), "boolean": pa.bool_(), "int": pa.int32(), "long": pa.int64(), "float": pa.float32(),
@@ -120,7 +122,7 @@ class UpdateBatch:
             if at is None or by is None:
                 return None
             _demand_some(by)
-            batches.append(_batch(row_type, schema, rows, [at, by]))
+            batches += _batches(row_type, schema, rows, [at, by])
         return cls(row_type, pa.Table.from_batches(batches, _with_update(schema)))
 
     @classmethod
@@ -178,7 +180,7 @@ class UpdateBatch:
 
     def take(self, places: Any) -> UpdateBatch:
         """The updates at these places, in this order."""
-        return UpdateBatch(self.row_type, self._table.take(places))
+        return UpdateBatch(self.row_type, rows_at(self._table, places))
 
     @classmethod
     def concat(cls, batches: Sequence[UpdateBatch]) -> UpdateBatch:
@@ -197,7 +199,7 @@ class UpdateBatch:
         count = self._table.num_columns - 2
         keys = [self._comparable(place) for place in range(count)]
         places, sums = summed(keys if at is not None else [*keys, self.times], self.diffs)
-        first = self._table.take(places)
+        first = rows_at(self._table, places)
         if at is not None:
             first = first.set_column(count, first.schema.field(count), pa.repeat(pa.scalar(at, pa.int64()), len(first)))
         return UpdateBatch(self.row_type, first.set_column(count + 1, first.schema.field(count + 1), sums))
@@ -244,6 +246,7 @@ def summed(keys: Sequence[Any], diffs: Any, *, zeros: bool = False) -> tuple[pa.
     names = [str(place) for place in range(len(keys))]
     given = pa.table([*keys, diffs, counted(len(diffs))], [*names, "diff", "place"])
     grouped = given.group_by(names, use_threads=False).aggregate([("diff", "sum"), ("place", "min")])
+    grouped = grouped.select(["diff_sum", "place_min"])
     if not zeros:
         grouped = grouped.filter(pc.not_equal(grouped.column("diff_sum"), 0))
     left = grouped.sort_by("place_min").combine_chunks()
@@ -252,6 +255,40 @@ def summed(keys: Sequence[Any], diffs: Any, *, zeros: bool = False) -> tuple[pa.
     except pa.ArrowInvalid:
         raise MalformedError("the diffs of one row come to more than 64 bits hold") from None
     return whole_array(left.column("place_min")), whole_array(sums)
+
+
+def rows_at(rows: pa.Table, places: pa.Array | pa.ChunkedArray) -> pa.Table:
+    """The rows at these places, in this order; nulls where a place is null. The columns may be of any size.
+
+    >>> rows_at(pa.table({"id": [7, 8, 9]}), pa.array([2, 0])).column("id").to_pylist()
+    [9, 7]
+    """
+    return pa.Table.from_arrays([values_at(column, places) for column in rows.columns], schema=rows.schema)
+
+
+def values_at(column: pa.ChunkedArray, places: pa.Array | pa.ChunkedArray) -> pa.ChunkedArray:
+    """The same of one column."""
+    wide = pa.large_string() if pa.types.is_string(column.type) else pa.large_binary()
+    if column.nbytes <= _MOST or not (pa.types.is_string(column.type) or pa.types.is_binary(column.type)):
+        return column.take(places)
+    # To take, Arrow makes one array of all chunks.
+    values, size = pa.concat_arrays(column.cast(wide).chunks), max(1, _MOST // 4 * len(column) // column.nbytes)
+    parts = [values.take(whole_array(_chunked(places).slice(at, size))) for at in range(0, len(places), size)]
+    return pa.chunked_array([part.cast(column.type) for part in parts], column.type)
+
+
+def _chunked(places: pa.Array | pa.ChunkedArray) -> pa.ChunkedArray:
+    return places if isinstance(places, pa.ChunkedArray) else pa.chunked_array([places])
+
+
+def chunked(values: Sequence[Any], kind: pa.DataType) -> pa.ChunkedArray:
+    """Python values as a column, in as many arrays as hold them.
+
+    >>> chunked(["a", None], pa.string()).null_count
+    1
+    """
+    found = pa.array(values, kind)
+    return found if isinstance(found, pa.ChunkedArray) else pa.chunked_array([found])
 
 
 def column_values(shape: Shape, column: pa.ChunkedArray) -> list[Any]:
@@ -313,6 +350,22 @@ def _with_update(schema: pa.Schema) -> pa.Schema:
     return pa.schema([*schema, pa.field("time", pa.int64(), False), pa.field("diff", pa.int64(), False)])
 
 
+class _TooLarge(Exception):
+    """One array does not hold the values."""
+
+
+def _batches(
+    row_type: RowType, schema: pa.Schema, rows: Sequence[Any], held: Sequence[pa.Array]
+) -> Iterator[pa.RecordBatch]:
+    """The rows, in as few parts as Arrow holds."""
+    try:
+        yield _batch(row_type, schema, rows, held)
+    except _TooLarge:
+        half = len(rows) // 2
+        yield from _batches(row_type, schema, rows[:half], [one.slice(0, half) for one in held])
+        yield from _batches(row_type, schema, rows[half:], [one.slice(half) for one in held])
+
+
 def _batch(row_type: RowType, schema: pa.Schema, rows: Sequence[Any], held: Sequence[pa.Array]) -> pa.RecordBatch:
     if {*map(type, rows)} != {row_type.row_class}:
         rows = [row_type.row(row) for row in rows]
@@ -336,7 +389,7 @@ def _array(shape: Shape, values: Sequence[Any]) -> pa.Array:
         return pa.ListArray.from_arrays(_offsets(values), inner)
     if kind == "map":
         pairs = [*chain.from_iterable(one for one in values if one is not None)]
-        keys = pa.array([key for key, _ in pairs], pa.string())
+        keys = _one_array([key for key, _ in pairs], pa.string())
         return pa.MapArray.from_arrays(_offsets(values), keys, _array(shape.item, [value for _, value in pairs]))
     if kind == "record":
         columns = [
@@ -345,7 +398,14 @@ def _array(shape: Shape, values: Sequence[Any]) -> pa.Array:
         ]
         absent = pa.array([one is None for one in values], pa.bool_())
         return pa.StructArray.from_arrays(columns, fields=list(_type(shape)), mask=absent)
-    return pa.array(values, _type(shape))
+    return _one_array(values, _type(shape))
+
+
+def _one_array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    found = chunked(values, kind)
+    if found.num_chunks > 1:
+        raise _TooLarge
+    return found.chunk(0)
 
 
 def _type(shape: Shape) -> pa.DataType:

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from cdcv2.errors import MalformedError
 from cdcv2.materialize.protocol.messages import DELETED, Field, Key
 from cdcv2.protocol.messages import Update
-from cdcv2.rows.columns import UpdateBatch, counted, summed
+from cdcv2.rows.columns import UpdateBatch, chunked, counted, rows_at, summed, values_at
 from cdcv2.rows.row_type import RowType
 from cdcv2.views.columns import ViewColumn
 
@@ -68,7 +68,7 @@ class NetChanges:
         if found:
             # Of these keys there are several updates: what they come to, by rows.
             places, sums = _summed(self._target, columns, diffs)
-            rows = pa.table([column.take(places) for column in columns], names)
+            rows = rows_at(rows, places)
             keys, found = self._by_key(rows, sums)
         else:
             keys = keys.filter(pc.invert(_unchanged(rows, keys)))
@@ -136,7 +136,7 @@ class NetCounts:
         extent = pc.min_max(diffs).as_py()
         if len(diffs) and (extent["min"] < 0 or extent["max"] * len(diffs) >= 2**63):
             places, diffs = _summed(self._target, columns, diffs)
-            columns = [column.take(places) for column in columns]
+            columns = [values_at(column, places) for column in columns]
         return _counts(pa.table([*columns, diffs], self._names))
 
     def net_with_digests(self, updates: Sequence[Update]) -> Net:
@@ -145,9 +145,9 @@ class NetCounts:
         Rows with one digest are one row, and no others: two may be equal in the target, and two in the log.
         """
         columns, diffs = _of(self._row_type, self._target, self._columns, updates)
-        digests = pa.array([self._digest_of(row) for row, _, _ in updates], pa.string())
+        digests = chunked([self._digest_of(row) for row, _, _ in updates], pa.string())
         places, sums = _summed(self._target, [digests], diffs)
-        rows = [column.take(places) for column in (digests, *columns)]
+        rows = [values_at(column, places) for column in (digests, *columns)]
         return _counts(pa.table([*rows, sums], [self._key, *self._names]))
 
 
@@ -161,7 +161,7 @@ def _counts(rows: pa.Table) -> Net:
 
 def _of(
     row_type: RowType, target: str, wanted: Sequence[ViewColumn], updates: Sequence[Update]
-) -> tuple[list[pa.Array], pa.ChunkedArray]:
+) -> tuple[list[pa.ChunkedArray], pa.ChunkedArray]:
     """These columns of the updates, and their diffs."""
     batch = UpdateBatch.of(row_type, updates)
     if batch is None:
@@ -180,12 +180,12 @@ def _summed(target: str, keys: Sequence[Any], diffs: Any) -> tuple[pa.Array, pa.
 
 
 def _selected(rows: pa.Table, places: Sequence[pa.Array]) -> pa.Table:
-    return rows.take(pa.chunked_array(places, pa.int64()))
+    return rows_at(rows, pa.chunked_array(places, pa.int64()))
 
 
 def _unchanged(rows: pa.Table, keys: pa.Table) -> Any:
     """For each key whether the row that goes is the one that comes: nulls are equal, and two NaN."""
-    gone, come = (rows.take(keys.column(name)) for name in ("gone_min", "come_min"))
+    gone, come = (rows_at(rows, keys.column(name)) for name in ("gone_min", "come_min"))
     alike = pc.and_(keys.column("gone_min").is_valid(), keys.column("come_min").is_valid())
     for one, other in zip(gone.columns, come.columns):
         same = pc.fill_null(pc.equal(one, other), False)

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from cdcv2.errors import MalformedError, UsageError
 from cdcv2.materialize.protocol.messages import Field
-from cdcv2.rows.columns import column_values, whole_array
+from cdcv2.rows.columns import chunked, column_values, whole_array
 from cdcv2.rows.plain import SAFE, from_plain, to_plain
 from cdcv2.rows.postgres_values import order
 from cdcv2.rows.row_type import RowType
@@ -61,18 +61,18 @@ class ViewColumn:
     def _named(self, cause: MalformedError) -> MalformedError:
         return MalformedError(f"{f'{self.table}: ' if self.table else ''}in the column {self.field.name!r}, {cause}")
 
-    def array(self, row_type: RowType, given: pa.ChunkedArray) -> pa.Array:
+    def array(self, row_type: RowType, given: pa.ChunkedArray) -> pa.ChunkedArray:
         """The same of a whole column of a batch (:mod:`cdcv2.rows.columns`), in the type of :func:`arrow_of`."""
         wanted = arrow_of(self.field)
         if self._normal is None and (self._outward is None or self.field.kind == "decimal"):
-            return whole_array(given).cast(wanted)
+            return given.cast(wanted)
         outward, normal = self._outward or _itself, self._normal or _itself
         if self.field.kind != "json":
             # Values that are there many times are converted once.
             column = whole_array(given).dictionary_encode()
             values = self._made(row_type, pa.chunked_array([column.dictionary]), outward, normal)
-            return pa.array(values, wanted).take(column.indices)
-        return pa.array(self._made(row_type, given, outward, normal), wanted)
+            return chunked(values, wanted).take(column.indices)
+        return chunked(self._made(row_type, given, outward, normal), wanted)
 
     def _made(
         self, row_type: RowType, given: pa.ChunkedArray, outward: Callable[[Any], Any], normal: Callable[[Any], Any]

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcv2.errors import MalformedError
-from cdcv2.rows.columns import UpdateBatch, arrow_schema
+from cdcv2.rows import columns as columns_module
+from cdcv2.rows.columns import UpdateBatch, arrow_schema, rows_at
 from cdcv2.rows.row_type import RowType
 from tests.rows.drawn import DECIMAL, reference, schemas, values
 
@@ -184,6 +185,50 @@ def test_more_rows_than_a_chunk_stay_in_order() -> None:
     assert updates[:1] == UpdateBatch.concat([batch.take([0]), batch.take([0])]).take([1]).updates()
     with pytest.raises(MalformedError, match="of one row type"):
         UpdateBatch.concat([])
+
+
+@given(st.data())
+def test_rows_at_places_are_those_of_a_take(data: st.DataObject) -> None:
+    """Also of columns with more text or bytes than one array holds; here that is ten bytes."""
+    kinds = [pa.int64(), pa.string(), pa.binary(), pa.bool_()]
+    drawn = [st.integers(0, 9), st.text("aé", max_size=4), st.binary(max_size=4), st.booleans()]
+    sizes = data.draw(st.lists(st.integers(0, 4), min_size=1, max_size=4))
+    columns = [
+        pa.chunked_array([data.draw(st.lists(st.none() | one, min_size=size, max_size=size)) for size in sizes], kind)
+        for kind, one in zip(kinds, drawn)
+    ]
+    rows = pa.table(columns, ["i", "s", "b", "t"])
+    place = st.none() | st.integers(0, sum(sizes) - 1) if sum(sizes) else st.none()
+    places = pa.array(data.draw(st.lists(place, max_size=12)), pa.int64())
+    split = data.draw(st.integers(0, len(places)))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(columns_module, "_MOST", 10)
+        parts = pa.chunked_array([places.slice(0, split), places.slice(split)])
+        found = [rows_at(rows, places), rows_at(rows, parts)]
+
+    for one in found:
+        one.validate(full=True)
+        assert rows.take(places).to_pydict() == one.to_pydict() and rows.schema == one.schema
+
+
+def test_rows_that_one_array_does_not_hold_are_several(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A chunk of rows is halved until each part fits; here an array of text holds two, of a list or a map, too."""
+    of_all = columns_module.chunked
+
+    def small(given: Any, kind: pa.DataType) -> pa.ChunkedArray:
+        if len(given) <= 2 or not pa.types.is_string(kind):
+            return of_all(given, kind)
+        return pa.chunked_array([*small(given[:2], kind).chunks, *small(given[2:], kind).chunks], kind)
+
+    monkeypatch.setattr(columns_module, "chunked", small)
+    for kind, value in (("string", "x"), ({"type": "array", "items": "string"}, ("x",)),
+                        ({"type": "map", "values": "long"}, (("x", 1),))):
+        row_type = one(kind)
+        updates = [(row_type.row((value,)), time, 1) for time in range(7)]
+        batch = UpdateBatch.of(row_type, updates)
+        assert batch is not None and updates == batch.updates()
+        assert 2 >= max(map(len, batch.times.chunks))
 
 
 def test_rows_that_are_no_rows_yet_are_made_so() -> None:

@@ -52,7 +52,7 @@ def whole_column(row_type: RowType, column: ViewColumn, rows: list[Any], parts: 
     batches = [UpdateBatch.of(row_type, [(row, 1, 1) for row in rows[at::parts]]) for at in range(parts)]
     batch = UpdateBatch.concat([one for one in batches if one is not None])
     made = column.array(row_type, batch.rows.column(column.index))
-    assert isinstance(made, pa.Array) and arrow_of(column.field) == made.type
+    assert isinstance(made, pa.ChunkedArray) and arrow_of(column.field) == made.type
     return made.to_pylist()
 
 

@@ -20,6 +20,7 @@ import pyarrow.csv
 from cdcv2.errors import ViewError
 from cdcv2.materialize.protocol.messages import Changes, ConflictError, Field, Table
 from cdcv2.materialize.targets.postgres.tables import PostgresTable, expression, type_of
+from cdcv2.rows.columns import chunked
 from cdcv2.views.source_columns import demand_held, normal_of, source_column
 
 if TYPE_CHECKING:
@@ -178,6 +179,6 @@ def _text(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if pa.types.is_decimal(column.type):
         return column.cast(pa.string())
     if pa.types.is_binary(column.type):
-        values = [None if one is None else "\\x" + one.hex() for one in column.to_pylist()]
-        return pa.chunked_array([pa.array(values, pa.string())])
+        parts = [[None if one is None else "\\x" + one.hex() for one in part.to_pylist()] for part in column.chunks]
+        return pa.chunked_array([one for part in parts for one in chunked(part, pa.string()).chunks], pa.string())
     return column
