@@ -127,6 +127,41 @@ def test_a_crash_at_any_step_leaves_the_same_facts(step: str, lost: bool, job: S
     assert "capture: things: frontier 6; 1 updates at times from 8 on wait for a bound" in lines
 
 
+def copied(job: StreamRun, *offsets: int) -> None:
+    """One more file, which has these records of partition 0 as earlier files have them."""
+    folder = job.folder / "topics"
+    files = sorted(folder.iterdir())
+    lines = {json.loads(line)["offset"]: line for file in files for line in file.read_text().splitlines()}
+    path = folder / f"{len(files):03d}.jsonl"
+    path.write_text("".join(lines[offset] + "\n" for offset in offsets))
+    os.utime(path, (1_700_000_000 + len(files), 1_700_000_000 + len(files)))
+
+
+def test_a_dump_that_begins_where_an_earlier_one_did_adds_what_it_has_more(job: StreamRun) -> None:
+    """In a later micro-batch, and in a later run: a record that was read is one record."""
+    job.put({0: [(1, 3, 1), (2, 3, 1), (3, 4, 1)]})
+    copied(job, 0, 1, 2)
+    job.put({0: [(5, None)]})
+    assert Exit.DONE == job.capture()
+    copied(job, 1)
+    job.put({0: [(7, 8, 1), (9, None)]})
+    copied(job, *range(6))
+
+    assert Exit.DONE == job.capture()
+    assert ({(1, 3): 1, (2, 3): 1, (3, 4): 1, (7, 8): 1}, Antichain([9])) == job.found()
+
+
+def test_a_record_that_is_there_twice_is_not_the_one_that_is_missing(job: StreamRun) -> None:
+    """Of a micro-batch as many records are there as offsets, and one offset is not."""
+    job.put({0: [(1, 3, 1), (2, 3, 1), (3, 3, 1), (4, 3)]})
+    (only,) = (job.folder / "topics").iterdir()
+    lines = only.read_text().splitlines(keepends=True)
+    only.write_text("".join([lines[0], lines[1], lines[1], lines[3]]))
+
+    with pytest.raises(UnsafeTopicError, match="lacks 1 offsets between 0 and 3 in partition 0"):
+        job.capture()
+
+
 def test_two_topics_and_the_command_give_the_same_logs(
     job: StreamRun, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -43,7 +43,7 @@ from cdcv2.spark.job import Guard, follow, triggered
 from cdcv2.spark.paths import readable, writable
 from cdcv2.spark.session import tune
 
-#: Raises an error unless a micro-batch has all of a partition from an offset on.
+#: Raises an error unless a micro-batch has all of a partition from an offset on, each record once.
 CheckSpan: TypeAlias = Callable[[Place, int, PartitionSpan], object]
 
 KEPT = failpoints.declare(
@@ -66,15 +66,18 @@ class StreamCapture:
     """Writes one stream topic into a log. ``guard`` is the function of its micro-batches.
 
     ``state`` is a folder of this capture's own. ``single``: the topic has one partition. ``look`` has what there is of
-    it, as far as that is known. ``check`` is asked of each partition of a micro-batch. ``turn`` is called as that of
-    the guard. Raises what opening the log and the state raises, ForeignStateError for a topic that was made again,
+    it, as far as that is known. ``check`` is asked of each partition of a micro-batch, of a source that may lack a
+    record or have it twice; what an earlier micro-batch has read is passed over. ``turn`` is called as that of the
+    guard.
+
+    Raises what opening the log and the state raises, ForeignStateError for a topic that was made again,
     UnsafeTopicError for one that lacks what was not read. The query ends with MalformedError for a record that is none,
     SourceStop for one that contradicts a bound, and ResumeError when the log holds another history.
     """
 
     def __init__(
         self, source: StreamTopic, log: LogSpec, state: Path, *, single: bool = True, look: TopicExtents = _NOTHING,
-        check: CheckSpan = lambda place, wanted, span: None, stopping: threading.Event | None = None,
+        check: CheckSpan | None = None, stopping: threading.Event | None = None,
         report: CaptureReport | None = None, turn: Callable[[StreamCapture], object] = lambda capture: None,
     ) -> None:
         self.query: StreamingQuery | None = None
@@ -127,7 +130,8 @@ class StreamCapture:
         if number <= last["number"]:
             return
         folder = self._state / "rows" / f"{number:020d}-{uuid.uuid4().hex}"
-        encoded = frame.mapInArrow(partial(_encode, self._source.records, self._single, self.counts.compares), _ENCODED)
+        how = partial(_encode, self._source.records, self._single, self.counts.compares, dict(self.read))
+        encoded = frame.mapInArrow(how, _ENCODED)
         encoded.write.parquet(writable(folder))
         failpoints.reach(KEPT)
         self._take(folder.name, session.read.schema(_ENCODED).parquet(readable(folder)))
@@ -163,7 +167,7 @@ class StreamCapture:
         errors = [row["wrong"] for row in found if row["wrong"] is not None]
         if errors:
             raise MalformedError(str(min(errors)["wrong"]))
-        self._check_spans(found)
+        self._check_spans(found, frame)
         places = [(row["high"] if row["frontier"] is None else row["low"], row) for row in found]
         # A bound that stands there more than once must not have moved back in between.
         places += [(row["high"], row) for row in found if row["frontier"] is not None and row["low"] < row["high"]]
@@ -179,15 +183,19 @@ class StreamCapture:
                 continue
             self.counts.bound(row["frontier"], row["rows"], place=place)
 
-    def _check_spans(self, found: Iterable[Row]) -> None:
+    def _check_spans(self, found: Iterable[Row], frame: DataFrame) -> None:
         """Whether each partition goes on where it was read to; from now on it is read up to the end of the batch."""
         spans: dict[int, PartitionSpan] = {}
         for row in found:
             low, high, records = spans.get(row["part"], PartitionSpan(row["low"], row["high"], 0))
             spans[row["part"]] = PartitionSpan(min(low, row["low"]), max(high, row["high"]), records + row["count"])
-        for part, span in sorted(spans.items()):
-            self._check((self._source.topic, part), self.read.get(part, 0), span)
-            self.read[part] = span.high + 1
+        if self._check is not None:
+            for part, offsets in sorted(frame.groupBy("part").agg(F.count_distinct("offset")).collect()):
+                place, wanted = (self._source.topic, part), self.read.get(part, 0)
+                # A record that is there twice must not stand for one that is missing.
+                for records in (offsets, spans[part].records):
+                    self._check(place, wanted, spans[part]._replace(records=records))
+        self.read |= {part: span.high + 1 for part, span in spans.items()}
 
     def _save(self, batch: BatchMemory, released: int | None = None) -> None:
         """Keep what the batch did: it is stated up to there, if anything was."""
@@ -234,12 +242,19 @@ def as_now(plain: Mapping[str, Any], topic: str, table: str) -> Mapping[str, Any
 
 
 def _encode(
-    records: StreamConnector, single: bool, compares: bool, batches: Iterable[pa.RecordBatch]
+    records: StreamConnector, single: bool, compares: bool, read: Mapping[int, int], batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Records to numbers and canonical bytes, on the executors; ``wrong`` states why one is none."""
+    """Records to numbers and canonical bytes, on the executors; ``wrong`` states why one is none.
+
+    What stands before the offset in ``read`` was encoded before. Kafka gives no such record; a directory of dumps does,
+    when a later file has it, too.
+    """
     for batch in batches:
         lines = zip(*(column.to_pylist() for column in batch.columns))
-        taken = [_encoded(records, single, Record(topic, part, at, None, value)) for topic, part, at, value in lines]
+        taken = [
+            _encoded(records, single, Record(topic, part, at, None, value)) for topic, part, at, value in lines
+            if at >= read.get(part, 0)
+        ]
         encoded = [(*values, _digest(values) if compares else None) for values in taken]
         columns = zip(*encoded) if encoded else [()] * len(_ARROW)
         arrays = [pa.array(column, field.type) for column, field in zip(columns, _ARROW)]

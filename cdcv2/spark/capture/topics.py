@@ -130,10 +130,10 @@ class FileTopics:
                 check_dumped_span(self.folder, place, counted.get(place, 0), span)
 
     def ranges(self, spark: SparkSession, ranges: Mapping[Place, tuple[int, int]]) -> DataFrame:
-        """Reads all files: this source is for small things."""
+        """Reads all files: this source is for small things. What several files have is one record."""
         wanted = [_inside(place, low, high) for place, (low, high) in ranges.items()]
         frame = self._read(spark)
-        return _records(frame.where(reduce(Column.__or__, wanted, F.lit(False))))
+        return _records(frame.where(reduce(Column.__or__, wanted, F.lit(False)))).dropDuplicates()
 
     def transactions(self, spark: SparkSession) -> Ranges:
         """Of the files."""
