@@ -146,15 +146,25 @@ class StreamTables:
     # -- releases
 
     def release(self) -> None:
-        """Write and state what is complete, table by table. Raises SourceStop where a bound is contradicted."""
+        """Write and state what is complete, table by table. Raises SourceStop where a bound is contradicted.
+
+        That of one table does not keep the others from being released.
+        """
         # What is counted may be stated only when it is here.
         behind = {place[0] for place, counted in self._counted.items() if self.read.get(place, 0) < counted}
+        stops = list[SourceStop]()
         for topic, stream in self._streams.items():
-            frontier = 0 if topic in behind else stream.counts.complete()
+            try:
+                frontier = 0 if topic in behind else stream.counts.complete()
+            except SourceStop as stop:
+                stops.append(stop)
+                continue
             if frontier > stream.counts.released:
                 logs = WriterLogs({stream.table: stream.writer})
                 settle = partial(self._settle, stream, frontier)
                 write_release(logs, Advance(Antichain([frontier])), save=settle)
+        if stops:
+            raise stops[0]
 
     def _settle(self, stream: _TableStream, frontier: int) -> None:
         stream.release(frontier)

@@ -349,3 +349,21 @@ def test_one_that_follows_waits_for_topics_and_brokers(monkeypatch: pytest.Monke
     assert ["there is no topic 'web.things'", "no broker answers"] == [
         next(text for text in ("there is no topic 'web.things'", "no broker answers") if text in line) for line in lines
     ]
+
+
+@pytest.mark.parametrize("other", ["web.a", "web.z"])
+def test_a_table_that_stops_at_its_release_does_not_keep_others_from_theirs(other: str) -> None:
+    """Whichever comes first: what is complete of the other table is stated, and each start ends with the stop."""
+    records = [
+        *StreamHistory([[(1, 3, 1), (1, 2, 1), (4, 1)]]).records(),
+        *(record._replace(topic=other) for record in StreamHistory([[(7, 1, 1), (6, None)]]).records()),
+    ]
+    topics = {topic: StreamTopic(topic, StreamRecords(ROWS)) for topic in sorted((TOPIC, other))}
+    logs = {topic: RecordingLog() for topic in topics}
+    for _ in range(2):
+        with pytest.raises(SourceStop, match="web.things"):
+            run(StreamTables(topics, logs), GivenRanges(records), release_every=100)
+        logs = {topic: log.again() for topic, log in logs.items()}
+
+    assert ({(7, 1): 1}, Antichain([6])) == found(logs[other])
+    assert ({}, Antichain([0])) == found(logs[TOPIC])
