@@ -59,7 +59,7 @@ def test_each_help_has_examples_and_exit_codes(run: Run, command: str) -> None:
 def test_the_page_of_exit_codes_names_the_commands_that_end_with_a_code(code: Exit) -> None:
     """Each command that has a meaning of its own for it, and no other."""
     page = (PACKAGE.parent / "docs" / "operations" / "exit-codes.md").read_text("utf-8")
-    part = page.split(f"**Code {int(code)}**")[1].split("\n**Code ")[0]
+    part = page.split(f"\n## Code {int(code)}\n")[1].split("\n## ")[0]
     named = set(re.findall(r"`([a-z-]+)(?: --[a-z-]+)?`", part))
 
     assert {name for name in COMMANDS if code in own_exits(name)} == named & set(COMMANDS)

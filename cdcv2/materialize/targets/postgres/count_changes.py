@@ -45,7 +45,7 @@ class CountChanges(PostgresChanges):
         )
 
     def staged(self, message: Changes) -> Iterable[pa.Table]:
-        # Of a row that goes, only the digest: it is there, or it is an error.
+        """Of a row that goes, only its digest: the row is there, or it is an error."""
         digests, *columns, changes = message.gone.columns
         yield pa.table([digests, *([pa.nulls(len(digests))] * len(columns)), changes], message.gone.column_names)
         yield pa.table(texts_of(message.come.columns), message.come.column_names)

@@ -57,6 +57,7 @@ class KeyedChanges(PostgresChanges):
         )
 
     def staged(self, message: Changes) -> Iterable[pa.Table]:
+        """The keys that change, those that go, and those that come."""
         gone, come, both = message.gone, message.come, message.both
         yield self._staged(gone.slice(0, both), come.slice(0, both), UPDATED)
         yield self._staged(gone.slice(both), None, DELETES)
