@@ -905,6 +905,25 @@ def test_a_lost_end_that_is_remembered_is_looked_for_in_the_topic(there: bool) -
     assert (120 if there else 100, there) == (released, stop is None)
 
 
+@pytest.mark.parametrize("there", [True, False])
+def test_the_topic_may_have_an_end_from_before_what_a_start_reads_again(there: bool) -> None:
+    """A task that was replaced sends a BEGIN of long ago: its END was there, and is looked for where one seems lost."""
+    commits = streaming()
+    commits.recall(ReleasedEnds((), True, None, highest=100), lambda tx, through: there and (8, 100) == (tx, through))
+    said(commits, 8, 9, (9, 120))
+
+    released, stop = through(commits), commits.stopped()
+    assert (120 if there else None, there) == (released, stop is None)
+
+
+def test_a_lost_end_is_found_without_what_a_start_reads_again() -> None:
+    """No topic is there to look for it."""
+    commits = streaming()
+    said(commits, 7, (7, 100), 8, 9, (9, 120))
+
+    assert (through(commits), commits.lost) == (100, True)
+
+
 @pytest.mark.parametrize("records, lost", [((9, (9, 120)), True), ((8, (8, 110), 9, (9, 120)), False)])
 def test_a_start_knows_of_begins_without_an_end(records: tuple[tuple[int, int] | int, ...], lost: bool) -> None:
     """Those before the record that it begins at."""

@@ -266,6 +266,34 @@ def test_a_begin_without_an_end_is_made_up_for_by_a_resnapshot_behind_it(declare
     assert missed == (stop is not None)
 
 
+@pytest.mark.parametrize("there, superseded", [(False, (9, 7)), (True, (9,))])
+def test_a_begin_without_an_end_is_superseded_by_a_later_resnapshot(there: bool, superseded: tuple[int, ...]) -> None:
+    """Behind rows that are missing, too: it makes up for both. One whose END the topic has was there before."""
+    commits = captured(90)
+    commits.recall(ReleasedEnds((), True, None, highest=50), lambda tx, through: there)
+    commits.begin(7)
+    commits.begin(9)
+    commits.end(9, 60, {T: 1})
+    resnapshot(commits, 90, {T: 1})
+    release = settled(commits)
+
+    assert (90, superseded) == (release.through, release.superseded)
+
+
+def test_what_an_earlier_run_found_lost_is_superseded_by_a_later_resnapshot() -> None:
+    """Its rows are before the positions of this run."""
+    commits = captured(90)
+    row(commits, 3, 50)
+    commits.end(4, 60, {T: 1})
+    plain = json.loads(json.dumps(commits.export()))
+    assert [3, 50] == plain["lost"]
+    again = CommitTransactions.restore(plain, [T, U], notifications=True, known=11, again=[90], uncovered=[U])
+    again.end(4, 60, {T: 1})
+    resnapshot(again, 90, {T: 1})
+
+    assert (4, 3) == settled(again).superseded
+
+
 def test_one_that_begins_behind_a_resnapshot_is_not_superseded() -> None:
     """Its rows name the LSN of the snapshot, as no transaction was committed since."""
     commits = captured(90)

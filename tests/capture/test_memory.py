@@ -222,6 +222,13 @@ def test_one_that_is_ahead_of_its_logs_is_refused(
         check_memory(plain, (T,), snapshot, known)
 
 
+def test_that_of_another_release_is_refused_by_what_it_is() -> None:
+    """With what to do."""
+    plain = {"version": 2, "tables": [T], "mode": "none", "through": 0}
+    with pytest.raises(ForeignStateError, match="^the memory of the capture has version 2, and this .* 1: remove"):
+        check_memory(plain, (T,), "none", 0)
+
+
 def test_a_log_that_is_as_far_as_its_memory_is_taken() -> None:
     """One that is further, too: a crash came before the memory was kept."""
     check_not_ahead("the log of t", 5, 5)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from cdcv2.capture.begins import BeginRecords
-from cdcv2.capture.released_ends import ReleasedEnds, TransactionRecord, read_on, recall
+from cdcv2.capture.released_ends import ReleasedEnds, TransactionRecord, has_end, read_on, recall
 
 KNOWN = 4
 
@@ -154,6 +154,29 @@ def test_a_start_reads_on_in_chunks() -> None:
         return topic[low:high]
 
     assert (6, [(1, 4), (4, 7)]) == (read_on(chunk, 1, 10, 60, size=3), chunks)
+
+
+@pytest.mark.parametrize("tx, through, found, read", [
+    pytest.param(6, 60, True, [(9, 12)], id="at that commit"),
+    pytest.param(6, 59, False, [(9, 12), (3, 9), (2, 3)], id="of a later commit"),
+    pytest.param(5, 100, True, [(9, 12)], id="at the first offset of a chunk"),
+    pytest.param(4, 100, True, [(9, 12), (3, 9)], id="in another chunk"),
+    pytest.param(1, 100, False, [(9, 12), (3, 9), (2, 3)], id="before the first offset"),
+    pytest.param(7, 100, False, [(9, 12), (3, 9), (2, 3)], id="behind the last one"),
+])
+def test_an_end_is_looked_for_from_the_last_record_back(
+    tx: int, through: int, found: bool, read: list[tuple[int, int]]
+) -> None:
+    """In chunks, each twice as long, until it is there: those that are asked for are mostly the latest ones."""
+    topic = [record(2 * (one - 1) + at, one, kind) for one in range(1, 8) for at, kind in enumerate(["BEGIN", "END"])]
+    chunks = list[tuple[int, int]]()
+
+    def chunk(low: int, high: int) -> list[TransactionRecord[int]]:
+        assert low < high
+        chunks.append((low, high))
+        return topic[low:high]
+
+    assert (found, read) == (has_end(chunk, 2, 12, tx, through, size=3), chunks)
 
 
 @pytest.mark.parametrize("kinds, restarted, last", [

@@ -200,6 +200,11 @@ def test_what_was_found_of_an_open_transaction_is_forgotten_with_it(how: str) ->
         forgotten(how, made)
         made.renumbered(7)
         assert made.contradiction(7) is None
+        made = known()
+        made.unended(7, 100, 110)
+        forgotten(how, made)
+        made.end(8, 110, {})
+        assert made.lost() is None
     made = known()
     made.comes_after(7, 110)
     forgotten(how, made)
@@ -293,6 +298,46 @@ def test_an_end_that_comes_behind_the_next_one_is_no_less_lost(read_first: bool)
     assert (9, 100) == restored.lost()
     made.begin(110)
     assert made.lost() is None
+
+
+def test_an_end_that_the_topic_has_is_not_lost() -> None:
+    """It is looked for by its transaction, up to the latest END before the one that shows that it is lost."""
+    made, asked = tracker((7, 100, {})), list[tuple[int, int]]()
+
+    def has_end(tx: int, through: int) -> bool:
+        asked.append((tx, through))
+        return tx == 9
+
+    assert (None, 100) == (made.unended(9, 100, 110, has_end), made.unended(8, 100, 110, has_end))
+    made.end(6, 110, {})
+    assert ([(9, 100), (8, 100)], (8, 100)) == (asked, made.lost())
+
+
+def test_what_the_end_of_one_other_transaction_shows_twice_counts_as_it_was_first() -> None:
+    """A later run may find it again, and know another END before that one."""
+    made = tracker((7, 100, {}))
+    made.unended(9, 100, 110)
+    made.unended(9, 105, 110)
+    made.end(8, 110, {})
+
+    assert (9, 100) == made.lost()
+
+
+def test_commits_may_be_numbered_from_1() -> None:
+    """An END at 1 shows that another one is lost, and is before those that come after any other commit."""
+    made = tracker()
+    assert -1 == made.unended(7, 0, 1)
+    made.end(8, 1, {})
+    made.end(9, 100, {})
+
+    assert (7, -1) == made.lost()
+    assert "and the next END is 1, of transaction 8" in made.lost_text((7, -1))
+    assert "and the next END is 100, of transaction 9" in made.lost_text((6, 50))
+
+
+def test_a_row_without_a_number_may_be_any_row_of_its_transaction() -> None:
+    """It is a duplicate, however many rows the END counts."""
+    assert tracker((7, 100, {"a": 1})).is_repeat(7, 90) is True
 
 
 def test_a_lost_end_that_an_earlier_version_kept_is_read() -> None:
