@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from cdcv2.capture.bound_transaction import BoundTransaction, stop_of
-from cdcv2.capture.open_records import EndRecord, HaltRecord, RowRecord
-from cdcv2.capture.transaction_contradictions import Contradiction
+from cdcv2.capture.open_records import SNAPSHOT, EndRecord, HaltRecord, RowRecord
+from cdcv2.capture.transaction_contradictions import Contradiction, two_snapshot_rows
 from cdcv2.errors import SourceStop
+from cdcv2.protocol.log import Position
 
 END, HALT = EndRecord.of(7, 90, {"a": 2}), HaltRecord(7, 80, "it was truncated", "capture again", "a", 3)
 
@@ -71,6 +72,18 @@ def test_two_rows_of_one_number_stop_it() -> None:
     unnumbered = RowRecord("a", 7, 6, 80, (("r", 1),), None)
     with pytest.raises(SourceStop, match=r"transaction 7 .*\ba\b.* 6\b"):
         held(unnumbered).add_copy(unnumbered._replace(changes=(("other", 1),)), unnumbered)
+
+
+def test_two_rows_at_one_position_of_a_snapshot_stop_it() -> None:
+    """The position is named: there they have no place in a transaction, and no number."""
+    scanned = RowRecord("a", SNAPSHOT, ("topic", 0, 4), 5, (("r", 1),))
+    with pytest.raises(SourceStop) as caught:
+        held(scanned).add_copy(scanned._replace(changes=(("other", 1),)), scanned)
+
+    expected = two_snapshot_rows(Position("topic", 0, 4))
+    assert (expected.reason, expected.remedy) == (caught.value.reason, caught.value.remedy)
+    assert "topic[0]@4" in caught.value.reason
+    assert not held(scanned).add_copy(scanned._replace(after=6), scanned)
 
 
 def test_a_copy_of_what_was_held_before_the_step_changes_nothing() -> None:

@@ -236,6 +236,22 @@ def test_which_contradiction_of_a_step_is_found_first_does_not_depend_on_order(t
     whole.advance([end(1)])
     wrong = [row(1, 1, 0), EndRecord.of(1, 10, {"a": 3})]
     assert "END 10 states both" in stop_of(whole, *(wrong[::-1] if turned else wrong)).reason
+    copies = [one for tx in (2, 12) for one in (row(tx, 1, 0), row(tx, 1, 0)._replace(changes=()))]
+    stop = stop_of(opened(), *(copies[::-1] if turned else copies))
+    assert stop.reason.startswith("transaction 12 has two different rows of a numbered 1")
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_an_end_that_comes_again_is_not_that_of_a_later_row(turned: bool) -> None:
+    """The row names a later commit than that END: its transaction waits for another one, in whatever order they come.
+
+    Once an END of a later commit is in, that other one is lost.
+    """
+    whole, records = opened(), [end(1), row(1, 1, 25)]
+    whole.advance([end(1), end(2)])
+    whole.advance(records[::-1] if turned else records)
+
+    assert "END of transaction 1 is missing" in stop_of(whole, end(3)).reason
 
 
 def test_a_row_from_before_all_that_was_given_out_is_lost() -> None:

@@ -8,7 +8,9 @@ import pytest
 
 from cdcv2.capture.facts import PartialChange, PartialChangeFact, PartialImage, RowFact, SnapshotRow
 from cdcv2.capture.open_rows import OpenRows
+from cdcv2.capture.row_buffers import MemoryBuffer, MemoryBuffers
 from cdcv2.capture.transaction_contradictions import Contradiction
+from cdcv2.core.changes import ChangeBatch
 from cdcv2.protocol.log import Position
 
 ADDED = (("new", 1),)
@@ -33,6 +35,34 @@ def scanned(data: object, offset: int, table: str = "a", partition: int = 0) -> 
     return SnapshotRow(table, 10, "true", data, Position(table, partition, offset))
 
 
+class Elsewhere(MemoryBuffers):
+    """Keeps rows where the caller need not add them up, and records what it is asked."""
+
+    def __init__(self) -> None:
+        self.made: list[tuple[str, Any]] = []
+        self.dropped: list[str] = []
+
+    def of_transaction(self, table: str) -> MemoryBuffer:
+        """For one of the tables."""
+        rows = super().of_transaction(table)
+        self.made.append((f"transaction {table}", rows))
+        return rows
+
+    def of_snapshot(self, table: str) -> dict[Any, Any]:
+        """For one of the tables."""
+        rows = super().of_snapshot(table)
+        self.made.append((f"snapshot {table}", rows))
+        return rows
+
+    def sums(self, buffer: Any) -> Any:
+        """The name of the buffer, and how many rows it has."""
+        return ChangeBatch([(name, len(buffer)) for name, rows in self.made if rows is buffer])
+
+    def drop(self, buffer: Any) -> None:
+        """One that it has made."""
+        self.dropped += [name for name, rows in self.made if rows is buffer]
+
+
 def test_a_row_is_held_once() -> None:
     """A copy is none, wherever it stands; another row with its number is a contradiction."""
     held = OpenRows()
@@ -40,7 +70,8 @@ def test_a_row_is_held_once() -> None:
     assert [True, False] == [held.admit(row(7, 1)), held.admit(row(7, 1, offset=9))] and 1 == held.rows
     other = held.admit(row(7, 1, changes=CHANGED))
     assert isinstance(other, Contradiction) and 1 == held.rows
-    assert "two different rows of a numbered 1, both with total_order 1, one at a[0]@5" in other.reason
+    assert other.reason.startswith("transaction 7 has two different rows of a numbered 1, ")
+    assert "both with total_order 1, one at a[0]@5" in other.reason
     assert ADDED == tuple(held.changes(7, "a"))
     assert [True, True, True] == [held.admit(row(7, 2)), held.admit(row(8, 1)), held.admit(row(7, 3, changes=CHANGED))]
     assert 4 == held.rows
@@ -191,3 +222,53 @@ def test_rows_that_do_not_name_the_transaction_before_are_in_doubt() -> None:
     assert [8, 9] == [tx for tx, _, _ in held.doubted()]
     held.drop(8)
     assert [(9, (None,), {"a": 2})] == held.doubted()
+
+
+def test_a_number_of_a_row_that_contradicts_another_is_not_taken() -> None:
+    """The row is not kept, so the one that the number belongs to contradicts none."""
+    held = OpenRows()
+    assert held.admit(row(7, 1)) and isinstance(held.admit(row(7, 1, number=2)), Contradiction)
+
+    assert held.admit(row(7, 2)) is True and (2, 2, 2) == held.counted(7, "a")
+
+
+def test_rows_are_kept_in_a_buffer_for_each_table() -> None:
+    """Of each transaction, and of each snapshot; it is dropped with what it was made for."""
+    buffers = Elsewhere()
+    held = OpenRows(buffers)
+    for one in (row(7, 1), row(7, 2), row(7, 3, table="b")):
+        held.admit(one)
+    for offset in (5, 6, 7):
+        held.admit_snapshot(scanned("x", offset))
+
+    kept = {"transaction a": 2, "transaction b": 1, "snapshot a": 3}
+    assert kept == {name: len(rows) for name, rows in buffers.made}
+    held.drop(7)
+    assert ["transaction a", "transaction b"] == buffers.dropped
+    held.drop_snapshot()
+    assert ["transaction a", "transaction b", "snapshot a"] == buffers.dropped
+
+
+def test_rows_that_are_kept_elsewhere_are_added_up_there() -> None:
+    """By transaction and table, and of the first snapshot; where there is no row, nothing is asked."""
+    held = OpenRows(Elsewhere())
+    for sums in (held.sums(7, "a"), held.snapshot_sums("a")):
+        assert sums is None
+    for one in (row(7, 1), row(7, 2), row(7, 3, table="b")):
+        held.admit(one)
+    held.admit_snapshot(scanned("x", 5))
+    for offset in (6, 7):
+        held.admit_snapshot(scanned("y", offset), 90)
+
+    found = [held.sums(7, "a"), held.sums(7, "b"), held.snapshot_sums("a")]
+    assert [[("transaction a", 2)], [("transaction b", 1)], [("snapshot a", 1)]] == [[*(sums or ())] for sums in found]
+    assert [None] * 3 == [held.sums(7, "c"), held.sums(8, "a"), held.snapshot_sums("b")]
+
+
+def test_rows_in_memory_are_added_up_by_the_caller() -> None:
+    """There are no other sums of them."""
+    held = OpenRows()
+    held.admit(row(7, 1))
+    held.admit_snapshot(scanned("x", 5))
+
+    assert held.sums(7, "a") is None and held.snapshot_sums("a") is None

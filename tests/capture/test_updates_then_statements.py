@@ -8,10 +8,11 @@ from cdcv2 import failpoints
 from cdcv2.capture import updates_then_statements as release_order
 from cdcv2.capture.updates_then_statements import Advance, WriterLogs
 from cdcv2.core.antichain import Antichain
+from cdcv2.core.changes import ChangeBatch
 from cdcv2.core.order import Product
 from cdcv2.failpoints import PlacedCrash
 from cdcv2.logs.memory import MemoryLog
-from cdcv2.protocol.messages import Progress
+from cdcv2.protocol.messages import Progress, Updates
 from cdcv2.protocol.writer import Writer
 
 ADVANCE = Advance(Antichain([6]), begins={"b": 5})
@@ -150,3 +151,17 @@ def test_a_log_whose_beginning_is_not_stated_begins_at_the_start() -> None:
 
     assert 0 == WriterLogs({}).begin("a")
     assert [Progress([0], [1], {})] == [entry.message for entry in log.read()]
+
+
+def test_sums_are_written_at_their_times() -> None:
+    """Beside the updates of their table, and of no other one."""
+    logs = {name: MemoryLog(name) for name in "ab"}
+    sums = {"a": [(3, ChangeBatch([("x", 2)])), (4, ChangeBatch([("y", -1)]))]}
+    written = WriterLogs({name: Writer(log) for name, log in logs.items()}, lambda table: [(table, 2, 1)], sums)
+    release_order.write_release(written, ADVANCE)
+
+    found = {name: [entry.message for entry in log.read()] for name, log in logs.items()}
+    assert {
+        name: [update for one in messages if isinstance(one, Updates) for update in one.updates]
+        for name, messages in found.items()
+    } == {"a": [("a", 2, 1), ("x", 3, 2), ("y", 4, -1)], "b": [("b", 2, 1)]}

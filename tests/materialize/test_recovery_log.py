@@ -414,6 +414,27 @@ def test_one_that_was_faster_is_asked_about(tmp_path: Path) -> None:
     assert [0, 1] == [len(holdings) for holdings in seen] and seen[1] == log.holdings()
 
 
+def test_what_an_instance_has_put_itself_is_its_own_before_it_knows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another one wrote the next number behind it at once: it decides again, on its own commit."""
+    log = FileRecoveryLog("m", tmp_path)
+    claimed, put, refused = log.open(Range(), START), log._files.put, list[int]()
+
+    def unknown(number: int, plain: Any) -> None:
+        put(number, plain)
+        if not refused:
+            refused.append(number)
+            raise RefusedError("there is one of this number")
+
+    monkeypatch.setattr(log._files, "put", unknown)
+    claimed.commit(Checkpoint(Antichain([5])), Patch({"a": 1}))
+    claimed.commit(Checkpoint(Antichain([6])), None)
+
+    assert 1 == len(refused)
+    assert (Checkpoint(Antichain([6])), {"a": 1}, None) == found(FileRecoveryLog("m", tmp_path).open(Range(), START))
+
+
 @pytest.mark.parametrize("kind", ["files", "sqlite"])
 def test_halves_that_commit_at_the_same_moment_both_do(kind: str, tmp_path: Path) -> None:
     """They share the table of holdings, not a holding: one waits for the other, and neither is lost."""

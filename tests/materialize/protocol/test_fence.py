@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcv2.core import Antichain
-from cdcv2.errors import UsageError
+from cdcv2.errors import FencedError, RestoredError, UsageError
 from cdcv2.materialize import Range
 from cdcv2.materialize.protocol.fence import (
-    LAST, Holding, Piece, ahead, claim, fenced, install, meet_of, number_of, pieces,
+    LAST, Holding, Piece, ahead, claim, fenced, install, meet_of, number_of, pieces, restored, taken,
 )
 from tests.fence_vectors import ASKED, VECTORS, Row, Vector
 
@@ -157,3 +157,22 @@ def test_keys_are_named_where_they_are_not_all() -> None:
     """No user asks for 0-4294967295."""
     assert "this instance of 'm' was fenced off by another" in str(fenced("m", Range()))
     assert "this instance of 'm' for the keys 0-99 was fenced off by another" in str(fenced("m", Range(0, 99)))
+
+
+@pytest.mark.parametrize(("found", "later"), [(6, True), (5, False), (4, False), (None, False)])
+def test_only_a_higher_fence_is_that_of_a_later_instance(found: int | None, later: bool) -> None:
+    """With the fence of this one, a lower one, or no holding at all, the target or the log was put back."""
+    error = taken("m", Range(0, 99), 5, found)
+
+    assert (FencedError if later else RestoredError) is type(error)
+    assert str(fenced("m", Range(0, 99)) if later else restored("m")) == str(error)
+
+
+def test_what_was_put_back_is_named_with_what_shows_it() -> None:
+    """The checkpoint, where the caller names nothing else."""
+    begin = "the target or the recovery log of 'm' was put back to another moment while it was worked on: "
+
+    assert str(restored("m")).startswith(
+        f"{begin}its checkpoint is not the one that this instance wrote last. Nothing of this transaction was committed"
+    )
+    assert str(restored("m", "a row is missing")).startswith(f"{begin}a row is missing. Nothing")
