@@ -73,7 +73,7 @@ NEAR = {
     "cdcv2.materialize.protocol.messages.": ("tests/materialize/protocol/test_messages",),
     **{f"cdcv2.materialize.{name}.": (f"tests/materialize/test_{name}",) for name in (
         "connection", "distributed", "repair", "subscriber", "texts")},
-    "cdcv2.materialize.recovery_log.": ("tests/materialize/test_recovery_log", "tests/materialize/test_runtime"),
+    "cdcv2.materialize.recovery_log": ("tests/materialize/test_recovery_log", "tests/materialize/test_runtime"),
     "cdcv2.materialize.protocol.fence.": (
         "tests/materialize/protocol/test_fence", "tests/materialize/test_recovery_log",
         "tests/materialize/test_runtime"),
