@@ -111,7 +111,7 @@ class Pipeline:
             states = {entry.state for entry in self.catalogue.kept.values() if entry.state is not EntryState.IN_USE}
             return {state} == states
 
-        return poll_until(there, 120, pause=0.5)
+        return poll_until(there, 400, pause=0.5)
 
 
 def test_a_connector_makes_its_own_slot_and_nothing_of_it_is_left(
