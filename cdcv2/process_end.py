@@ -1,8 +1,12 @@
-"""How a process ends that has a client of Kafka: with its exit code, whatever that client still waits for.
+"""How a process ends: with its exit code, whatever still runs in it, and wherever Ctrl-C met it.
 
-The client answers by threads of its own, which Python does not know. One that answers a request while Python is taken
-down ends the process by a segmentation fault. A request that its server never answered is answered when its time is
-over, which may be then.
+A client of Kafka answers by threads of its own, which Python does not know. One that answers a request while Python is
+taken down ends the process by a segmentation fault. A request that its server never answered is answered when its time
+is over, which may be then.
+
+Python notes an interrupt that leaves code made from text, as the ``__init__`` of a dataclass is made, even if it is
+caught further out. With this note ``python -m`` ends by SIGINT, and not with the exit code. The next code made from
+text takes the note away.
 """
 
 from __future__ import annotations
@@ -22,6 +26,7 @@ def end_with(code: int) -> int:
     For the entry point of a process alone: ``sys.exit(end_with(main()))``.
     """
     _codes.append(code)
+    exec("")
     return code
 
 

@@ -1,10 +1,12 @@
-"""A process with a client of Kafka that still waits for an answer ends with its exit code."""
+"""A process ends with its exit code: if a client of Kafka still waits for an answer, and after Ctrl-C anywhere."""
 
 from __future__ import annotations
 
 import ctypes
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -51,3 +53,22 @@ def test_a_request_without_an_answer_takes_no_exit_code_away(arguments: list[str
 
     assert (ended, out.splitlines()[-1:]) == (code, ["all is written"])
     assert "cdcv2" in out + err
+
+
+def test_an_interrupt_within_code_made_from_text_takes_no_exit_code_away(tmp_path: Path) -> None:
+    """As in a dataclass that is being made: Python remembers it, and would end the process by SIGINT."""
+    (tmp_path / "interrupted.py").write_text("""
+import sys
+from cdcv2.process_end import end_with
+
+def main():
+    try:
+        exec("raise KeyboardInterrupt")
+    except KeyboardInterrupt:
+        return 130
+
+sys.exit(end_with(main()))
+""")
+    around = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, sys.path)])}
+
+    assert 130 == subprocess.run([sys.executable, "-m", "interrupted"], env=around, check=False).returncode
