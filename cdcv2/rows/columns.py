@@ -273,8 +273,20 @@ def values_at(column: pa.ChunkedArray, places: pa.Array | pa.ChunkedArray) -> pa
         return column.take(places)
     # To take, Arrow makes one array of all chunks.
     values, size = pa.concat_arrays(column.cast(wide).chunks), max(1, _MOST // 4 * len(column) // column.nbytes)
-    parts = [values.take(whole_array(_chunked(places).slice(at, size))) for at in range(0, len(places), size)]
-    return pa.chunked_array([part.cast(column.type) for part in parts], column.type)
+    parts = (whole_array(_chunked(places).slice(at, size)) for at in range(0, len(places), size))
+    return pa.chunked_array([one.cast(column.type) for part in parts for one in _taken(values, part)], column.type)
+
+
+def _taken(values: pa.Array, places: pa.Array) -> Iterator[pa.Array]:
+    """The values there, in parts that one array holds: some values may be far larger than most."""
+    part = values.take(places)
+    if part.nbytes <= _MOST or len(part) == 1:
+        yield part
+    else:
+        # Not slices of the part, whose offsets would be as large.
+        half = len(places) // 2
+        yield from _taken(values, places.slice(0, half))
+        yield from _taken(values, places.slice(half))
 
 
 def _chunked(places: pa.Array | pa.ChunkedArray) -> pa.ChunkedArray:

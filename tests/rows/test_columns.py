@@ -212,6 +212,15 @@ def test_rows_at_places_are_those_of_a_take(data: st.DataObject) -> None:
         assert rows.take(places).to_pydict() == one.to_pydict() and rows.schema == one.schema
 
 
+def test_large_values_side_by_side_come_in_arrays_that_hold_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside many small ones; here an array holds a thousand bytes, and each of these a tenth of that."""
+    monkeypatch.setattr(columns_module, "_MOST", 1000)
+    texts = ["x" * 100] * 20 + [""] * 400
+    column = rows_at(pa.table({"text": texts}), pa.array(range(420), pa.int64())).column("text")
+    assert texts == column.to_pylist()
+    assert 1000 >= max(chunk.nbytes for chunk in column.chunks)
+
+
 def test_rows_that_one_array_does_not_hold_are_several(monkeypatch: pytest.MonkeyPatch) -> None:
     """A chunk of rows is halved until each part fits; here an array of text holds two, of a list or a map, too."""
     of_all = columns_module.chunked
