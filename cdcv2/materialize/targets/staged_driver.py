@@ -22,6 +22,7 @@ from cdcv2.materialize.protocol.messages import (
 from cdcv2.materialize.targets.lake.columns import canonical_keys, conflict
 from cdcv2.materialize.targets.lake.files import KEY, StagedFile, StagingFolder, arrow
 from cdcv2.materialize.targets.manifests import TableFile
+from cdcv2.rows.columns import rows_at
 
 
 class ManifestFolder(StagingFolder, Protocol):
@@ -109,7 +110,7 @@ class StagedDriver(DistributedDriver):
         rows = pa.concat_tables([message.come, left])
         marks = pa.concat_arrays([pa.repeat(False, len(come)), pa.repeat(True, len(left))])
         order = pa.compute.sort_indices(rows, [(field.name, "ascending") for field in table.key])
-        rows = rows.take(order)
+        rows = rows_at(rows, order)
         self._file(message.binding).add_columns(rows, canonical_keys(table, rows), marks.take(order))
 
     def _file(self, number: int) -> StagedFile:

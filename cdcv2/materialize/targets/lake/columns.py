@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from cdcv2.materialize.intake import canonical
 from cdcv2.materialize.protocol.messages import DELETED, Changes, Field, Key, Table, Values
 from cdcv2.materialize.targets.lake.files import KEY, logged, rows_of
+from cdcv2.rows.columns import chunked, rows_at
 from cdcv2.views.columns import arrow_of
 
 #: Text whose ``ascii`` is itself between two quotes: printable, without quotes and backslashes.
@@ -76,9 +77,9 @@ def conflict(
         there = there.filter(pc.invert(there[DELETED]))
     held = one_array(there[column])
     places = pc.index_in(gone, held)
-    found, wrong = there.take(places), pc.is_null(places)
+    found, wrong = rows_at(there, places), pc.is_null(places)
     for field, mine in zip(table.fields, message.gone.columns):
-        wrong = pc.or_(wrong, _differing(field, one_array(mine), as_logged(field, found[field.name])))
+        wrong = pc.or_(wrong, _differing(field, mine, as_logged(field, found[field.name])))
     taken = pc.is_in(come.slice(message.both), held)
     names = [field.name for field in table.key]
     odd = [message.gone.select(names).filter(wrong), message.come.select(names).slice(message.both).filter(taken)]
@@ -90,9 +91,9 @@ def conflict(
 
 
 def as_logged(field: Field, column: Any) -> Any:
-    """A column of a file as one array of the log's values."""
+    """A column of a file with the log's values."""
     values = logged(field, column)
-    return one_array(column) if values is None else pa.array(values, arrow_of(field))
+    return column if values is None else chunked(values, arrow_of(field))
 
 
 def _differing(field: Field, one: Any, other: Any) -> Any:

@@ -17,7 +17,7 @@ from cdcv2.errors import MalformedError
 from cdcv2.materialize.protocol.messages import Changes, ConflictError, Table
 from cdcv2.materialize.targets.lake.columns import as_logged
 from cdcv2.materialize.targets.lake.files import DIFF, StagedFile
-from cdcv2.rows.columns import summed
+from cdcv2.rows.columns import rows_at, summed
 
 
 def stage(table: Table, message: Changes, staged: StagedFile, like: Callable[[Any], Any]) -> None:
@@ -77,7 +77,7 @@ def merged(table: Table, parts: Sequence[Any], zeros: bool) -> Any:
     if least is None or least > 0:
         return rows
     places, sums = added(table, rows, zeros)
-    return rows.take(places).drop_columns([DIFF]).append_column(rows.schema.field(DIFF), sums)
+    return rows_at(rows, places).drop_columns([DIFF]).append_column(rows.schema.field(DIFF), sums)
 
 
 def probe(rows: Any) -> str | None:

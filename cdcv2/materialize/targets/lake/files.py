@@ -20,7 +20,7 @@ from cdcv2.errors import MalformedError, OutputError, UsageError
 from cdcv2.materialize.intake import canonical
 from cdcv2.materialize.protocol.messages import Field, Key, Store, Table, Values
 from cdcv2.materialize.targets.manifests import TableFile
-from cdcv2.rows.columns import counted
+from cdcv2.rows.columns import counted, rows_at
 from cdcv2.store.numbered import durable
 from cdcv2.views.arrow_columns import DIGITS, arrow_column
 
@@ -344,7 +344,7 @@ def current(parts: Sequence[Any], column: str = KEY) -> Any:
     place = counted(rows.num_rows)
     last = pa.table([rows[column], place], ["key", "place"]).group_by("key", use_threads=False)
     last = last.aggregate([("place", "max")])
-    return rows.take(last["place_max"].sort())
+    return rows_at(rows, last["place_max"].sort())
 
 
 def rows_of(table: Table, rows: Any) -> Iterator[tuple[Key, Values]]:

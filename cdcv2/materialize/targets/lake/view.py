@@ -21,6 +21,7 @@ from cdcv2.materialize.targets.lake.files import (
 )
 from cdcv2.materialize.targets.lake.history import Frontier, TableHistory, demand_times, requested, shown
 from cdcv2.materialize.targets.lake.manifest import LakeFolder, LakeManifest
+from cdcv2.rows.columns import rows_at
 
 
 @dataclass(frozen=True)
@@ -70,12 +71,13 @@ class LakeView:
         places, sums = added(table, rows, self.manifest.counts[table.name])
         wrong = pa.compute.less(sums, 0)
         if pa.compute.any(wrong, min_count=0).as_py():
-            row = rows.take(places.filter(wrong).slice(0, 1)).drop_columns([DIFF]).to_pylist()[0]
+            row = rows_at(rows, places.filter(wrong).slice(0, 1)).drop_columns([DIFF]).to_pylist()[0]
             raise OutputError(
                 f"the lake in {self.folder.path} has the row {row} of {table.name} {sums.filter(wrong)[0]} times: a "
                 "file was lost or changed. Restore the folder, or begin again with it and the recovery log empty"
             )
-        return rows.take(places).drop_columns([DIFF]).append_column(pa.field(table.values[-1].name, pa.int64()), sums)
+        count = pa.field(table.values[-1].name, pa.int64())
+        return rows_at(rows, places).drop_columns([DIFF]).append_column(count, sums)
 
     def rows(self, table: str) -> Iterator[tuple[Key, Values]]:
         """The same as Python values: keys and values; of a multiset, the row, and the row with its count."""
