@@ -36,6 +36,24 @@ def test_columns_end_as_rows_do(server: Postgres, made: type[History], seeds: ra
         assert row_by_row == columns, f"seed {seed}"
 
 
+@pytest.mark.parametrize("columns", [164, 165, 199])
+def test_a_row_that_its_table_holds_can_change(server: Postgres, columns: int) -> None:
+    """What goes and what comes may be too much for one row of the temporary table: texts of 23 letters stay in it."""
+    row_type = RowType({"type": "record", "name": "t", "fields": [
+        {"name": f"c{number}", "type": "string"} for number in range(columns + 1)
+    ]})  # fmt: skip
+    old, new = (row_type.row(("key", *[letter * 23] * columns)) for letter in "ab")
+
+    def cuts(_: Checkpoint) -> Iterator[Cut]:
+        for time, updates in enumerate([[(old, 0, 1)], [(old, 1, -1), (new, 1, 1)]]):
+            yield Cut({"rows": updates}, Antichain([time]), Antichain([time + 1]))
+
+    connect = new_schema(server)
+    Runtime("m", [ViewBinding("rows", row_type, "rows", ("c0",))], PostgresDriver(connect=connect), cuts, rows=1).run()
+    with connect() as session:
+        assert [tuple(new)] == session.execute("SELECT * FROM rows").fetchall()
+
+
 @pytest.mark.parametrize("driver", [PostgresDriver, RowByRow])
 @pytest.mark.parametrize(("source", "key"), [
     ("timestamptz", "2024-02-29T10:34:56.123456Z"), ("timetz", "10:00:00.5Z"), ("numeric", "1.50"),

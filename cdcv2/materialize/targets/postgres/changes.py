@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from psycopg import Connection
     from psycopg.sql import Composable, Composed
 
-_MOST_COLUMNS = 400
+_MOST_COLUMNS = 330
 _TRIGGERS = "SELECT tgname::text FROM pg_trigger WHERE tgrelid = to_regclass(%s) AND NOT tgisinternal ORDER BY 1"
 #: Rows of a message of COPY.
 _AT_ONCE = 65_536
@@ -38,7 +38,8 @@ def takes_changes(table: Table, kept: Table) -> bool:
     """Whether PostgreSQL can check the changes of a table, which it has as ``kept``. Others take Loads and Stores.
 
     Of a multiset only the digests are compared. By key, a row that goes and one that comes must fit into one row of a
-    temporary table: a page holds 8,160 bytes of it, and a long value takes 18 there. And a column that is kept as the
+    temporary table: a page holds 8,160 bytes of it, and a value takes up to 24 there (a longer one is stored beside it,
+    and takes 18). And a column that is kept as the
     log has it, from before the source's type was known, may have a spelling of a value of which no comparison there
     knows that it is the same.
     """
