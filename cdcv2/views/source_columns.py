@@ -170,6 +170,15 @@ def has_wider_equality(source: SourceType | None) -> bool:
     return source.type in ("citext", "jsonb") or (source.type in ("numeric", "numrange") and source.precision is None)
 
 
+def is_limited(source: SourceType | None) -> bool:
+    """Whether the type would round or cut some values of the log, so that they are to be checked before.
+
+    >>> is_limited(SourceType("varchar", length=3)), is_limited(SourceType("jsonb"))
+    (True, False)
+    """
+    return source is not None and _holds(source) is not None
+
+
 def demand_held(field: Field, value: Any, table: str) -> None:
     """Raise MalformedError if the source's type would round or cut the value, or if it is no time."""
     source = field.source

@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from cdcv2.core.antichain import Antichain
-from cdcv2.errors import ViewError
+from cdcv2.errors import MalformedError, ViewError
 from cdcv2.materialize import Runtime, ViewBinding
-from cdcv2.materialize.protocol.messages import Checkpoint
+from cdcv2.materialize.protocol.messages import Checkpoint, Field
+from cdcv2.materialize.targets.postgres.changes import demand_all_held
 from cdcv2.materialize.targets.postgres.driver import PostgresDriver
 from cdcv2.protocol.timeline import Cut
 from cdcv2.rows.row_type import RowType
+from cdcv2.rows.source_types import SourceType
 from cdcv2.servers.postgres import Postgres
 from tests.materialize.conftest import new_schema
 from tests.materialize.row_by_row import History, MultisetHistory, RowByRow
@@ -34,6 +38,21 @@ def test_columns_end_as_rows_do(server: Postgres, made: type[History], seeds: ra
         row_by_row, columns = both(server, made(seed))
 
         assert row_by_row == columns, f"seed {seed}"
+
+
+def test_values_are_checked_in_parts_that_arrow_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of text it finds 2 GB of different values at most. A type that holds all that the log may have needs no check."""
+    looked: list[list[str]] = []
+    unique = pc.unique
+    monkeypatch.setattr(pc, "unique", lambda column: looked.append(column.to_pylist()) or unique(column))
+    kinds = {"doc": SourceType("jsonb"), "v": SourceType("numeric", 5, 2)}
+    fields = [Field(name, "string", source=kind) for name, kind in kinds.items()]
+    values = pa.chunked_array([["1.50", "1.50"], ["2"]])
+
+    demand_all_held("t", fields, pa.table([pa.chunked_array([["{}", "[]"], ["7"]]), values], ["doc", "v"]))
+    assert [["1.50", "1.50"], ["2"]] == looked
+    with pytest.raises(MalformedError, match="t: '1.505' of the column 'v'"):
+        demand_all_held("t", fields[1:], pa.table([pa.chunked_array([["1.50"], ["1.505"]])], ["v"]))
 
 
 @pytest.mark.parametrize("columns", [164, 165, 199])

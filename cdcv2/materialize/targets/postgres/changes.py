@@ -11,6 +11,7 @@ import io
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, LiteralString
 
 import pyarrow as pa
@@ -21,7 +22,7 @@ from cdcv2.errors import ViewError
 from cdcv2.materialize.protocol.messages import Changes, ConflictError, Field, Table
 from cdcv2.materialize.targets.postgres.tables import PostgresTable, expression, type_of
 from cdcv2.rows.columns import chunked
-from cdcv2.views.source_columns import demand_held, normal_of, source_column
+from cdcv2.views.source_columns import demand_held, is_limited, normal_of, source_column
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -99,7 +100,7 @@ class PostgresChanges(ABC):
 
     def stage(self, session: Connection[Any], message: Changes) -> None:
         """Copy them. Raises MalformedError for a value that its column would round."""
-        self._demand_held(message.come)
+        demand_all_held(self.of.name, self.fields, message.come)
         with session.cursor().copy(self.copy) as copy:
             for table in self.staged(message):
                 for part in table.to_batches(_AT_ONCE):
@@ -132,11 +133,17 @@ class PostgresChanges(ABC):
         there = self.of.inward(row[self.width + 1:])[1] if row[self.width] else None
         return ConflictError(name, binding, key, there)
 
-    def _demand_held(self, rows: pa.Table) -> None:
-        for field, column in zip(self.fields, rows.columns):
-            if source_column(field.source, field.kind) is not None:
-                for value in pc.unique(column).to_pylist():
-                    demand_held(field, value, self.of.name)
+
+def demand_all_held(name: str, fields: Sequence[Field], rows: pa.Table) -> None:
+    """Raise MalformedError if a column of the table would round or cut a value of these rows.
+
+    Cost: the values of columns whose types do not hold all that the log may have, each once in a chunk.
+    """
+    for field, column in zip(fields, rows.columns):
+        if source_column(field.source, field.kind) is not None and is_limited(field.source):
+            # Arrow finds 2 GB of different values at most.
+            for value in chain.from_iterable(pc.unique(chunk).to_pylist() for chunk in column.chunks):
+                demand_held(field, value, name)
 
 
 def listed(
