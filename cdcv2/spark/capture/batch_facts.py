@@ -21,11 +21,15 @@ from cdcv2.protocol.log import Place, Position
 
 
 class PartitionSpan(NamedTuple):
-    """Of a partition: the first offset that was read, the last one, and the number of records."""
+    """Of a partition: the first offset that was read, the last one, and the numbers of records and of their offsets.
+
+    Where there are fewer offsets than records, a record was read twice.
+    """
 
     low: int
     high: int
     records: int
+    offsets: int
 
 
 class Screen(NamedTuple):
@@ -87,11 +91,11 @@ class RowGroup:
 class BatchFacts:
     """The collection of one executor's share; ``tables`` fixes the numbers by which tables go.
 
-    ``seen`` has for each partition the first offset, the last one and the number of records.
+    ``seen`` has for each partition the first and the last offset of records that came one behind the other.
     """
 
     tables: tuple[str, ...]
-    seen: dict[Place, list[int]] = field(default_factory=dict)
+    seen: dict[Place, list[list[int]]] = field(default_factory=dict)
     rows: dict[tuple[int, int, int | None, str, int], RowGroup] = field(default_factory=dict)
     snapshot: dict[tuple[int, int, str, int], list[int]] = field(default_factory=dict)
     marks: list[list[Any]] = field(default_factory=list)
@@ -109,11 +113,11 @@ class BatchFacts:
 
     def read(self, place: Place, offset: int) -> None:
         """A record was read there, of any kind."""
-        seen = self.seen.get(place)
-        if seen is None:
-            self.seen[place] = [offset, offset, 1]
+        seen = self.seen.setdefault(place, [])
+        if seen and seen[-1][1] == offset - 1:
+            seen[-1][1] = offset
         else:
-            seen[0], seen[1], seen[2] = min(seen[0], offset), max(seen[1], offset), seen[2] + 1
+            seen.append([offset, offset])
 
     def add(self, fact: Fact, position: Position, screen: Screen) -> bool:
         """Add the fact of the record there. Returns whether it has a row that may be released."""
@@ -166,7 +170,7 @@ class BatchFacts:
     def to_json(self) -> str:
         """What is sent to the driver."""
         return json.dumps({
-            "seen": [[*place, *seen] for place, seen in self.seen.items()],
+            "seen": [[*place, *one] for place, seen in self.seen.items() for one in seen],
             "rows": [[*key, *group.plain()] for key, group in self.rows.items()],
             "snapshot": [[*key, *group] for key, group in self.snapshot.items()],
             "marks": self.marks,
@@ -199,7 +203,8 @@ def merged(parts: list[str]) -> dict[str, Any]:
 def ranges(facts: Mapping[str, Any]) -> dict[Place, PartitionSpan]:
     """What several shares have read of each partition together."""
     found: dict[Place, PartitionSpan] = {}
-    for topic, part, low, high, records in facts["seen"]:
-        before = found.get((topic, part), PartitionSpan(low, high, 0))
-        found[topic, part] = PartitionSpan(min(low, before.low), max(high, before.high), before.records + records)
+    for topic, part, low, high in sorted(facts["seen"]):
+        before = found.get((topic, part), PartitionSpan(low, low - 1, 0, 0))
+        records, new = before.records + high + 1 - low, max(0, high - max(low - 1, before.high))
+        found[topic, part] = PartitionSpan(before.low, max(high, before.high), records, before.offsets + new)
     return found

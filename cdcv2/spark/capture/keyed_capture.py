@@ -143,7 +143,10 @@ class KeyedCapture(CaptureQuery):
 
         From such a record on, nothing of its partition is taken: it must be read again, and judged again.
         """
-        seen = {place: PartitionSpan(found[0][0], found[-1][0], len(found)) for place, found in facts.items()}
+        seen = {
+            place: PartitionSpan(found[0][0], found[-1][0], len(found), len({offset for offset, _ in found}))
+            for place, found in facts.items()
+        }
         self.topics.is_complete(self._capture.next_positions(), seen)
         wrong: list[DecodeError] = []
         for place, found in sorted(facts.items()):

@@ -54,10 +54,10 @@ class Tally:
     def absorb(self, facts: Mapping[str, Any]) -> None:
         """Count the facts of the new records of a micro-batch (:func:`~cdcv2.spark.capture.batch_facts.merged`)."""
         self._counted_before = dict(self.counted)
-        for topic, part, _, high, count in facts["seen"]:
+        for topic, part, low, high in facts["seen"]:
             place = topic, part
             self.counted[place] = max(high + 1, self.counted.get(place, 0))
-            self.records += count
+            self.records += high + 1 - low
         self._repeats += facts["repeats"]
         self._errors += [(Position(*error[:3]), error[3]) for error in facts["errors"]]
         self._absorb_snapshot(facts)

@@ -123,7 +123,7 @@ class FileTopics:
         return dumped_stream(spark, self.folder, self.files)
 
     def is_complete(self, counted: Mapping[Place, int], seen: Mapping[Place, PartitionSpan]) -> None:
-        """By the first offset, the last one and the number of records; topics without a use are not checked."""
+        """By the first offset, the last one and how many there are; topics without a use are not checked."""
         needed = set(self.recipe.topics())
         for place, span in sorted(seen.items()):
             if place[0] in needed:
@@ -165,12 +165,13 @@ def dumped_stream(spark: SparkSession, folder: Path, files: int | None = None) -
 
 def check_dumped_span(folder: Path, place: Place, wanted: int, span: PartitionSpan) -> None:
     """Raise UnsafeTopicError if a dump lacks records of a partition, MalformedError if it has one twice."""
-    low, high, records = span
+    low, high, records, offsets = span
     if low > wanted:
         raise gap(str(folder), place, f"{wanted}" if low == wanted + 1 else f"{wanted} to {low - 1}")
-    if records < high + 1 - low:
-        raise gap(str(folder), place, f"{high + 1 - low - records} offsets between {low} and {high}")
-    if records > high + 1 - low:
+    # A record that is there twice must not stand for one that is missing.
+    if offsets < high + 1 - low:
+        raise gap(str(folder), place, f"{high + 1 - low - offsets} offsets between {low} and {high}")
+    if records > offsets:
         raise MalformedError(
             f"in the dump {folder} the topic {place[0]!r} has offsets between {low} and {high} more than once in "
             f"partition {place[1]}: the dump is at fault; keep each record in one file only"
