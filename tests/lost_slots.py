@@ -17,6 +17,8 @@ from tests.keyed_connector import PREFIX, TABLES, Place, Sent, delivered, lived
 from tests.keyed_connector import _image, _put, _statement  # the same life, continued
 from tests.timelines import NOTIFICATIONS, notified
 
+#: The partition of the transaction topic.
+ENDS = (f"{PREFIX}.transaction", 0)
 Topics = dict[Place, list[Record]]
 Held = dict[str, Counter[Any]]
 
@@ -102,6 +104,26 @@ class World:
         self.told.append(database.lsn)
         self.history.append((database.lsn, database._now(), None))
 
+    def lose_an_end(self) -> bool:
+        """Take an END, and all its copies, out of the topics; returns whether there is one with a resnapshot behind it.
+
+        Before each END, and before that one, the topics have a BEGIN then. The END of the first transaction behind a
+        resnapshot is not taken: nothing shows that it is lost, as it may have been lost with the slot.
+        """
+        sent, found = {_transaction(record) for record in self.topics.get(ENDS, ())}, list[int]()
+        since: list[int] = []
+        for lsn, _, tx in self.history:
+            if lsn in self.told:
+                found += since if lsn == self.told[0] else since[1:]
+                since = []
+            elif tx in sent:
+                since.append(tx)
+        if found:
+            lost = self.chance.choice(found)
+            for topics in (*self.stages, self.topics):
+                topics[ENDS] = _begun(topics.get(ENDS, ()), lost)
+        return bool(found)
+
     def wanted(self) -> tuple[dict[str, set[Any]], int]:
         """The updates of each log, and the frontier: what is whole in the topics, in order, in each slot's stretch."""
         there: dict[int, dict[str, set[int]]] = {}
@@ -132,6 +154,21 @@ class World:
                         updates[table].add((row, lsn, now[table][row] - before[table][row]))
             before = now
         return updates, given[-1][0] + 1
+
+
+def _transaction(record: Record) -> int:
+    """That of a record of the transaction topic."""
+    return int(json.loads(record.value or b"{}")["id"].split(":")[0])
+
+
+def _begun(ends: Sequence[Record], lost: int) -> list[Record]:
+    """The transaction topic with a BEGIN before each END, and without the END of one of them."""
+    records: list[Record] = []
+    for end in ends:
+        body = {"status": "BEGIN", "id": json.loads(end.value or b"{}")["id"]}
+        sent = [end._replace(value=json.dumps(body).encode()), *[end] * (_transaction(end) != lost)]
+        records += [record._replace(offset=len(records) + at) for at, record in enumerate(sent)]
+    return records
 
 
 def _with_first_null(sent: Sequence[Sent]) -> list[Sent]:

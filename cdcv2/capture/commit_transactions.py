@@ -12,8 +12,8 @@ duplicates from new facts:
 Some facts cannot be captured: TRUNCATE, a row of another type, a second snapshot, more rows than were counted, a lost
 END. They stop the capture. Everything before such a fact is released first, and the logs are complete up to there.
 A resnapshot that the user has declared is no such fact. It is released after the transactions up to its LSN and before
-those above it. It supersedes the transactions below its LSN that are not whole. How a snapshot is judged is in
-:mod:`cdcv2.capture.snapshot`.
+those above it. It supersedes the transactions below its LSN that are not whole, and what comes behind a lost END there:
+that END does not stop the capture. How a snapshot is judged is in :mod:`cdcv2.capture.snapshot`.
 
 This class sees counts, never rows. So one process that holds all rows decides as a Spark driver does whose executors
 hold them. Counts are *set*, not added: a caller may count again what it reads again.
@@ -23,7 +23,8 @@ The file is long because it is one decision: each stop and each snapshot changes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import takewhile
 from typing import Any
 
 from cdcv2.capture.begins import BeginRecords
@@ -34,7 +35,7 @@ from cdcv2.capture.release_answers import Release, WaitReason, without_end
 from cdcv2.capture.released_ends import ReleasedEnds
 from cdcv2.capture.row_counts import RowCounts, TableEffect
 from cdcv2.capture.snapshot import declarations
-from cdcv2.capture.snapshot.rules import SnapshotStop, end_of_declared, is_next, lacks_rows, makes_up_for
+from cdcv2.capture.snapshot.rules import SnapshotStop, end_of_declared, is_due, is_next, lacks_rows, makes_up_for
 from cdcv2.capture.source_words import ANY_SOURCE, SourceWords
 from cdcv2.capture.snapshot.tracker import SnapshotTracker
 from cdcv2.capture.transaction_contradictions import LOST, Commit, Contradiction
@@ -400,19 +401,20 @@ class CommitTransactions:
             if (self._cap is not None and self._cap < snapshot) or not self.snapshots.whole():
                 self._judge(self.snapshots.stops())
                 return None
-        again = self.snapshots.pending
-        transactions, lost = list[Commit[int]](), self._lost(again)
+        again, lost = self.snapshots.pending, self._tracker.lost()
+        transactions = list[Commit[int]]()
         begins, uncovered = dict[str, int](), UncoveredTables(self._uncovered, self._partial)
         counted = None if self._counted is None else self._counted.copy()
         if snapshot is not None:
             uncovered.add(self.snapshots.uncovered)
             self._begin_counting(counted)
         for end in self._tracker.ends():
-            if lost is not None and end.lsn > lost[1]:
-                self._perhaps_another = self._perhaps_another or self._stop is None
-                self._halt_all(self._tracker.lost_text(lost), LOST, None)
+            if not is_due(end.lsn, again, lost):
+                if again is None and lost is not None:
+                    self._perhaps_another = self._perhaps_another or self._stop is None
+                    self._halt_all(self._tracker.lost_text(lost), LOST, None)
                 break
-            if (again is not None and end.lsn > again) or self._held_back(end) or self._lacks_rows(end, counted):
+            if self._held_back(end) or self._lacks_rows(end, counted):
                 break
             transactions.append(Commit(end.tx, end.lsn))
             begins.update(dict.fromkeys(uncovered.begin(end.counts, self._had.get(end.tx, ())), end.lsn))
@@ -447,19 +449,17 @@ class CommitTransactions:
         """
         return self._partial
 
-    def _lost(self, again: int | None) -> tuple[int, int] | None:
-        """A transaction whose END is lost, if no resnapshot makes up for it."""
-        lost = self._tracker.lost()
-        if lost is None or again is None or self._tracker.highest <= again:
-            return lost
-        return lost if self._tracker.up_to(again, after=lost[1]) else None
+    def _due(self) -> Iterator[OpenEnd[int]]:
+        """The ENDs whose turn comes before the next resnapshot, or before an END that is lost, by commit."""
+        again, lost = self.snapshots.pending, self._tracker.lost()
+        return takewhile(lambda end: is_due(end.lsn, again, lost), self._tracker.ends())
 
     def _resnapshot_is_whole(self, again: int, uncovered: Iterable[str]) -> bool:
         whole = self.snapshots.resnapshot_is_whole(uncovered)
         self._judge(self.snapshots.stops())
-        return whole and is_next(again, self._cap, (
-            (end.lsn, bool(self._tracker.missing(end.tx)), end.tx in self._halts) for end in self._tracker.ends()
-        ))
+        return whole and is_next(
+            again, self._cap, ((bool(self._tracker.missing(end.tx)), end.tx in self._halts) for end in self._due())
+        )
 
     def _superseded(self, again: int, transactions: list[Commit[int]]) -> tuple[int, ...]:
         """The open transactions that were committed up to ``again``, without the given ``transactions``."""
@@ -563,11 +563,9 @@ class CommitTransactions:
             return *self._spoilt, False
         if self._stop is not None:
             return *self._stop, self._another or self._perhaps_another
-        first = self._tracker.first()
-        if first is not None and self.snapshots.released:
-            behind = self.snapshots.pending is not None and first.lsn > self.snapshots.pending
-            if first.tx in self._halts and not behind:
-                return *self._halts[first.tx], first.tx in self._unknown
+        first = next(self._due(), None)
+        if first is not None and self.snapshots.released and first.tx in self._halts:
+            return *self._halts[first.tx], first.tx in self._unknown
         return "", "", False
 
     @property
@@ -592,10 +590,8 @@ class CommitTransactions:
             return WaitReason("stop", self._stop[0])
         if not self.snapshots.released:
             return WaitReason("snapshot", self.snapshots.waits(), missing=self.snapshots.missing())
-        for lsn, tx, counts in self._tracker.ends():
+        for lsn, tx, counts in self._due():
             missing = self._tracker.missing(tx)
-            if self.snapshots.pending is not None and lsn > self.snapshots.pending:
-                break
             if tx in self._halts:
                 return WaitReason("stop", f"transaction {tx} (END {lsn}): {self._halts[tx][0]}", tx, lsn)
             if missing:

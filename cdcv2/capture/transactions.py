@@ -98,9 +98,9 @@ class TransactionTracker(Generic[T]):
         """The first END that is in and not released."""
         return self._ends.peekitem(0)[1] if self._ends else None
 
-    def up_to(self, lsn: int, *, after: int | None = None) -> list[OpenEnd[T]]:
-        """The ENDs that are in and not released, up to this one, after that one."""
-        return [self._ends[at] for at in self._ends.irange(after, lsn, (False, True))]
+    def up_to(self, lsn: int) -> list[OpenEnd[T]]:
+        """The ENDs that are in and not released, up to this one."""
+        return [self._ends[at] for at in self._ends.irange(maximum=lsn)]
 
     def open(self) -> set[T]:
         """The transactions of which something is in, and that are not released."""

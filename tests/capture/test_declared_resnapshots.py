@@ -231,26 +231,97 @@ def test_the_next_resnapshot_says_how_many_rows_it_lacks() -> None:
     )
 
 
-@pytest.mark.parametrize("end, lost", [(None, False), (60, True), (90 - 1, True)])
-def test_an_end_that_is_lost_with_the_slot_is_made_up_for(end: int | None, lost: bool) -> None:
-    """No END before the resnapshot came behind it; one that did shows that the topic lacks a record."""
+@pytest.mark.parametrize("shown_by", [None, 60, 90 - 1])
+@pytest.mark.parametrize("read_first", [False, True])
+def test_an_end_that_is_lost_before_a_resnapshot_is_made_up_for(shown_by: int | None, read_first: bool) -> None:
+    """Whether it was lost with the slot, or an END behind it shows that the topic lacks it, and whenever it is asked:
+    what comes behind it waits for the resnapshot, and is superseded."""
     commits = captured(90)
     commits.end(2, 45, {})
     row(commits, 3, 50)
-    if end is not None:
-        commits.end(4, end, {T: 1})
+    if shown_by is not None:
+        commits.end(4, shown_by, {T: 1})
+        row(commits, 4, 50)
     commits.end(5, 95, {})
+    if not read_first:
+        assert 45 == settled(commits).through
+        assert commits.ready() is None and commits.stopped() is None and not commits.searches_resnapshot
+        assert ("snapshot", "the snapshot at 90 has not been begun (nothing of it is in the topics)") == (
+            commits.waits().what, commits.waits().text
+        )
+    resnapshot(commits, 90, {T: 1})
+    release = settled(commits)
+
+    assert (90, (3,) if shown_by is None else (4, 3)) == (release.through, release.superseded)
+    assert (Commit(5, 95),) == settled(commits).transactions
+    assert commits.stopped() is None and not commits.lost and 0 == commits.open_transactions()
+    assert commits.is_repeat(50, 3, T, 1) and commits.is_repeat(50, 4, T, 1) and commits.stopped() is None
+
+
+def test_what_cannot_be_captured_behind_a_lost_end_is_superseded_with_it() -> None:
+    """As behind rows that are missing. What comes before that END is due first."""
+    commits = captured(90)
+    for tx, lsn in ((2, 45), (4, 60), (5, 70)):
+        commits.end(tx, lsn, {T: 1})
+    row(commits, 3, 50)
+    commits.halt(4, "a table was truncated", "start over")
+    assert "transaction 2 (END 45) lacks 1 of 1 rows of public.t" == commits.waits().text
+    row(commits, 2, 20)
+    assert 45 == settled(commits).through
+    assert commits.ready() is None and commits.stopped() is None and "snapshot" == commits.waits().what
+    resnapshot(commits, 90, {T: 1})
+    release = settled(commits)
+
+    assert (90, (4, 5, 3)) == (release.through, release.superseded) and commits.stopped() is None
+
+
+def test_what_cannot_be_captured_before_a_lost_end_stops_before_it() -> None:
+    """It is all there, and a resnapshot that comes later changes nothing of it."""
+    commits = captured(90)
+    commits.end(2, 45, {T: 1})
+    row(commits, 2, 20)
+    commits.halt(2, "a table was truncated", "start over")
+    row(commits, 3, 50)
+    commits.end(4, 60, {})
+    resnapshot(commits, 90, {T: 1})
+
+    assert commits.ready() is None and "stop" == commits.waits().what
+    stop = commits.stopped()
+    assert stop is not None and "a table was truncated" == stop.reason
+
+
+@pytest.mark.parametrize("after", [90, 95])
+def test_an_end_that_is_lost_behind_the_last_resnapshot_stops_the_capture(after: int) -> None:
+    """Once that is released: until then it is not its turn."""
+    commits = captured(90)
+    commits.end(5, 95, {})
+    row(commits, 6, after)
+    commits.end(7, 100, {T: 1})
+    row(commits, 7, 100 - 1)
+    assert commits.ready() is None and commits.stopped() is None
+    resnapshot(commits, 90, {T: 1})
+    assert 90 == settled(commits).through
     release, stop = commits.ready(), commits.stopped()
 
-    assert release is not None and 45 == release.through
-    assert lost == (stop is not None)
-    lost = ANY_SOURCE.fill(LOST)
-    assert stop is None or ("the END of transaction 3 is missing" in stop.reason and lost == stop.remedy)
+    assert after == (90 if release is None else release.through)
+    assert stop is not None and "the END of transaction 6 is missing" in stop.reason
+    assert ANY_SOURCE.fill(LOST) == stop.remedy
 
 
-@pytest.mark.parametrize("declared, missed", [(49, True), (51, False), (59, False), (61, True)])
+def test_an_end_that_is_lost_between_two_resnapshots_waits_for_the_second() -> None:
+    """The first one makes up for nothing that is behind it."""
+    commits = captured(30, 90)
+    commits.end(2, 45, {})
+    row(commits, 3, 45)
+    commits.end(4, 60, {})
+    resnapshot(commits, 30, {T: 1})
+    assert 30 == settled(commits).through and 45 == settled(commits).through
+    assert commits.ready() is None and commits.stopped() is None and 90 == commits.snapshots.pending
+
+
+@pytest.mark.parametrize("declared, missed", [(49, True), (51, False), (59, False), (61, False)])
 def test_a_begin_without_an_end_is_made_up_for_by_a_resnapshot_behind_it(declared: int, missed: bool) -> None:
-    """Its slot was lost inside it: the resnapshot is behind the last commit, and before the next."""
+    """Whether its slot was lost inside it, or a later END was still sent."""
     commits = captured(declared)
     commits.recall(ReleasedEnds((), True, None, highest=0))
     commits.begin(6)

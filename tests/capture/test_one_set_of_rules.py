@@ -29,6 +29,7 @@ ON_A_REMAP = {
 NO_REMAP = {
     "makes_up_for": "a remap takes no declared resnapshot",
     "end_of_declared": "a remap takes no declared resnapshot",
+    "is_due": "a remap takes no declared resnapshot",
     "is_next": "a remap takes no declared resnapshot",
 }
 #: Rules that only captures on a remap ask, and why.

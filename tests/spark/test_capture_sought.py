@@ -44,3 +44,12 @@ def test_a_lost_end_is_for_good_where_no_snapshot_explains_it(
     with pytest.raises(SourceStop, match="the END of transaction 8 is missing.*start over") as stop:
         lost.job([*ROWS, *LOST[1]], ENDS, tables="t")
     assert stop.value.lasting and 1 == len(list(lost.logs.rglob("_stop*")))
+
+
+def test_a_lost_end_before_a_declared_resnapshot_is_made_up_for(spark: SparkSession, run: Run, tmp_path: Path) -> None:
+    """Also where the micro-batch that shows it has nothing of the resnapshot, as without Spark."""
+    job = OnSpark(run, tmp_path / "job", spark, *NOTIFIED, "--before", "from-state", "--snapshot-again", "150")
+    for _ in range(2):
+        job.job([*ROWS, *LOST[1], *ENDS], ANOTHER, tables="t")
+        assert [12] == job.held() and 0 == run("verify", job.logs).code
+    assert not list(job.logs.rglob("_stop*"))

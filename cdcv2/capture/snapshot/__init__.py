@@ -32,5 +32,6 @@ and that snapshot, at its LSN, makes the logs right again. The user must declare
 
 A resnapshot is whole only when every partition was read up to where it ended after its run was complete, too. Then
 everything that was committed up to its LSN, and that ever will be in the topics, is read. So a transaction that is
-still not whole never will be: it is superseded. This rule does not depend on the order of reading.
+still not whole never will be: it is superseded. So is what comes behind an END that is lost before the resnapshot,
+which is no reason to stop. This rule does not depend on the order of reading.
 """

@@ -302,27 +302,41 @@ def is_resnapshot_whole(*, sound: bool, counted: bool, all_read: bool) -> bool:
     return sound and counted and all_read
 
 
-def is_next(at: int, cap: int | None, ends: Iterable[tuple[int, bool, bool]]) -> bool:
+def is_due(end: int, at: int | None, lost: tuple[object, int] | None) -> bool:
+    """Whether the transaction that ends at ``end`` may be released before the resnapshot at ``at``, the next one.
+
+    ``at`` is None if there is none. ``lost`` is a transaction whose END is lost, with the commit that it comes after;
+    None: no END is. What comes behind a lost END is never released before a resnapshot. One that is still to come
+    supersedes it, as it does where rows are missing: it has what is in no record. So a lost END stops the capture only
+    behind the last resnapshot, however much is read before the others are whole.
+
+    >>> is_due(80, None, None), is_due(80, 90, (7, 80)), is_due(80, 90, (7, 70)), is_due(95, 90, None)
+    (True, True, False, False)
+    """
+    return (at is None or end <= at) and (lost is None or end <= lost[1])
+
+
+def is_next(at: int, cap: int | None, due: Iterable[tuple[bool, bool]]) -> bool:
     """Whether a whole resnapshot at ``at`` is released next, and no stop before it holds.
 
-    ``cap`` is that of a stop. ``ends`` are the open transactions by commit: of each that, whether it lacks rows, and
-    whether it stops the capture. Missing rows, or ENDs, before the resnapshot will never arrive: it makes up for them.
+    ``cap`` is that of a stop. ``due`` are the open transactions before it (:func:`is_due`), by commit: of each whether
+    it lacks rows, and whether it stops the capture. Missing rows will never arrive: the resnapshot makes up for them.
 
-    >>> is_next(90, None, [(80, True, False), (85, False, True)]), is_next(90, None, [(80, False, True)])
+    >>> is_next(90, None, [(True, False), (False, True)]), is_next(90, None, [(False, True)])
     (True, False)
     """
     if cap is not None and cap < at:
         return False
-    for lsn, lacks, halts in ends:
-        if lsn > at or (lacks and not halts):
-            return True
-        if halts:
-            return False
+    for lacks, halts in due:
+        if lacks or halts:
+            return not halts
     return True
 
 
 def makes_up_for(before: int, lsn: int, declared: Iterable[int]) -> bool:
-    """Whether a resnapshot makes up for an END that is lost between these two: a lost slot takes its last one with it.
+    """Whether a BEGIN without an END between these two ENDs shows nothing, as a resnapshot is between them, too.
+
+    A lost slot takes its last END with it. For one that is lost before both, :func:`is_due` decides.
 
     >>> makes_up_for(70, 100, [90]), makes_up_for(70, 80, [90])
     (True, False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -117,6 +117,26 @@ def test_what_was_lost_with_a_slot_is_healed_in_any_order_of_reading(seed: int, 
 
 
 @settings(max_examples=80, deadline=None)
+@given(st.integers(0, 2**32), st.integers(2, 3), st.sampled_from([1, 3, 50, 2000]), st.sampled_from(["kept", "lost"]))
+def test_an_end_that_is_lost_before_a_resnapshot_is_healed_however_much_is_read_at_once(
+    seed: int, slots: int, every: int, memory: str
+) -> None:
+    """It stops nothing, before the resnapshot is read or behind it, and nor does it when the capture is killed."""
+    chance = random.Random(seed)
+    world = World(chance, slots)
+    assume(world.lose_an_end())
+    kept = KeptMemory()
+
+    def life(logs: Logs) -> None:
+        run(opened(logs, world.told, kept), GivenTopics(world.topics, chance), release_every=every)
+
+    logs = killed_anywhere(chance, memory, new_logs(), kept, life)
+    logs = {table: log.again() for table, log in logs.items()}
+    life(logs)
+    check(world, logs)
+
+
+@settings(max_examples=80, deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from(["kept", "lost", "older"]))
 def test_crashes_anywhere_change_nothing(seed: int, memory: str) -> None:
     """At any step, any number of times, with the memory kept, lost or set back."""
@@ -192,8 +212,28 @@ def test_who_does_what_the_line_says_arrives(seed: int, slots: int, memory: str)
     """At work as slots are lost, killed now and then: each stop names the next LSN, unless it is too late for it."""
     chance = random.Random(seed)
     world = World(chance, slots)
-    logs, kept, told = new_logs(), KeptMemory(), list[int]()
-    for topics in (*world.stages, world.topics, world.topics):
+    arrives(world, (*world.stages, world.topics, world.topics), chance, memory, new_logs(), KeptMemory())
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.integers(0, 2**32), st.sampled_from(["kept", "lost", "older"]))
+def test_who_does_what_the_line_of_a_lost_end_says_arrives(seed: int, memory: str) -> None:
+    """It names the resnapshot, once there is one: when that is declared, it makes up for that END."""
+    chance = random.Random(seed)
+    world = World(chance)
+    assume(world.lose_an_end())
+    logs, kept = new_logs(), KeptMemory()
+    with suppress(SourceStop):
+        run(opened(logs, (), kept), GivenTopics(world.stages[0], chance), release_every=chance.choice((1, 5, 100)))
+    arrives(world, (world.topics, world.topics), chance, memory, logs, kept)
+
+
+def arrives(
+    world: World, stages: Iterable[Topics], chance: random.Random, memory: str, logs: Logs, kept: KeptMemory
+) -> None:
+    """Who does what the lines state gets what the judge has."""
+    told = list[int]()
+    for topics in stages:
         for _ in range(20):
             logs = {table: log.again() for table, log in logs.items()}
             kept.plain = {"kept": kept.plain, "lost": None, "older": chance.choice(kept.older)}[memory]

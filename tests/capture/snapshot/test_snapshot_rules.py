@@ -209,17 +209,24 @@ def test_a_resnapshot_is_whole_only_if_nothing_speaks_against_it() -> None:
     assert not any(rules.is_resnapshot_whole(**{one: one != wrong for one in asked}) for wrong in asked)
 
 
-@pytest.mark.parametrize("cap, ends, expected", [
-    (None, [], True), (89, [], False), (90, [], True), (None, [(90, False, True)], False),
-    (None, [(91, False, True)], True), (None, [(80, True, False), (85, False, True)], True),
-    (None, [(80, True, True)], False), (None, [(80, False, False), (85, False, True)], False),
-    (None, [(80, False, False)], True),
+@pytest.mark.parametrize("cap, due, expected", [
+    (None, [], True), (89, [], False), (90, [], True), (None, [(False, True)], False),
+    (None, [(True, False), (False, True)], True), (None, [(True, True)], False),
+    (None, [(False, False), (False, True)], False), (None, [(False, False)], True),
 ])
 def test_a_stop_before_a_resnapshot_still_holds_unless_rows_lack_before_it(
-    cap: int | None, ends: list[tuple[int, bool, bool]], expected: bool
+    cap: int | None, due: list[tuple[bool, bool]], expected: bool
 ) -> None:
     """What lacks rows, and all behind it, is made up for."""
-    assert expected is rules.is_next(90, cap, ends)
+    assert expected is rules.is_next(90, cap, due)
+
+
+@pytest.mark.parametrize("at", [None, 90, 60])
+def test_what_comes_behind_a_lost_end_is_never_due_before_a_resnapshot(at: int | None) -> None:
+    """What comes before that END is, up to the resnapshot."""
+    assert rules.is_due(60, at, None) and rules.is_due(60, at, (7, 60))
+    assert not rules.is_due(61, at, (7, 60))
+    assert [True, True, at is None] == [rules.is_due(end, at, None) for end in (59, at or 60, (at or 60) + 1)]
 
 
 def test_a_resnapshot_makes_up_for_an_end_that_was_lost_before_it() -> None:
