@@ -9,7 +9,8 @@ postgres, lake, delta. A row that was deleted softly counts as deleted.
 With --source, it also compares the tables in the source with the logs. The logs
 must be by commit times: those of a remap are refused. The source is read in one
 read-only transaction. The database computes fingerprints, and sends rows only
-where these differ.
+where these differ. What the logs had before must be in the source: if its WAL
+ends before that, it has lost commits, or is another server, and differs.
 
 The logs must be complete up to the position at which the source was read.
 --wait gives them time, also to come to be there. An idle source commits
@@ -86,7 +87,7 @@ EXITS = {
                   "from it. Or the target has nothing yet, or has not reached --at (with now: the last finished time "
                   "of its logs). Or one of the tables is not covered by its log (the others are compared)",
     Exit.USAGE: "wrong usage; or the target is beyond --at already, and does not keep its past",
-    Exit.WRONG: "they differ, and where",
+    Exit.WRONG: "they differ, and where; or the source lacks commits that the logs or the target had before",
 }
 
 

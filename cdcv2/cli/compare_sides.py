@@ -9,15 +9,18 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from cdcv2.cli.compare_source import PAUSE, LogHistory, SourceComparison, SourceSnapshot, compare_log, tables_of
 from cdcv2.cli.disputes import quarantine_of, remark_disputes
 from cdcv2.completeness import through_text
 from cdcv2.control.plan import MaterializationPlan, TargetContent
+from cdcv2.control.seconds_behind import OTHER_SERVER, ends_before
+from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Time
 from cdcv2.errors import IncompleteError, UsageError
 from cdcv2.exits import Exit
+from cdcv2.logs.commit_clock import is_of_stream
 from cdcv2.logs.description import description_of
 from cdcv2.logs.named_logs import CoveredLogs, NamedLog
 from cdcv2.logs.quarantine import Quarantine
@@ -26,6 +29,7 @@ from cdcv2.materialize.targets.lake.view import LakeView, held_lake
 from cdcv2.materialize.texts import texts
 from cdcv2.rows.fingerprint import Texts
 from cdcv2.rows.postgres_texts import TextTable
+from cdcv2.timeline.gauges import lsn_text
 from cdcv2.views.binding import COUNT, ViewBinding
 from cdcv2.views.columns import columns_of
 
@@ -124,25 +128,53 @@ def source_request(args: argparse.Namespace, at: Time | None, plan: Materializat
 
 def with_logs(source: SourceSnapshot, covered: CoveredLogs, start: int, wanted: SourceRequest) -> ComparisonResult:
     """Each table with its log, or its copies. Of a table that the connector covers later, rows that it had before
-    differ. The tables that it does not cover are named.
+    differ. The tables that it does not cover are named. A source that lacks what the logs had before it is not equal.
     """
     logs = covered.logs
     _demand_positions(logs)
     tables = tables_of(source, {named.table: named.row_type for named in logs}, wanted.called, wanted.without)
-    through = _through(source, wanted.marker)
-    read = LogHistory(
-        logs, source.low, source.high, start=start, at=wanted.at, patience=wanted.patience,
-        quarantine=wanted.quarantine,
-    )
-    complete = read.read_through(through)
+    read = LogHistory(logs, start=start, at=wanted.at, patience=wanted.patience, quarantine=wanted.quarantine)
+    read.read_all()
+    source.look()
+    read.look(source.low, source.high)
+    lacking = _lacking(source.high, read.stated, "the logs")
+    # Of a source that lacks commits, all that the logs had is known to be missing there: it is not waited for.
+    complete = lacking is not None or read.read_through(_through(source, wanted.marker))
+    # What came meanwhile was committed before now.
+    lacking = lacking or _lacking(source.end(), read.stated, "the logs")
     covered.demand_still()
     remark_disputes("cdcv2 compare", read.disputed(), wanted.quarantine)
-    _demand_still(source, read, wanted.at)
+    if lacking is None:
+        _demand_still(source, read, wanted.at)
     found = {name: compare_log(source, table, read, name) for name, table in tables.items()}
     far = through_text(read.frontier)
     behind = f"of the logs {far} only" + (f" ({read.lacking()})" if read.lacking() else "")
     left = {table: covered.of.text(table) for table in covered.of.uncovered}
-    return _part(source, found, ("log", "the log states"), None if complete else behind, f"log {far}", left)
+    other = _OtherSide("log", "the log states", far, None if complete else behind, lacking)
+    return _part(source, found, other, left)
+
+
+def _lacking(position: int, stated: int | None, what: str) -> str | None:
+    """What is wrong with a source whose WAL ends at a position, if something else was complete beyond that before."""
+    if stated is None or not ends_before(position, stated):
+        return None
+    return (
+        f"{OTHER_SERVER}. It ends at {position} ({lsn_text(position)}), and {what} had all through {stated} "
+        f"({lsn_text(stated)}) before that was asked. If this is the server that was captured, it has lost commits, as "
+        "where a standby was promoted without them, or an older backup was put back: "
+        "docs/operations/move-servers.md#compare-after-a-failover"
+    )
+
+
+def _stated_by_target(plan: MaterializationPlan, frontier: Antichain) -> int | None:
+    """The position through which a target is complete; None: its times are none, or may be none, or it has nothing."""
+    first = next(iter(frontier), None)
+    if not isinstance(first, int) or first <= plan.start:
+        return None
+    described = [description_of(named.log) for named in plan.logs]
+    # Of a copy of a log it is not known: it states no log set.
+    of_commits = all(one.timeline is not None and one.timeline == one.log_set for one in described)
+    return first - 1 if of_commits and not any(is_of_stream(named.log) for named in plan.logs) else None
 
 
 def _demand_positions(logs: Iterable[NamedLog]) -> None:
@@ -184,7 +216,11 @@ def with_target(source: SourceSnapshot, plan: MaterializationPlan, wanted: Sourc
     if wanted.at is not None:
         raise UsageError("--at needs the log, as neither source nor target show a past: leave one of both out")
     tables = tables_of(source, {one.log: one.row_type for one in plan.bindings}, wanted.called, wanted.without)
-    through = _through(source, wanted.marker)
+    with closing(plan.own_view()) as view:
+        before = view.frontier
+    source.look()
+    lacking = _lacking(source.high, _stated_by_target(plan, before), "the target")
+    through = source.high if lacking else _through(source, wanted.marker)
     view, deadline = plan.own_view(), clock.monotonic() + wanted.patience
     while view.frontier.less_equal(through) and clock.monotonic() < deadline:
         view.close()
@@ -193,6 +229,7 @@ def with_target(source: SourceSnapshot, plan: MaterializationPlan, wanted: Sourc
     with closing(held(view, plan)) as view:
         frontier = view.frontier
         rows = {one.target: list(_texts_of(one, tables[one.log], view)) for one in plan.bindings}
+    lacking = lacking or _lacking(source.end(), _stated_by_target(plan, frontier), "the target")
     found: dict[str, SourceComparison] = {}
     for one in plan.bindings:
         verdict = source.compare(tables[one.log], rows[one.target])
@@ -201,7 +238,8 @@ def with_target(source: SourceSnapshot, plan: MaterializationPlan, wanted: Sourc
     if complete and any(compared.differing for compared in found.values()):
         _leave_what_moves(source, found, rows)
     behind = None if complete else f"of the target {through_text(frontier)} only"
-    return _part(source, found, ("target", "the target has"), behind, f"target {through_text(frontier)}", {})
+    other = _OtherSide("target", "the target has", through_text(frontier), behind, lacking)
+    return _part(source, found, other, {})
 
 
 def _leave_what_moves(
@@ -231,34 +269,50 @@ def _through(source: SourceSnapshot, marker: bool) -> int:
     return source.mark() if marker else source.high
 
 
+class _OtherSide(NamedTuple):
+    """What a source is compared with: its name, the words before its rows, and how far it is.
+
+    ``behind``: where it is, if it is not as far as the source. ``lacking``: what is wrong with a source that lacks
+    commits.
+    """
+
+    name: str
+    verb: str
+    far: str
+    behind: str | None
+    lacking: str | None
+
+
 def _part(
-    source: SourceSnapshot, found: dict[str, SourceComparison], other: tuple[str, str], behind: str | None, far: str,
-    not_compared: Mapping[str, str],
+    source: SourceSnapshot, found: dict[str, SourceComparison], other: _OtherSide, not_compared: Mapping[str, str]
 ) -> ComparisonResult:
-    differ = any(one.differing for one in found.values())
-    verdict, what = verdict_of(differ=differ, complete=behind is None, not_compared=not_compared)
-    lines = [line for name, one in found.items() for line in _lines(name, one, other[1])]
+    differ, lacks = any(one.differing for one in found.values()), other.lacking is not None
+    complete = other.behind is None or lacks
+    verdict, what = verdict_of(differ=differ or lacks, complete=complete, not_compared=not_compared)
+    lines = [line for name, one in found.items() for line in _lines(name, one, other.verb)]
     lines += not_compared_lines(not_compared)
     if _nothing_common(found.values()):
         lines.append(
-            f"no row of the source is in the {other[0]} as it is: this may be another database, or other tables, than "
-            "those that were captured"
+            f"no row of the source is in the {other.name} as it is: this may be another database, or other tables, "
+            "than those that were captured"
         )
-    if differ and behind is not None:
+    if other.lacking is not None:
+        lines.append(other.lacking)
+    elif differ and not complete:
         lines.append(
-            f"cannot be compared yet: the source was read at {source.high}, and {behind}: what differs may be on its "
-            "way. Give it time with --wait, and with --marker where the source is idle"
+            f"cannot be compared yet: the source was read at {source.high}, and {other.behind}: what differs may be on "
+            "its way. Give it time with --wait, and with --marker where the source is idle"
         )
     if differ and source.open:
         lines.append(
             f"{source.open} transactions were open in the source: one that waits for a standby is in the log before "
             "anybody sees it in the source"
         )
-    lines.append(f"{what}: source at {source.high}, {far}")
+    lines.append(f"{what}: source at {source.high}, {other.name} {other.far}")
     plain = {
         "source": {
-            "position": source.high, "complete": behind is None, "open_transactions": source.open,
-            "tables": {name: _plain(one, other[0]) for name, one in found.items()},
+            "position": source.high, "complete": other.behind is None, "open_transactions": source.open,
+            "lacks_commits": lacks, "tables": {name: _plain(one, other.name) for name, one in found.items()},
         },
     }  # fmt: skip
     return ComparisonResult(verdict, lines, plain, not_compared)

@@ -4,6 +4,9 @@ The tables are read in one repeatable-read snapshot, between two positions of th
 was taken, and *high*, read in it. Times in a log are positions of commits. So what the log has at times up to low is in
 the snapshot, what it has after high is not, and a key that changes between them may be as it was before or after each
 of these changes. Nothing else is let pass.
+
+What the logs had before the snapshot was taken is in it, whatever its time. If that time is after high, the server has
+lost commits, or is another one: then a difference is found where one looks only up to high, and sees none.
 """
 
 from __future__ import annotations
@@ -17,12 +20,13 @@ from typing import TYPE_CHECKING, Any
 from cdcv2.store.source_address import SourceAddress
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.changes import ChangeBatch
+from cdcv2.core.order import MAX_TIME
 from cdcv2.errors import MalformedError, UsageError
 from cdcv2.logs.named_logs import NamedLog, covered
 from cdcv2.logs.quarantine import Quarantine
 from cdcv2.logs.read import LogReader
 from cdcv2.materialize.targets.postgres.tables import postgres_errors
-from cdcv2.protocol.messages import Update
+from cdcv2.protocol.timeline import Cut
 from cdcv2.rows.fingerprint import Difference, Fingerprint, LocalRows, Side, Texts, Verdict, compare
 from cdcv2.rows.postgres_texts import PostgresRows, TextTable, text_table
 from cdcv2.rows.row_type import RowType
@@ -34,6 +38,8 @@ if TYPE_CHECKING:
 
 #: How long to wait, in seconds, between two looks at logs that are to go on.
 PAUSE = 0.2
+#: After how many cuts a reader that keeps resume marks moves them.
+_CUTS_HELD = 100
 #: Without row security, PostgreSQL refuses to leave out rows that a policy hides: those that are left would be equal.
 _SETTINGS = (
     "SET TimeZone = 'UTC'; SET DateStyle = 'ISO, MDY'; SET IntervalStyle = 'postgres'; SET row_security = off"
@@ -49,6 +55,12 @@ class SourceSnapshot:
         self._session = self._connect()
         with postgres_errors("read", "its position"):
             self._session.execute(_SETTINGS)
+        self.look()
+
+    def look(self) -> None:
+        """Take the snapshot of now, in place of the one before."""
+        with postgres_errors("read", "its position"):
+            self._session.rollback()
             (before, _), = self._session.execute(_NOW).fetchall()
             self._session.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             (within, running), = self._session.execute(_NOW).fetchall()
@@ -56,6 +68,12 @@ class SourceSnapshot:
         self.low, self.high = int(before), int(within)
         #: how many transactions were open, which the snapshot does not have
         self.open = len([one for one in running.split(":")[2].split(",") if one])
+
+    def end(self) -> int:
+        """Where its WAL ends now, behind the snapshot."""
+        with postgres_errors("read", "its position"):
+            ((position, _),) = self._session.execute(_NOW).fetchall()
+        return int(position)
 
     def mark(self) -> int:
         """Commit a transaction that changes no table, so that the logs can come past the snapshot; its position."""
@@ -99,47 +117,81 @@ class SourceSnapshot:
 
 
 class LogHistory:
-    """Logs of one timeline: what they come to at ``low``, and what happens from there up to ``high``.
+    """Logs of one timeline: what they had before the source was looked at (:meth:`read_all`), or have up to ``low``
+    (``rows``), and what happens from there up to ``high`` (``window``): :meth:`look` sets the two.
 
     ``at``: a time, beyond which changes up to ``high`` are counted. ``patience``: for how many seconds the logs may
     take to come to where they should be.
     """
 
     def __init__(
-        self, logs: Sequence[NamedLog], low: int, high: int, *, start: int = 0, at: int | None = None,
-        patience: float = 0.0, quarantine: Quarantine | None = None,
+        self, logs: Sequence[NamedLog], *, start: int = 0, at: int | None = None, patience: float = 0.0,
+        quarantine: Quarantine | None = None,
     ) -> None:
-        self.low, self.high, self._at, self._patience = low, high, at, patience
-        self._reading = LogReader(covered(logs), start=[start], follow=patience > 0, quarantine=quarantine)
+        self.low, self.high, self._at, self._patience = MAX_TIME, MAX_TIME, at, patience
+        self._found, self._start, self._quarantine = covered(logs), start, quarantine
+        self._reading = LogReader(self._found, start=[start], marks={}, quarantine=quarantine)
         self.rows = {named.table: ChangeBatch[Any]() for named in logs}
         self.window: dict[str, list[tuple[Any, int, int]]] = {named.table: [] for named in logs}
         self.moved = 0
+        # The last update that was given out.
+        self._last: int | None = None
+        #: the last position through which one of the logs is complete, as far as they were read; None: there is none
+        self.stated: int | None = None
 
     @property
     def frontier(self) -> Antichain:
         """Everything not beyond it is complete in each of them."""
         return self._reading.frontier
 
+    def read_all(self) -> None:
+        """Read each of them to its end, as it is."""
+        for number, cut in enumerate(self._reading, 1):
+            self._take(cut)
+            if number % _CUTS_HELD == 0:
+                # The reader lets go of the messages that were given out.
+                self._reading.marks()
+        self._keep_stated()
+
+    def look(self, low: int, high: int) -> None:
+        """The source was looked at: what is read from now on lies before, between or behind these positions."""
+        self.low, self.high = low, high
+
     def read_through(self, through: int) -> bool:
-        """Read until they are complete through the time; False if the patience ends before they are."""
+        """Read on until they are complete through the time; False if the patience ends before they are."""
+        if not self.frontier.less_equal(through):
+            return True
+        self._reading = LogReader(
+            self._found, start=self.frontier, begins=[self._start], marks=self._reading.marks(),
+            follow=self._patience > 0, quarantine=self._quarantine,
+        )
         deadline = clock.monotonic() + self._patience
         for cut in self._reading.cuts():
-            for table, updates in ({} if cut is None else cut.updates).items():
-                self._take(table, updates)
-            if not self.frontier.less_equal(through):
-                return True
-            if cut is None and clock.monotonic() >= deadline:
-                return False
-        return False
+            if cut is not None:
+                self._take(cut)
+            if not self.frontier.less_equal(through) or cut is None and clock.monotonic() >= deadline:
+                break
+        self._keep_stated()
+        return not self.frontier.less_equal(through)
 
-    def _take(self, table: str, updates: Iterable[Update]) -> None:
-        for row, time, diff in updates:
-            at = int(time)  # type: ignore[arg-type]  # times are positions here
-            if at <= self.low:
-                self.rows[table].update(row, diff)
-            elif at <= self.high:
-                self.window[table].append((row, at, diff))
-            self.moved += self._at is not None and self._at < at <= self.high
+    def _keep_stated(self) -> None:
+        for reader in self._reading.readers.values():
+            # One whose history is finished states no position, and has all of its updates.
+            first = next(iter(reader.frontier), None)
+            stated = self._last if first is None else int(first) - 1  # type: ignore[arg-type]
+            if stated is not None and stated >= max(self._start, self.stated or 0):
+                self.stated = stated
+
+    def _take(self, cut: Cut) -> None:
+        for table, updates in cut.updates.items():
+            for row, time, diff in updates:
+                at = int(time)  # type: ignore[arg-type]  # times are positions here
+                self._last = max(at, self._last or 0)
+                if at <= self.low:
+                    self.rows[table].update(row, diff)
+                elif at <= self.high:
+                    self.window[table].append((row, at, diff))
+                self.moved += self._at is not None and self._at < at <= self.high
 
     def disputed(self) -> dict[str, dict[str, str]]:
         """What is in dispute, as of a Reading."""

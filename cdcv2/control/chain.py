@@ -134,7 +134,7 @@ def _server(seen: ChainObservation) -> Link:
     if database is None:
         return Link("server", name, "not asked: the file names no conninfo")
     measure = f"WAL up to {lsn_text(database.position)}"
-    if ends_before(database, seen.captured):
+    if ends_before(database.position, seen.captured):
         fault = f"{OTHER_SERVER}; the logs are complete through {lsn_text(seen.captured)}"
         remedy = f"let the conninfo name the server that was captured; if it was restored, start over: {_START_OVER}"
         return Link("server", name, measure, database.at, fault, {}, remedy)

@@ -89,7 +89,7 @@ def lag_of(
         return Lag(0.0, Basis.EXACT, "the history is finished", copy.all_there_at)
     if copy.frontier is None or list(copy.frontier) in ([0], [1]):
         return Lag(None, Basis.NOT_KNOWN, "nothing is complete yet")
-    other = source is not None and ends_before(source, copy.captured)
+    other = source is not None and ends_before(source.position, copy.captured)
     beyond = None if topic is None else topic.beyond
     if beyond is not None and beyond.at is not None:
         return _beyond(beyond, beyond.at, None if other else source, copy, now)
@@ -111,9 +111,16 @@ def lag_of(
     return Lag(_age(source.at, max(known)), Basis.AT_MOST, _doubt(source, connector, topic), copy.all_there_at)
 
 
-def ends_before(source: DatabaseObservation, captured: int | None) -> bool:
-    """Whether a source lacks WAL that was captured before it was looked at: then it is not the server that wrote it."""
-    return captured is not None and source.position < captured
+def ends_before(position: int, captured: int | None) -> bool:
+    """Whether a source lacks WAL that was captured before it was looked at: then it is not the server that wrote it.
+
+    ``position``: where its WAL ended. ``captured``: the LSN through which a copy was complete before that; None: not
+    known. An END is where the WAL of its commit ends, and is sent when that is safe: no honest server ends before it.
+
+    >>> ends_before(500, 500), ends_before(500, 501), ends_before(500, None)
+    (False, True, False)
+    """
+    return captured is not None and position < captured
 
 
 def has_ended(source: DatabaseObservation, last: TransactionEnd | None, through: int = 0) -> bool:

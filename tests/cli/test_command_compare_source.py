@@ -15,23 +15,26 @@ from typing import Any
 import pytest
 
 from cdcv2.cli import compare_source
-from cdcv2.cli.compare_sides import _part
+from cdcv2.cli.compare_sides import SourceRequest, _OtherSide, _part, with_logs
 from cdcv2.cli.compare_source import LogHistory, SourceComparison, SourceSnapshot, compare_log
 from cdcv2.store.source_address import source_address
 from cdcv2.connectors.debezium.postgres_catalogue import row_type_from_postgres
 from cdcv2.logs.description import LogDescription
 from cdcv2.logs.directory import DirectoryLog
-from cdcv2.logs.named_logs import NamedLog
+from cdcv2.logs.named_logs import NamedLog, covered
 from cdcv2.protocol.messages import Progress, Updates
 from cdcv2.rows.fingerprint import LocalRows, compare
 from cdcv2.rows.postgres_texts import PostgresRows, TextColumn, TextTable
 from cdcv2.rows.row_type import RowType
 from cdcv2.servers.postgres import Postgres
+from cdcv2.timeline.gauges import lsn_text
 from tests.cli.conftest import Run, Said
 
 pytestmark = pytest.mark.integration
 #: Beyond every position that a test's server comes to.
 LATE = 2**50
+#: Where a log is whose history is finished: complete, whatever the source's position.
+FINISHED: list[int] = []
 ORDER = RowType({
     "type": "record", "name": "orders",
     "fields": [{"name": "id", "type": "int"}, {"name": "item", "type": ["null", "string"]}],
@@ -64,12 +67,15 @@ def database(server: Postgres, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]
         yield session
 
 
-def log(folder: Path, name: str, row_type: RowType, *updates: tuple[Any, int, int], upper: int = LATE) -> Path:
-    """A log with these updates, complete up to there."""
+def log(
+    folder: Path, name: str, row_type: RowType, *updates: tuple[Any, int, int], upper: int | None = None,
+    description: LogDescription = LogDescription(),
+) -> Path:
+    """A log with these updates, complete up to there; None: its history is finished."""
     counts = Counter(time for _, time, _ in updates)
-    made = DirectoryLog(folder / name, row_type, create=True)
+    made = DirectoryLog(folder / name, row_type, create=True, description=description)
     made.send(Updates([(row_type.row(row), time, diff) for row, time, diff in updates]))
-    made.send(Progress([0], [upper], dict(counts)))
+    made.send(Progress([0], FINISHED if upper is None else [upper], dict(counts)))
     made.flush()
     made.close()
     return folder
@@ -201,7 +207,8 @@ def seen(session: Any, folder: Path, name: str) -> Any:
     made = DirectoryLog(folder / name)
     source = SourceSnapshot.__new__(SourceSnapshot)
     source._session, source.low, source.high, source.open = session, LATE - 2, LATE - 2, 0
-    read = LogHistory([NamedLog(name, made, made.row_type)], source.low, source.high)
+    read = LogHistory([NamedLog(name, made, made.row_type)])
+    read.look(source.low, source.high)
     read.read_through(source.high)
     return compare_log(source, source.table(name, made.row_type, ()), read, name)
 
@@ -260,7 +267,7 @@ def test_a_source_without_one_row_in_common_may_be_another_database(
     )
     for behind in (None, "of the logs nothing"):
         read: Any = SimpleNamespace(high=9, open=0)
-        part = _part(read, {"orders": told}, ("log", "the log states"), behind, "far", {})
+        part = _part(read, {"orders": told}, _OtherSide("log", "the log states", "far", behind, None), {})
         assert strangers is any("this may be another database" in line for line in part.lines), part.lines
 
 
@@ -403,7 +410,7 @@ def test_a_log_that_is_not_there_yet_is_1_until_it_is(database: Any, tmp_path: P
     def later() -> None:
         made = DirectoryLog(folder)
         made.send(Updates([(ORDER.row([1, "ape"]), 12, 1)]))
-        made.send(Progress([10], [LATE], {12: 1}))
+        made.send(Progress([10], FINISHED, {12: 1}))
         made.flush()
         made.close()
 
@@ -463,7 +470,8 @@ def test_keys_that_change_while_the_snapshot_is_taken_may_be_as_they_were_in_bet
     made = DirectoryLog(tmp_path / "public.orders")
     with closing(SourceSnapshot(source_address("env"))) as source:
         source.low, source.high = 10, 30
-        read = LogHistory([NamedLog("public.orders", made, ORDER)], 10, 30)
+        read = LogHistory([NamedLog("public.orders", made, ORDER)])
+        read.look(10, 30)
 
         assert read.read_through(30)
 
@@ -481,6 +489,189 @@ def test_a_time_of_the_past_is_compared_only_while_nothing_has_changed(database:
     assert 1 == said.code
     assert "the source has moved on since, by 2 updates" in said.err
     assert 1 == run("compare", orders, "--source", "env", "--at", LATE).code
+
+
+# --- a source that lacks commits
+
+
+#: By commit times, and on a remap.
+BY_COMMITS, ON_REMAP = LogDescription(timeline="t", log_set="t"), LogDescription(timeline="r", log_set="t")
+
+
+class FakeSource:
+    """A source with these rows, which is at other positions at each look."""
+
+    open = 0
+
+    def __init__(self, rows: list[tuple[str, str]], *positions: int, end: int, at_look: Callable[[], object]) -> None:
+        self.rows, self._positions, self._end, self._at_look = rows, list(positions), end, at_look
+        self.low = self.high = 0
+        self.marked = False
+
+    def look(self) -> None:
+        """The next position; and what happens right behind it."""
+        self.low = self.high = self._positions.pop(0)
+        self._at_look()
+
+    def end(self) -> int:
+        """Behind the last of them."""
+        return self._end
+
+    def mark(self) -> int:
+        """Nothing is written."""
+        self.marked = True
+        return self.high
+
+    def table(self, name: str, _: RowType, without: Any) -> TextTable:
+        """Of two columns, as texts."""
+        columns = tuple(TextColumn(one, "({x})", str, number) for number, one in enumerate(("id", "item")))
+        return TextTable(name, columns, 1, tuple(without))
+
+    def compare(self, table: TextTable, rows: Any) -> Any:
+        """Its rows with others."""
+        return compare(LocalRows([(row, 1) for row in self.rows], 1), LocalRows(rows, 1), table.width)
+
+
+def fetched(folder: Path, *updates: tuple[Any, int, int], lower: int, upper: int) -> None:
+    """More comes into the log of the orders."""
+    with closing(DirectoryLog(folder / "public.orders")) as made:
+        made.send(Updates([(ORDER.row(row), time, diff) for row, time, diff in updates]))
+        made.send(Progress([lower], [upper], dict(Counter(time for _, time, _ in updates))))
+        made.flush()
+
+
+@pytest.mark.parametrize(("upper", "high", "later", "end", "code"), [
+    # The last END is where the WAL ends, or before that.
+    (31, 30, None, 30, 0), (31, 35, None, 35, 0),
+    # The logs had something beyond it, be it a commit of no row.
+    (32, 30, None, 30, 3), (51, 30, None, 90, 3),
+    # The capture goes on while the source is read: what comes then was committed then.
+    (31, 35, 80, 79, 0), (31, 35, 80, 99, 0), (31, 35, 81, 79, 3),
+    # Nothing is complete yet.
+    (1, 0, None, 0, 0),
+])  # fmt: skip
+def test_a_source_lacks_what_was_complete_before_it_was_looked_at(
+    upper: int, high: int, later: int | None, end: int, code: int, tmp_path: Path
+) -> None:
+    """And only that: logs are ahead of a snapshot while they are captured. A marker is left to honest sources."""
+    row = [([1, "ape"], 7, 1)] if upper > 7 else []
+    folder = log(tmp_path, "public.orders", ORDER, *row, upper=upper)
+    source: Any = FakeSource(
+        [("1", "ape")] if row else [], high, end=end,
+        at_look=lambda: later and fetched(folder, ([2, "nut"], later - 1, 1), lower=upper, upper=later),
+    )
+    logs = [NamedLog("public.orders", DirectoryLog(folder / "public.orders"), ORDER)]
+    wanted = SourceRequest({}, (), 0.0, True, None, None)
+    part = with_logs(source, covered(logs), 0, wanted)
+
+    assert code == part.exit, part.lines
+    lacks = "the source's WAL ends before what was captured: another server, or a restored one. It ends at "
+    assert (code == 3) is any(line.startswith(lacks) for line in part.lines), part.lines
+    assert part.lines[-1].startswith(f"{'different' if code else 'equal'}: source at {high}, log "), part.lines
+    assert (code == 3) is part.plain["source"]["lacks_commits"]
+    assert source.marked is (code == 0 or later is not None)
+
+
+def test_a_source_lacks_what_one_of_the_logs_had(tmp_path: Path) -> None:
+    """Another one is behind, so what it had is not complete in both. One that is finished had all of its updates."""
+    log(tmp_path, "public.orders", ORDER, ([1, "ape"], 7, 1), upper=20)
+    log(tmp_path, "public.items", ORDER, ([1, "ape"], 7, 1), ([2, "nut"], 40, 1), upper=50)
+    log(tmp_path, "public.finished", ORDER, ([1, "ape"], 7, 1), ([2, "nut"], 8, 1))
+
+    def stated(*tables: str, start: int = 0) -> int | None:
+        logs = [NamedLog(name, DirectoryLog(tmp_path / f"public.{name}"), ORDER) for name in tables]
+        read = LogHistory(logs, start=start)
+        read.read_all()
+        return read.stated
+
+    assert [19, 49, 8, 49] == [stated(*one) for one in (
+        ["orders"], ["orders", "items"], ["finished"], ["orders", "items", "finished"])]  # fmt: skip
+
+
+def test_of_a_long_log_the_rest_is_read_behind_the_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was there before is not taken twice, and what it came to is the same."""
+    monkeypatch.setattr(compare_source, "_CUTS_HELD", 2)
+    log(tmp_path, "public.orders", ORDER, ([0, "ape"], 1, 1), upper=2)
+    for time_ in range(2, 9):
+        fetched(tmp_path, ([time_, "nut"], time_, 1), lower=time_, upper=time_ + 1)
+    read = LogHistory([NamedLog("public.orders", DirectoryLog(tmp_path / "public.orders"), ORDER)])
+    read.read_all()
+    read.look(10, 12)
+    fetched(tmp_path, ([9, "nut"], 9, 1), ([11, "nut"], 11, 1), ([13, "nut"], 13, 1), lower=9, upper=14)
+
+    assert (True, 13) == (read.read_through(12), read.stated)
+    assert {0, *range(2, 10)} == {row[0] for row, count in read.rows["public.orders"] if count == 1}
+    assert [11] == [at for _, at, _ in read.window["public.orders"]]
+
+
+def position(session: Any) -> int:
+    """Where the WAL of the source ends."""
+    return int(session.execute("SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint").fetchone()[0])
+
+
+@pytest.mark.parametrize("lost", [[([2, "nut"], 1)], []])
+def test_a_source_that_lost_commits_is_not_equal(
+    lost: list[tuple[Any, int]], database: Any, tmp_path: Path, run: Run
+) -> None:
+    """Its WAL ends before what the logs have; also if that changes no row. Both positions are named, at once."""
+    database.execute("CREATE TABLE orders (id int PRIMARY KEY, item text); INSERT INTO orders VALUES (1, 'ape')")
+    beyond = position(database) + 10_000_000
+    updates = [([1, "ape"], 5, 1), *((row, beyond - 9, diff) for row, diff in lost)]
+    folder = log(tmp_path, "public.orders", ORDER, *updates, upper=beyond + 1) / "public.orders"
+    began = time.monotonic()
+    words = ["compare", folder, "--source", "env", "--wait", 60, "--marker"]
+    said, plain = run(*words), json.loads(run(*words, "--json").out)
+
+    assert (3, True) == (said.code, time.monotonic() - began < 30), said
+    last = said.out.splitlines()[-1]
+    at = int(last.split()[3].rstrip(","))
+    assert last == f"different: source at {at}, log complete through {beyond}"
+    assert f"It ends at {at} ({lsn_text(at)}), and the logs had all through {beyond} ({lsn_text(beyond)})" in said.out
+    row = '  {"id": "2"}: the source has nothing, the log states {"item": "nut"}'
+    assert bool(lost) is (row in said.out.splitlines()), said.out
+    assert (False, True) == (plain["equal"], plain["source"]["lacks_commits"])
+
+
+def test_logs_that_are_ahead_of_the_look_as_their_capture_goes_on_are_equal(
+    database: Any, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A commit right behind each look is in the logs when they are read on, and is not in the snapshot."""
+    database.execute("CREATE TABLE orders (id int PRIMARY KEY, item text); INSERT INTO orders VALUES (1, 'ape')")
+    upper = [position(database) + 1]
+    folder = log(tmp_path, "public.orders", ORDER, ([1, "ape"], 5, 1), upper=upper[0])
+    looked, look = [1], SourceSnapshot.look
+
+    def looking(source: SourceSnapshot) -> None:
+        look(source)
+        looked.append(looked[-1] + 1)
+        database.execute("INSERT INTO orders VALUES (%s, 'new')", (looked[-1],))
+        upper.append(position(database) + 1)
+        fetched(folder, ([looked[-1], "new"], upper[-1] - 1, 1), lower=upper[-2], upper=upper[-1])
+
+    monkeypatch.setattr(SourceSnapshot, "look", looking)
+    said = run("compare", folder / "public.orders", "--source", "env", "--marker")
+
+    assert 0 == said.code, said
+    first, last = said.out.splitlines()
+    assert first.startswith("public.orders: 2 rows in the source, fingerprint ") and [1, 2, 3] == looked
+    assert last.endswith(f", log complete through {upper[-1] - 1}") and int(last.split()[3].rstrip(",")) < upper[-1] - 1
+
+
+@pytest.mark.parametrize(("description", "code"), [(BY_COMMITS, 3), (ON_REMAP, 0), (LogDescription(timeline="t"), 0)])
+def test_a_source_that_lacks_what_the_target_had_is_not_equal(
+    description: LogDescription, code: int, database: Any, tmp_path: Path, run: Run
+) -> None:
+    """By commit times; on a remap, and where that is not known, rows alone decide."""
+    pytest.importorskip("pyarrow")
+    database.execute("CREATE TABLE orders (id int PRIMARY KEY, item text); INSERT INTO orders VALUES (1, 'ape')")
+    log(tmp_path / "logs", "public.orders", ORDER, ([1, "ape"], 5, 1), upper=LATE, description=description)
+    (tmp_path / "shop.yaml").write_text(PLAN, "utf-8")
+    assert 0 == run("materialize", tmp_path / "shop.yaml").code
+    said = run("compare", tmp_path / "shop.yaml", "--source", "env", "--without-log")
+
+    assert code == said.code, said
+    assert (code == 3) is (f"and the target had all through {LATE - 1} ({lsn_text(LATE - 1)})" in said.out)
+    assert said.out.startswith("orders: 1 rows in the source, fingerprint ")
 
 
 # --- with the target
@@ -558,7 +749,7 @@ def test_a_pipeline_that_just_begins_is_waited_for(
         assert 0 == run("materialize", plan).code
         made = DirectoryLog(folder)
         made.send(Updates([(ORDER.row([1, "ape"]), 12, 1)]))
-        made.send(Progress([10], [LATE], {12: 1}))
+        made.send(Progress([10], FINISHED, {12: 1}))
         made.flush()
         made.close()
 
@@ -569,7 +760,7 @@ def test_a_pipeline_that_just_begins_is_waited_for(
     said = run("compare", plan, "--source", "env", "--wait", 60)
 
     assert (2, True) == (early.code, "there is no directory" in early.err), early
-    assert (0, True, []) == (said.code, f"equal: shop, complete through {LATE - 1}" in said.out, at_pauses), said
+    assert (0, True, []) == (said.code, "equal: shop, complete through the end" in said.out, at_pauses), said
 
 
 @pytest.mark.parametrize("equal", [True, False])
@@ -586,7 +777,7 @@ def test_a_target_that_stands_still_is_not_equal(equal: bool, database: Any, tmp
     database.execute("INSERT INTO orders VALUES (2, 'nut')")
     with closing(DirectoryLog(made)) as more:
         more.send(Updates([(ORDER.row([2, "nut" if equal else "net"]), 12, 1)]))
-        more.send(Progress([10], [LATE], {12: 1}))
+        more.send(Progress([10], FINISHED, {12: 1}))
         more.flush()
     said = run("compare", tmp_path / "shop.yaml", "--source", "env", "--wait", 0.3)
 
