@@ -14,7 +14,7 @@ only when a message may have completed it; a heap has the times of updates that 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Any, TypeAlias
 
@@ -313,11 +313,16 @@ class IntegerReader:
             waiting=[ReadStatement(statement, position) for statement, position in self._waiting.values()],
             repeated_statements=self._repeated_statements, total=True,
         )
-        stash = Stash.holding(
-            {time: {data: diff for data, (_, _, diff) in there.items()} for time, there in self._held.items()},
-            {time: dict(origins) for time, origins in self._origins.items()}, total=True,
+        return ledger, self.stash_of(self._held)
+
+    def stash_of(self, times: Collection[Any]) -> Stash:
+        """A stash that has taken in the same at these times, and shares nothing with this reader. Cost: what is there.
+        """
+        held, came_from = self._held, self._origins
+        return Stash.holding(
+            {time: {data: diff for data, (_, _, diff) in held[time].items()} for time in times if time in held},
+            {time: dict(came_from[time]) for time in times if time in came_from}, total=True,
         )
-        return ledger, stash
 
 
 def _frontier(time: int) -> Antichain:

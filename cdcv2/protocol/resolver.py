@@ -207,7 +207,7 @@ class Resolver:
 
     def held_at(self, time: Time) -> list[tuple[Any, int, Any]]:
         """The updates held at an open time: data, diff, and where it was read (None: not known)."""
-        return self._halves()[1].at(time)
+        return (self._stash if self._integers is None else self._integers.stash_of([time])).at(time)
 
     def orphans(self) -> list[Update]:
         """The updates at times beyond ``known``: durable, and counted by no statement that can be reached yet."""
