@@ -17,7 +17,7 @@ from cdcv2.materialize.targets.lake import view as module
 from cdcv2.materialize.targets.lake.file_cache import HeldFiles
 from cdcv2.materialize.targets.lake.files import StatedFile, file_schema
 from cdcv2.materialize.targets.lake.manifest import LakeFolder, LakeManifest
-from cdcv2.materialize.targets.lake.view import LakeView, open_lake, read_lake
+from cdcv2.materialize.targets.lake.view import LakeView, held_lake, open_lake, read_lake
 from cdcv2.materialize.targets.manifests import TableFile
 from cdcv2.rows.row_type import RowType
 from cdcv2.rows.source_types import SourceType
@@ -241,3 +241,31 @@ def test_a_lake_that_is_replaced_while_it_is_read(lake: Lake, monkeypatch: pytes
     lake.parts["t"].pop()
     with pytest.raises(OutputError, match="the file is missing"):
         read_lake(lake.folder.path, "h")
+
+
+def test_tables_that_are_held_are_read_once(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the commit at which they could be read, which may be a later one; others, and other times, as ever."""
+    lake.folder.change(lambda before: lake.manifest())
+    read, tried = LakeView.read, list[str]()
+
+    def replaced(view: LakeView, table: str, at: Any = None) -> Any:
+        tried.append(table)
+        if len(tried) == 1:
+            lake.keyed("c", (9, "n", False))
+            LakeFolder(lake.folder.path).change(lambda before: lake.manifest())
+            raise OutputError("the file is missing")
+        return read(view, table, at)
+
+    monkeypatch.setattr(LakeView, "read", replaced)
+    held = held_lake(open_lake(lake.folder.path), ["t", "x", "m"])
+    monkeypatch.undo()
+    assert (["t", "t", "m"], ["t", "m"], lake.manifest()) == (tried, list(held.known), held.manifest)
+    for part in ("a", "b", "c"):
+        lake.folder.file("t", TableFile(part, 1)).unlink()
+    assert [1, 2, 4, 9] == sorted(held.read("t")["id"].to_pylist()) and held.read("t") is held.known["t"]
+    assert 0 == len(held.read("e"))
+    for view in (held, open_lake(lake.folder.path)):
+        with pytest.raises(OutputError, match=r"[abc].parquet cannot be read"):
+            view.read("t", [7])
+    with pytest.raises(OutputError, match=r"[abc].parquet cannot be read"):
+        held_lake(open_lake(lake.folder.path), ["t"])

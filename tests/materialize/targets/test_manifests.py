@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from cdcv2.core.antichain import Antichain
-from cdcv2.errors import ForeignStateError, OutputError, RefusedError
+from cdcv2.errors import ForeignStateError, OutputError, RefusedError, RestoredError
 from cdcv2.logs.coverage import ALL, TableCoverage
 from cdcv2.materialize.protocol.fence import Piece, Range
 from cdcv2.materialize.protocol.messages import Field, Open, Table
@@ -400,6 +401,42 @@ def test_histories_list_what_they_add(folder: LakeFolder) -> None:
     assert (66, before) == folder.last() == LakeFolder(folder.path).last()
     with pytest.raises(RefusedError):
         folder.append(66, before, lake())
+
+
+def test_a_history_is_not_put_behind_manifests_that_are_not_there(folder: LakeFolder) -> None:
+    """The folder was put back while it was written. One that is removed as a whole is no such folder."""
+    first, second = lake(materialization="n", histories={"h": ROWS}), lake(histories={"h": ROWS}, removing=(A,))
+    folder.append(0, None, lake())
+    folder.append(1, first, second)
+    there = r"of 'n' was put back to another moment while it was worked on: {} has its manifests up to {}, and had {}\."
+    for number, had in ((3, 2), (9, 8)):
+        with pytest.raises(RestoredError, match=there.format(re.escape(str(folder.path)), 1, had)):
+            folder.append(number, first, second)
+    folder.append(9, None, first)
+    folder.append(10, first, second)
+    names = sorted(path.name for path in (folder.path / "_manifests").iterdir())
+    for name in names[1:]:
+        (folder.path / "_manifests" / name).unlink()
+    with pytest.raises(RestoredError, match="up to 0, and had 1"):
+        folder.append(2, first, second)
+    (folder.path / "_manifests" / names[0]).unlink()
+    folder.append(2, lake(), second)
+
+
+def test_an_older_manifest_than_was_seen_is_refused(folder: LakeFolder) -> None:
+    """By the object that saw the newer one; a folder that is removed as a whole has none."""
+    for number in range(3):
+        folder.change(setting(lake(removing=(str(number),))))
+    assert 2 == folder.last()[0]
+    newest = folder.path / "_manifests" / f"{2:020d}.json"
+    newest.unlink()
+    there = f"the last manifest in {folder.path} has the number 1, and 2 was there"
+    with pytest.raises(RestoredError, match=f"of 'm' was put back .*: {re.escape(there)}"):
+        folder.last()
+    assert 1 == LakeFolder(folder.path).last()[0]
+    for path in newest.parent.iterdir():
+        path.unlink()
+    assert (-1, None) == folder.last()
 
 
 def test_the_output_of_replay_before_it_was_a_lake(folder: LakeFolder) -> None:
