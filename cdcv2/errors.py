@@ -16,6 +16,7 @@
     │   ├── FencedError         another instance has taken over what this one was doing; let it
     │   ├── RestoredError       what was committed last is not there: the target was put back; start again
     │   ├── ForgottenError      what was still to be read of a remap is compacted away; resume from the output
+    │   ├── LateTableError      the connector covers a table that it did not when its log was opened; start again
     │   └── SourceStop          a source reported a fact that capture cannot carry over the frontier
     ├── TurnError               one side of a materialization spoke out of turn; mend that side
     ├── ViewError               a view would hold a row less than no times, or two rows for one key
@@ -238,6 +239,10 @@ class RestoredError(RefusedError):
 
 class ForgottenError(RefusedError):
     """A remap was compacted past what this reader has come to. What it writes may be past that, too: resume from it."""
+
+
+class LateTableError(RefusedError):
+    """The connector covers a table by now that it did not when its log was opened: start again, and it is read, too."""
 
 
 class SourceStop(RefusedError):

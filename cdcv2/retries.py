@@ -56,6 +56,7 @@ RETRIES: dict[type[BaseException], RetryRule] = {
     errors.FencedError: RetryRule(_NEVER, "another process has taken over, and a new start would take it back"),
     errors.RestoredError: RetryRule(_NOW, "a new start resumes from the checkpoint that was put back"),
     errors.ForgottenError: RetryRule(_NOW, "a new start resumes from the output, behind what is compacted away"),
+    errors.LateTableError: RetryRule(_NOW, "a new start reads the log of that table, too"),
     errors.SourceStop: RetryRule(_MENDED, "the source has to be mended; while it is not, it stops there again"),
     errors.TurnError: RetryRule(_NEVER, "the program of one side is at fault"),
     errors.ConversationError: RetryRule(_NEVER, "the program of one side is at fault"),

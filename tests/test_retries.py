@@ -37,6 +37,7 @@ def test_every_exit_code_has_an_answer_and_all_but_done_have_a_reason() -> None:
         (errors.UnavailableError("Kafka does not answer"), Retry.MENDED),
         (errors.ForgottenError("compacted away"), Retry.NOW),
         (errors.RestoredError("put back"), Retry.NOW),
+        (errors.LateTableError("covered by now"), Retry.NOW),
         (errors.SparkEndedError("the Java side of Spark has ended"), Retry.NOW),
         (errors.MissingExtraError("Kafka needs confluent-kafka", "kafka"), Retry.MENDED),
         (errors.ContradictionError("count", 7, 1, 2), Retry.MENDED),

@@ -60,7 +60,7 @@ from cdcv2.control.materialization_file import read_plan
 from cdcv2.control.plan import MaterializationPlan
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Time
-from cdcv2.errors import IncompleteError, MissingLogError, UsageError
+from cdcv2.errors import IncompleteError, LateTableError, MissingLogError, UsageError
 from cdcv2.exits import Exit
 from cdcv2.logs.contents import demand_history
 from cdcv2.logs.jsonlines import plain_frontier
@@ -154,12 +154,14 @@ def run(args: argparse.Namespace) -> Exit:
 
 
 def _waited(args: argparse.Namespace, file: str | None) -> _WholeComparison:
-    """The comparison; while there is time, again where something is not there yet: a capture may just begin."""
+    """The comparison; while there is time, again where something is not there yet: a capture may just begin, or come to
+    a table that it did not cover.
+    """
     deadline = clock.monotonic() + args.wait
     while True:
         try:
             whole = _compared(args, file, deadline)
-        except (IncompleteError, MissingLogError):
+        except (IncompleteError, LateTableError, MissingLogError):
             if clock.monotonic() >= deadline:
                 raise
         else:

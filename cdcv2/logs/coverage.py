@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from cdcv2.core.antichain import Antichain
 from cdcv2.core.order import Time, less_equal
-from cdcv2.errors import IncompleteError, RefusedError, UsageError
+from cdcv2.errors import IncompleteError, LateTableError, UsageError
 from cdcv2.logs.description import PARTIAL, LogDescription
 
 
@@ -104,13 +104,13 @@ class TableCoverage(NamedTuple):
             raise IncompleteError("; ".join(lacking))
 
     def demand_still(self, look: Callable[[], TableCoverage]) -> None:
-        """Raise RefusedError if a table that was not covered is so by now; to be asked before a cut is given out."""
+        """Raise LateTableError if a table that was not covered is so by now; to be asked before a cut is given out."""
         if not self.uncovered:
             return
         now = look()
         for table in self.uncovered:
             if table not in now.uncovered:
-                raise RefusedError(
+                raise LateTableError(
                     f"the connector covers {table} by now, from {now.starts.get(table, 0)} on, and did not when its "
                     "log was opened: start again, and it is read, too"
                 )

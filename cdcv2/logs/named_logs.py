@@ -157,7 +157,7 @@ class CoveredLogs:
         return {table: [time] for table, time in self.of.starts.items()}
 
     def demand_still(self) -> None:
-        """Raise RefusedError if a table is covered by now that was not when the logs were opened."""
+        """Raise LateTableError if a table is covered by now that was not when the logs were opened."""
         self.of.demand_still(lambda: covered(self.opened).of)
 
 

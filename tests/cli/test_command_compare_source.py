@@ -21,7 +21,8 @@ from cdcv2.store.source_address import source_address
 from cdcv2.connectors.debezium.postgres_catalogue import row_type_from_postgres
 from cdcv2.logs.description import LogDescription
 from cdcv2.logs.directory import DirectoryLog
-from cdcv2.logs.named_logs import NamedLog, covered
+from cdcv2.errors import LateTableError
+from cdcv2.logs.named_logs import CoveredLogs, NamedLog, covered
 from cdcv2.protocol.messages import Progress, Updates
 from cdcv2.rows.fingerprint import LocalRows, compare
 from cdcv2.rows.postgres_texts import PostgresRows, TextColumn, TextTable
@@ -733,6 +734,30 @@ def test_a_target_that_is_ahead_of_the_snapshot_is_not_wrong(
 
     assert 3 == said.code
     assert "orders: 1 keys differ" in said.out and '  {"id": "2"}: the source has {"item": "old"}' in said.out
+
+
+def test_a_table_that_comes_to_be_covered_is_compared_when_there_is_time(
+    database: Any, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the logs are read, the capture comes to a table that it did not cover."""
+    database.execute("CREATE TABLE orders (id int PRIMARY KEY, item text); INSERT INTO orders VALUES (1, 'ape')")
+    log(tmp_path, "public.orders", ORDER, (ORDER.row([1, "ape"]), 5, 1))
+    words = ["compare", tmp_path / "public.orders", "--source", "env"]
+    late, demand = list[str](), CoveredLogs.demand_still
+
+    def meanwhile(logs: CoveredLogs) -> None:
+        if not late:
+            late.append("public.orders")
+            raise LateTableError("the connector covers public.orders by now")
+        demand(logs)
+
+    monkeypatch.setattr(CoveredLogs, "demand_still", meanwhile)
+    early = run(*words)
+    late.clear()
+    monkeypatch.setattr("cdcv2.cli.compare._AGAIN", 0)
+
+    assert (4, True) == (early.code, "covers public.orders by now" in early.err)
+    assert (0, 1) == (run(*words, "--wait", 60).code, len(late))
 
 
 def test_a_pipeline_that_just_begins_is_waited_for(
