@@ -413,9 +413,9 @@ def test_what_is_told_after_a_release() -> None:
 def test_a_partition_is_ahead_when_the_next_transaction_needs_nothing_of_it() -> None:
     """So that a reader may let it wait; only a hint."""
     capture = Capture(recipe(snapshot="none"), new_logs())
-    capture.absorb_fact(*end(5, 70, {B: 1}, 0))
+    capture.absorb_fact(*end(5, 70, {B: 2}, 0))
     capture.absorb_fact(*row(A, 6, 1, 0, (("x", 1),), 70))
-    capture.absorb_fact(*row(B, 4, 1, 0, (("x", 1),), 60))
+    capture.absorb_fact(*row(B, 5, 1, 0, (("x", 1),), 60))
     ahead = {name: capture.is_ahead((f"{PREFIX}.{name}", 0)) for name in (A, B, "transaction")}
     assert {A: True, B: False, "transaction": False} == ahead
 
