@@ -221,8 +221,8 @@ def test_a_lake_is_opened_as_it_is_now(lake: Lake) -> None:
         read_lake(lake.folder.path, "t")
 
 
-def test_a_lake_that_is_replaced_while_it_is_read(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The next look finds the new files; a history has no new ones."""
+def replaced_at_first(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Have the files of a lake replaced while it is read for the first time; returns which tables are read."""
     lake.folder.change(lambda before: lake.manifest())
     read, tried = LakeView.read, list[str]()
 
@@ -235,6 +235,12 @@ def test_a_lake_that_is_replaced_while_it_is_read(lake: Lake, monkeypatch: pytes
         return read(view, table, at)
 
     monkeypatch.setattr(LakeView, "read", replaced)
+    return tried
+
+
+def test_a_lake_that_is_replaced_while_it_is_read(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next look finds the new files; a history has no new ones."""
+    tried = replaced_at_first(lake, monkeypatch)
     assert 4 == len(read_lake(lake.folder.path, "t"))
     assert ["t", "t"] == tried
     tried.clear()
@@ -245,18 +251,7 @@ def test_a_lake_that_is_replaced_while_it_is_read(lake: Lake, monkeypatch: pytes
 
 def test_tables_that_are_held_are_read_once(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """At the commit at which they could be read, which may be a later one; others, and other times, as ever."""
-    lake.folder.change(lambda before: lake.manifest())
-    read, tried = LakeView.read, list[str]()
-
-    def replaced(view: LakeView, table: str, at: Any = None) -> Any:
-        tried.append(table)
-        if len(tried) == 1:
-            lake.keyed("c", (9, "n", False))
-            LakeFolder(lake.folder.path).change(lambda before: lake.manifest())
-            raise OutputError("the file is missing")
-        return read(view, table, at)
-
-    monkeypatch.setattr(LakeView, "read", replaced)
+    tried = replaced_at_first(lake, monkeypatch)
     held = held_lake(open_lake(lake.folder.path), ["t", "x", "m"])
     monkeypatch.undo()
     assert (["t", "t", "m"], ["t", "m"], lake.manifest()) == (tried, list(held.known), held.manifest)
