@@ -182,7 +182,7 @@ def _compared(args: argparse.Namespace, file: str | None, deadline: float) -> _W
     with ExitStack() as opened:
         source = None
         if args.source:
-            # Before anything is read that is to be compared with it.
+            # It is looked at when what has to be in it was read.
             source = opened.enter_context(closing(SourceSnapshot(source_address(args.source))))
         parts: list[ComparisonResult] = []
         if source is not None and args.without_log and plan is not None:
