@@ -20,6 +20,7 @@ from cdcv2.cli.coverage import remark_logs
 from cdcv2.cli.display import csv_line, sort_key
 from cdcv2.cli.disputes import add_quarantine_argument, quarantine_of, remark_disputes
 from cdcv2.cli.logs import add_log_arguments, open_one
+from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.times import start_of
 from cdcv2.cli.options.words import STANDARD_OUTPUT, declare
 from cdcv2.completeness import through_text, time_text
@@ -44,7 +45,7 @@ EXITS = {
 }
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure(parser: OptionParser) -> None:
     """Declare the arguments."""
     add_log_arguments(parser, several=False)
     declare(parser, "--table", more=", of those in the directory")

@@ -19,7 +19,8 @@ import argparse
 
 from cdcv2.cli.console import ResultOutput, remark
 from cdcv2.cli.display import json_line
-from cdcv2.cli.logs import KAFKA_WORDS
+from cdcv2.cli.options.log_words import declare_kafka_words
+from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.words import declare
 from cdcv2.cli.remaps import open_remap
 from cdcv2.errors import RefusedError, UsageError
@@ -37,7 +38,7 @@ HOUR = 3_600_000
 LONGEST = 10**9
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure(parser: OptionParser) -> None:
     """Declare the arguments."""
     declare(parser, "remap")
     parser.add_argument("--keep", type=float, default=24.0, metavar="HOURS",
@@ -46,7 +47,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
                         help="forget the hold of logs that are no longer written: their name, or the identity under "
                              "which they hold the remap")
     declare(parser, "--json", more="the result, one object")
-    declare(parser, *KAFKA_WORDS, "--events")
+    declare_kafka_words(parser)
+    declare(parser, "--events")
 
 
 def run(args: argparse.Namespace) -> Exit:

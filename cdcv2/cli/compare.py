@@ -50,7 +50,8 @@ from cdcv2.cli.compare_target import (
 from cdcv2.cli.console import ResultOutput
 from cdcv2.cli.coverage import remark_logs
 from cdcv2.cli.disputes import OF_FILE, add_quarantine_argument, quarantine_of
-from cdcv2.cli.logs import KAFKA_WORDS, ROW_WORDS, open_logs
+from cdcv2.cli.logs import open_logs
+from cdcv2.cli.options.log_words import declare_log_words
 from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.times import start_of
 from cdcv2.cli.options.words import declare, log_to_read
@@ -110,7 +111,7 @@ def configure(parser: OptionParser) -> None:
     declare(parser, "--json", more="the result, one object")
     declare(parser, "--events")
     add_quarantine_argument(parser, OF_FILE)
-    declare(parser, *KAFKA_WORDS, *ROW_WORDS)
+    declare_log_words(parser)
     parser.formerly("--table", "--source-table")
 
 

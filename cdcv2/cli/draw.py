@@ -21,6 +21,8 @@ import argparse
 from cdcv2.capture.open_record_codec import TEMP
 from cdcv2.cli.console import ResultOutput
 from cdcv2.cli.logs import add_log_arguments, addresses, bar_of, open_logs
+from cdcv2.cli.options.log_words import refuse_ignored
+from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.words import STANDARD_OUTPUT, declare
 from cdcv2.cli.remaps import is_remap, open_remap
 from cdcv2.control.pipeline_file import read_pipeline
@@ -49,7 +51,7 @@ EXAMPLES = (
 )
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure(parser: OptionParser) -> None:
     """Declare the arguments."""
     add_log_arguments(parser, several=True)
     parser.add_argument("--width", type=int, default=USUAL, metavar="PIXELS",
@@ -67,6 +69,8 @@ def run(args: argparse.Namespace) -> Exit:
         picture = pipeline_picture(StatusWatch(pipeline).look(), instances=pipeline.instances.values())
         svg = draw_pipeline(picture, args.width)
     elif is_remap(first):
+        given = [] if args.timeline is None else ["--timeline"]
+        refuse_ignored(given, given, "LOG alone", f"{first} is a remap, which has a timeline of its own")
         args.log = rest
         svg = draw_timeline(_timeline(first, args), args.width)
     else:

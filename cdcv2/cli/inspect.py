@@ -22,7 +22,8 @@ from typing import Any
 
 from cdcv2.cli.console import ResultOutput, remark
 from cdcv2.cli.display import cut, plain_position, raw_text, safe
-from cdcv2.cli.logs import add_log_arguments, entries, open_logs
+from cdcv2.cli.logs import entries, open_logs
+from cdcv2.cli.options.log_words import ROW_WORDS, declare_kafka_words
 from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.words import STANDARD_OUTPUT, declare
 from cdcv2.cli.remaps import is_remap, open_remap, record_lines
@@ -52,7 +53,10 @@ EXITS = {
 
 def configure(parser: OptionParser) -> None:
     """Declare the arguments."""
-    add_log_arguments(parser, several=True)
+    declare(parser, "log", nargs="+")
+    declare_kafka_words(parser)
+    # Messages are shown as they stand there, of whatever timeline they are.
+    declare(parser, *(word for word in ROW_WORDS if word != "--timeline"))
     parser.add_argument("--limit", type=int, metavar="N", help="stop after N lines: of messages, and of their rows")
     parser.add_argument("--brief", action="store_true", help="without the rows")
     parser.add_argument("--bindings", action="store_true", help="what is named are shared remaps, not logs")

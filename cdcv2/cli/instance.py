@@ -60,7 +60,7 @@ def configure(parser: OptionParser) -> None:
     add_marker_arguments(parser)
     parser.add_argument("--replica", action="store_true",
                         help="be one of several: wait for cdcv2 replicas, which states what to hold")
-    parser.check_together = _check_together
+    parser.checks.append(_check_together)
 
 
 def _check_together(given: frozenset[str], args: argparse.Namespace) -> None:

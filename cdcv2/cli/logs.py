@@ -11,7 +11,8 @@ Each is a :class:`~cdcv2.protocol.log_address.LogAddress` from the arguments on.
 Logs of one table are copies: they are read as one. Logs of several tables are parts of one timeline.
 
 All that a command asks of what it was given, before it reads, is here: which logs, of which timeline, whole, and in
-which order. From which times on is in :mod:`cdcv2.cli.options.times`.
+which order. From which times on is in :mod:`cdcv2.cli.options.times`. An option that would be ignored is refused in
+:mod:`cdcv2.cli.options.log_words`.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from cdcv2.cli.options.log_words import declare_log_words
+from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.rows import row_file
 from cdcv2.cli.options.times import kind_of_times
 from cdcv2.cli.options.words import declare
@@ -41,16 +44,11 @@ from cdcv2.rows.times import Times
 from cdcv2.store.file_system import is_there
 from cdcv2.suggestions import meant
 
-#: The words for how to reach Kafka.
-KAFKA_WORDS = ("--bootstrap", "--kafka-config", "--patience")
-#: Those for what a topic does not state of itself: the type of its rows, the kind of its times, its timeline.
-ROW_WORDS = ("--row", "--rows", "--times", "--timeline")
 
-
-def add_log_arguments(parser: argparse.ArgumentParser, *, several: bool) -> None:
+def add_log_arguments(parser: OptionParser, *, several: bool) -> None:
     """Declare the log or logs to read, as ``args.log``, and how to reach Kafka."""
     declare(parser, "log", nargs="+" if several else None)
-    declare(parser, *KAFKA_WORDS, *ROW_WORDS)
+    declare_log_words(parser)
 
 
 def open_logs(args: argparse.Namespace, *, as_one: bool = True) -> list[NamedLog]:

@@ -18,7 +18,9 @@ from collections.abc import Iterator
 from cdcv2.cli.console import ResultOutput
 from cdcv2.cli.display import json_line
 from cdcv2.cli.log_copies import capture_folder, copy_manifest, demand_free, open_copy, targets_of
-from cdcv2.cli.logs import KAFKA_WORDS, ROW_WORDS, addresses, entries, open_logs
+from cdcv2.cli.logs import addresses, entries, open_logs
+from cdcv2.cli.options.log_words import declare_log_words
+from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.words import declare, places
 from cdcv2.errors import DecodeError
 from cdcv2.exits import Exit
@@ -44,12 +46,12 @@ EXITS = {
 TOGETHER = 100
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure(parser: OptionParser) -> None:
     """Declare the arguments."""
     declare(parser, "log", more=", or the directory of a capture")
     parser.add_argument("to", metavar="DST", type=places,
                         help="a new directory, or kafka:TOPIC; {table} stands for the table")
-    declare(parser, *KAFKA_WORDS, *ROW_WORDS)
+    declare_log_words(parser)
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="the seed of the disorder (default: 0)")
     parser.add_argument("--copies", type=int, default=2, metavar="N", help="how many copies of each fact (default: 2)")
     parser.add_argument("--window", type=int, metavar="N",

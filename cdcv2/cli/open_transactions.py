@@ -23,7 +23,9 @@ from cdcv2.capture.run.request import TEMP_FOLDER
 from cdcv2.cli.collection import collection
 from cdcv2.cli.console import ResultOutput, remark
 from cdcv2.cli.display import json_line
-from cdcv2.cli.logs import KAFKA_WORDS, open_one
+from cdcv2.cli.logs import open_one
+from cdcv2.cli.options.log_words import declare_kafka_words
+from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.times import given_times, start_of
 from cdcv2.cli.options.words import STANDARD_OUTPUT, declare
 from cdcv2.completeness import through_text, time_text
@@ -49,10 +51,10 @@ EXITS = {
 }
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure(parser: OptionParser) -> None:
     """Declare the arguments."""
     declare(parser, "log", more=": the open-records log")
-    declare(parser, *KAFKA_WORDS)
+    declare_kafka_words(parser)
     declare(parser, "--at", more="a finished time (default: the last one)")
     declare(parser, "--lsn")
     declare(parser, "--json", more="one object a line")

@@ -19,7 +19,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cdcv2.cli.display import json_line
-from cdcv2.cli.logs import KAFKA_WORDS, LOG_FILE, check_kafka
+from cdcv2.cli.logs import LOG_FILE, check_kafka
+from cdcv2.cli.options.log_words import declare_kafka_words
+from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.times import parse_time, whole_number
 from cdcv2.cli.options.words import declare
 from cdcv2.completeness import time_text
@@ -36,9 +38,11 @@ from cdcv2.timeline.records import Genesis, HoldRecord, Proposal, Record, decode
 from cdcv2.timeline.shared_remap import AcceptedBinding, LogView, SharedRemap
 
 
-def add_remap_arguments(parser: argparse.ArgumentParser) -> None:
+def add_remap_arguments(parser: OptionParser) -> None:
     """Declare the remap to read, as ``args.remap``, how to reach Kafka, and how to show its positions."""
-    declare(parser, "remap", *KAFKA_WORDS, "--lsn")
+    declare(parser, "remap")
+    declare_kafka_words(parser)
+    declare(parser, "--lsn")
 
 
 def open_remap(address: LogAddress, args: argparse.Namespace, *, create: bool = False) -> RemapLog:

@@ -53,7 +53,7 @@ def configure(parser: OptionParser) -> None:
     declare(parser, "--state", required=True, more=": what is held, and from which time on")
     declare(parser, "--history", default=HISTORY, more=f" (default: {HISTORY:.0f})")
     add_marker_arguments(parser)
-    parser.check_together = lambda given, args: check_marker(args)
+    parser.checks.append(lambda given, args: check_marker(args))
 
 
 def run(args: argparse.Namespace) -> Exit:

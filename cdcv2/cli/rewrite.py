@@ -36,7 +36,8 @@ from cdcv2.cli.coverage import remark_logs
 from cdcv2.cli.disputes import add_quarantine_argument, quarantine_of, remark_disputes
 from cdcv2.cli.display import json_line
 from cdcv2.cli.log_copies import capture_folder, copy_manifest, demand_free, open_copy, targets_of
-from cdcv2.cli.logs import KAFKA_WORDS, ROW_WORDS, addresses, bar_of, open_logs
+from cdcv2.cli.logs import addresses, bar_of, open_logs
+from cdcv2.cli.options.log_words import declare_log_words
 from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.times import start_of
 from cdcv2.cli.options.words import declare, places
@@ -77,7 +78,8 @@ def configure(parser: OptionParser) -> None:
                         help="a new directory, or kafka:TOPIC; {table} stands for the table")
     declare(parser, "--at", more=f"the last one that is written (default: the last finished one): {TAKES}")
     add_quarantine_argument(parser)
-    declare(parser, *KAFKA_WORDS, *ROW_WORDS, "--start", "--partitions")
+    declare_log_words(parser)
+    declare(parser, "--start", "--partitions")
     declare(parser, "--json", more="what was written, one object a log")
     declare(parser, "--events")
 

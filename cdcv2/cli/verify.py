@@ -31,6 +31,7 @@ from cdcv2.cli.logs import (
     ProgressObserver, add_log_arguments, addresses, assumed_empty, bar_of, captured_streams, open_logs,
     snapshot_assumed,
 )
+from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.times import start_of
 from cdcv2.cli.options.words import declare
 from cdcv2.completeness import through_text
@@ -74,7 +75,7 @@ MOST_SHOWN = 10
 GARBLED_KEPT, BYTES_KEPT = 1000, 1024
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure(parser: OptionParser) -> None:
     """Declare the arguments."""
     add_log_arguments(parser, several=True)
     parser.add_argument("--full", action="store_true", help="find contradictions at finished times, too")

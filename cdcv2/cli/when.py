@@ -16,6 +16,7 @@ import argparse
 
 from cdcv2.cli.console import ResultOutput, remark
 from cdcv2.cli.display import json_line
+from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.words import STANDARD_OUTPUT, declare
 from cdcv2.cli.remaps import add_remap_arguments, open_remap, parse_position, places, position_text
 from cdcv2.core.order import Time
@@ -41,7 +42,7 @@ EXITS = {
 }
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure(parser: OptionParser) -> None:
     """Declare the arguments."""
     add_remap_arguments(parser)
     parser.add_argument("position", nargs="+", metavar="POSITION",

@@ -13,6 +13,7 @@ import argparse
 
 from cdcv2.cli.console import ResultOutput, remark
 from cdcv2.cli.display import json_line
+from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.words import STANDARD_OUTPUT, declare
 from cdcv2.cli.remaps import add_remap_arguments, check_time, open_remap, places
 from cdcv2.exits import Exit
@@ -32,7 +33,7 @@ EXITS = {
 }
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure(parser: OptionParser) -> None:
     """Declare the arguments."""
     add_remap_arguments(parser)
     declare(parser, "--at", more="a time of the timeline (default: the last one that is bound)")

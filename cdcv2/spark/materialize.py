@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from cdcv2.cli.options.log_words import check_batch
 from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.spark_jobs import add_materialize_job_options
 from cdcv2.core.antichain import Antichain
@@ -199,6 +200,8 @@ def planned(given: MaterializationSpec, options: argparse.Namespace) -> ReplayPl
         if tables.setdefault(named.table, named.row_type) != named.row_type:
             raise UsageError(f"the logs of {named.table!r} have different row types: they are no copies of one log")
         named.log.close()
+    limits = {"--max-records": options.max_records, "--max-files": options.max_files}
+    check_batch([word for word, limit in limits.items() if limit is not None], {place.kind for place in places})
     kafka = settings(*given.kafka) if any(place.kind == "topic" for place in places) else {}
     state = local_path(options.state)
     kept = local_path(options.checkpoint) if options.checkpoint else state / "checkpoint"

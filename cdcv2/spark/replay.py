@@ -49,7 +49,6 @@ from cdcv2.spark.session import AVRO, KAFKA, ended, require, session
 from cdcv2.spark.sources import LogFacts, LogPlace, LogSources, row_type_of, stated
 from cdcv2.spark.topics import TopicDescription, check, describe, settings
 from cdcv2.store.numbered import local_path
-from cdcv2.suggestions import meant
 from cdcv2.views.identity import Provenance
 
 EXAMPLES = (
@@ -256,9 +255,6 @@ def planned(options: argparse.Namespace) -> ReplayPlan:
     if any(place.kind == "topic" for place in places):
         kafka = settings(options.bootstrap, options.kafka_config)
     names = sorted({place.table for place in places})
-    unknown = sorted({table for table, _ in map(table_of, options.row) if table is not None} - set(names))
-    if unknown:
-        raise UsageError(f"--row names {', '.join(unknown)}, of which no log is given{meant(unknown[0], names)}")
     tables = {name: _row_type(name, places, options) for name in names}
     start = Antichain(given_times("--start", options.start or ["0"], places))
     state = local_path(options.state)

@@ -10,7 +10,7 @@ import pytest
 
 from cdcv2.cli.main import parser_of
 from cdcv2.cli.options.capture_options import (
-    ALL_WAYS, COMMAND, COMMIT_TIMES, JOB, OPTIONS, REMAP, STREAM, CaptureOption, fields_of_pipelines,
+    ALL_WAYS, COMMAND, COMMIT_TIMES, DUMPS, JOB, OPTIONS, REMAP, STREAM, CaptureOption, fields_of_pipelines,
 )
 from cdcv2.cli.options.capture_arguments import recipe_of
 from cdcv2.cli.options.words import WORDS
@@ -91,7 +91,7 @@ def test_a_folder_without_row_types_is_refused(tmp_path: Path) -> None:
 BASE = ["d", "--rows", "r", "--into", "l"]
 CHOOSE = {COMMIT_TIMES: [], REMAP: ["--remap", "m"], STREAM: ["--stream", "a=t"]}
 WAYS = {option.name: option.ways for option in OPTIONS if option.ways != ALL_WAYS}
-KAFKA = {option.name: option.kafka for option in OPTIONS if option.kafka}
+KAFKA = {option.name: option.places for option in OPTIONS if option.places and DUMPS not in option.places}
 
 
 @pytest.mark.parametrize("program", ["capture", "capture.py"])
@@ -137,6 +137,16 @@ def test_an_option_about_kafka_goes_with_what_is_there(program: str, way: str, o
                 parser.parse_args([*source, *files, "--into", "l", *given])
 
 
+def test_a_limit_of_files_goes_with_dumps() -> None:
+    """A topic has none; the job alone has the option."""
+    words = ["--rows", "r", "--into", "l", "--max-files", "3"]
+    JOBS["capture"]().parse_args(["d", *words])
+
+    for source in (["kafka"], []):
+        with pytest.raises(UsageError, match="^--max-files goes with dumps, and the topics are in Kafka here: leave"):
+            JOBS["capture"]().parse_args([*source, *words])
+
+
 def test_every_option_of_a_remap_and_of_streams_is_known() -> None:
     """One that is new cannot be forgotten."""
     groups = {group.title: group for group in parser_of("capture")._action_groups}
@@ -147,8 +157,8 @@ def test_every_option_of_a_remap_and_of_streams_is_known() -> None:
 
 #: Options that mean the same however a capture is done.
 WITH_ALL_WAYS = {
-    "--app-name", "--events", "--follow", "--help", "--into", "--json", "--max-records", "--no-follow", "--partitions",
-    "--rows", "--spark-log", "-h",
+    "--app-name", "--events", "--follow", "--help", "--into", "--json", "--max-records", "--no-follow", "--rows",
+    "--spark-log", "-h",
 }
 
 

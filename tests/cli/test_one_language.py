@@ -103,8 +103,8 @@ def test_every_old_word_is_in_the_changes() -> None:
 
 
 OLD = {
-    "capture.py dumps": (["--files", "d", *CAPTURE, "--logs", "l", "--available-now", "--log-partitions=2"],
-                         ["d", *CAPTURE, "--into", "l", "--no-follow", "--partitions", "2"]),
+    "capture.py dumps": (["--files", "d", *CAPTURE, "--logs", "kafka:l", "--available-now", "--log-partitions=2"],
+                         ["d", *CAPTURE, "--into", "kafka:l", "--no-follow", "--partitions", "2"]),
     "capture.py kafka": ([*CAPTURE, "--bootstrap", "b", "--logs=l", "--max-offsets-per-trigger", "5", "--name", "n"],
                          [*CAPTURE, "--bootstrap", "b", "--into", "l", "--max-records", "5", "--app-name", "n"]),
     "replay.py": (["--log", "a=kafka:x", "--rows", "a=f.avsc", *READ, "--log=kafka:y", "--max-messages", "3"],

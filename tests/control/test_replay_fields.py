@@ -38,7 +38,7 @@ replays:
     capture: topics
     tables: [public.orders]
     output: copied
-    spark: {state: copied-state, submit: SUBMIT, max-files: 9, quarantine: decisions}
+    spark: {state: copied-state, submit: SUBMIT, max-records: 9, quarantine: decisions}
 """
 
 
@@ -75,7 +75,7 @@ def test_one_on_spark_is_started_by_spark_submit(tmp_path: Path) -> None:
     assert [(log.table, str(log)) for log in options.log] == [("public.orders", "kafka:copy.public.orders")]
     assert (options.bootstrap, str(options.rows)) == ("localhost:9092", str(tmp_path / "rows"))
     assert (options.output, options.state) == (str(tmp_path / "copied"), str(tmp_path / "copied-state"))
-    assert (options.max_files, options.quarantine, options.follow) == (9, str(tmp_path / "decisions"), True)
+    assert (options.max_records, options.quarantine, options.follow) == (9, str(tmp_path / "decisions"), True)
 
 
 def test_a_change_starts_what_it_is_about_again(tmp_path: Path) -> None:
@@ -147,8 +147,9 @@ def test_the_folder_of_a_capture_s_own_holds_no_history(tmp_path: Path) -> None:
     ("  away: {", "  away: {tables: [a], ", "line 14: 'logs' names the tables: leave 'tables' out"),
     ("  away:", "  shop:", "line 14: two parts are called 'shop', of captures and of replays"),
     ("state: copied-state, ", "", "line 19: 'state' is missing"),
-    ("max-files: 9", "output: x", "line 19: 'output' is not known here"),
-    ("max-files: 9", "max-files: none", "line 19: .*--max-files: invalid"),
+    ("max-records: 9", "output: x", "line 19: 'output' is not known here"),
+    ("max-records: 9", "max-records: none", "line 19: .*--max-records: invalid"),
+    ("max-records: 9", "max-files: 9", "line 19: --max-files goes with directories, and the logs are in Kafka here"),
 ])  # fmt: skip
 def test_one_that_cannot_be_is_refused_with_its_line(tmp_path: Path, old: str, new: str, text: str) -> None:
     """Before anything starts."""

@@ -284,6 +284,20 @@ def test_the_logs_of_the_file_become_those_of_the_reader(tmp_path: Path) -> None
             planned(replace(given, logs=[*given.logs, wrong], kafka=("h:1", None)), options)
 
 
+def test_a_limit_that_would_be_ignored_is_refused(tmp_path: Path) -> None:
+    """Of records where no log is in Kafka, of files where all are; with both kinds of logs both are taken."""
+    written(tmp_path, Workload(cuts=1), target=LAKE)
+    given = read_plan(str(tmp_path / "shop.yaml"))
+    topic = NamedLog("entries", Topic("shop.entries"), ENTRIES)  # type: ignore[arg-type]
+    both = parser().parse_args(["f", "--state", "/s", "--max-records", "9", "--max-files", "9"])
+    planned(replace(given, logs=[*given.logs, topic], kafka=("h:1", None)), both)
+
+    with pytest.raises(UsageError, match="^--max-records goes with Kafka, and the logs are directories here"):
+        planned(given, both)
+    with pytest.raises(UsageError, match="^--max-files goes with directories, and the logs are in Kafka here"):
+        planned(replace(given, logs=[topic], kafka=("h:1", None)), both)
+
+
 def test_help_shows_how_it_is_started(capsys: pytest.CaptureFixture[str]) -> None:
     """With examples, and what the exit codes mean."""
     with pytest.raises(SystemExit) as caught:

@@ -32,8 +32,8 @@ COMMAND, JOB = "command", "job"
 #: The groups of a help.
 WHAT, ON_REMAP = "what is captured, and where it goes", "on a shared remap"
 STREAMS = "records with times of their own"
-#: What of a capture has to be in Kafka for an option to be about anything: what it reads, or what it writes.
-READS, WRITES = "reads", "writes"
+#: What has to be there for an option to be about anything: topics in Kafka, or dumps; logs or a remap in Kafka.
+READS, DUMPS, WRITES = "reads", "dumps", "writes"
 
 _NONE: Mapping[str, Any] = MappingProxyType({})
 _BOTH: Mapping[str, Mapping[str, Any]] = MappingProxyType({COMMAND: _NONE, JOB: _NONE})
@@ -47,7 +47,7 @@ class CaptureOption(NamedTuple):
     - ``programs``: which programs have it, each with settings that are its own.
     - ``ways``: which ways to capture it goes with. ``reason``: why not with --remap, if it goes without.
       ``from_state``: why not with --before from-state; empty: it goes with that.
-    - ``kafka``: READS, WRITES: one of these must be in Kafka; none: it is not about Kafka.
+    - ``places``: READS, DUMPS, WRITES: one of these must be there; none: it goes with all places.
     - ``group``: where a help shows it; None: among the options of every program.
     - ``several``: it is there only where there are connectors of several kinds to choose from.
     - ``is_path``: its value is a path, or the address of a topic. A path in a pipeline is from the folder of its file.
@@ -60,7 +60,7 @@ class CaptureOption(NamedTuple):
     ways: tuple[str, ...] = ALL_WAYS
     reason: str = ""
     from_state: str = ""
-    kafka: frozenset[str] = frozenset()
+    places: frozenset[str] = frozenset()
     group: str | None = None
     several: bool = False
     is_path: bool = False
@@ -86,7 +86,7 @@ def _of_stream(name: str, **settings: Any) -> CaptureOption:
 def _of_kafka(
     name: str, *about: str, programs: Mapping[str, Mapping[str, Any]] = _BOTH, **settings: Any
 ) -> CaptureOption:
-    return CaptureOption(name, settings, programs, kafka=frozenset(about))
+    return CaptureOption(name, settings, programs, places=frozenset(about))
 
 
 def _without_remap(name: str, reason: str, programs: Mapping[str, Mapping[str, Any]], **settings: Any) -> CaptureOption:
@@ -119,7 +119,7 @@ OPTIONS: tuple[CaptureOption, ...] = (
     _what("--into")._replace(
         programs={COMMAND: {"more": " (needs --remap)"}, JOB: _NONE}, is_path=True, by_pipeline=True
     ),
-    _what("--no-create")._replace(kafka=frozenset({WRITES}), by_pipeline=True),
+    _what("--no-create")._replace(places=frozenset({WRITES}), by_pipeline=True),
     _of_database(
         "--snapshot", choices=("initial", "none"), default="initial",
         help="whether the topics begin with the connector's initial snapshot (default: initial)",
@@ -157,7 +157,7 @@ OPTIONS: tuple[CaptureOption, ...] = (
     _of_kafka("--bootstrap", READS, WRITES)._replace(by_pipeline=True),
     _of_kafka("--log-bootstrap", WRITES, programs={JOB: _NONE}, metavar="HOST:PORT",
               help="the Kafka of the logs, if it is another one"),
-    CaptureOption("--partitions", programs={JOB: _NONE}),
+    _of_kafka("--partitions", WRITES, programs={JOB: _NONE}),
     _of_kafka(
         "--kafka-config", READS, WRITES, programs={COMMAND: _NONE, JOB: {"more": "; all machines must see it"}}
     )._replace(is_path=True, by_pipeline=True),
@@ -187,7 +187,7 @@ OPTIONS: tuple[CaptureOption, ...] = (
         from_state="all rows of the tables are in memory then",
     ),
     _without_remap("--max-files", "a batch is a binding there, of --bind-at-most records", {JOB: _NONE},
-                   more="; without --remap"),
+                   more="; without --remap")._replace(places=frozenset({DUMPS})),
     CaptureOption("--json", {"more": "the result, one object"}, {COMMAND: _NONE}, by_pipeline=True),
     CaptureOption("--events", by_pipeline=True),
     CaptureOption("--app-name", {"default": "cdcv2 capture"}, {JOB: _NONE}),

@@ -20,7 +20,7 @@ def add_capture_job_options(parser: OptionParser) -> None:
 
 
 def _add(parser: OptionParser, program: str) -> None:
-    parser.check_together = check_together
+    parser.checks.append(check_together)
     # The caller, which parses the arguments, knows how the process was started.
     parser.set_defaults(command_line=None, connector=None)
     groups: dict[str | None, Arguments] = {None: parser}

@@ -10,7 +10,8 @@ import argparse
 from collections.abc import Collection
 
 from cdcv2.capture.connector import FROM_STATE
-from cdcv2.cli.options.capture_options import COMMIT_TIMES, OPTIONS, READS, REMAP, STREAM, WRITES
+from cdcv2.cli.options.capture_options import COMMIT_TIMES, DUMPS, OPTIONS, READS, REMAP, STREAM, WRITES
+from cdcv2.cli.options.log_words import refuse_ignored
 from cdcv2.connectors.kinds import database_kind
 from cdcv2.errors import UsageError
 
@@ -28,28 +29,27 @@ def check_together(given: Collection[str], args: argparse.Namespace) -> None:
     written = [place for place in (args.into, args.remap) if place is not None]
     # Without a source it is Kafka, or an error of its own.
     reads = not args.source or "kafka" in args.source
-    check_kafka(given, reads=reads, writes=any(place.is_topic for place in written))
+    check_places(given, reads=reads, writes=any(place.is_topic for place in written))
 
 
-def check_kafka(given: Collection[str], *, reads: bool, writes: bool) -> None:
-    """Raise UsageError if an option about Kafka is given to a capture that does not need Kafka for it.
+def check_places(given: Collection[str], *, reads: bool, writes: bool) -> None:
+    """Raise UsageError if an option about Kafka, or about dumps, is given to a capture that has none for it.
 
     ``reads``: its topics are in Kafka; ``writes``: its logs are, or its remap is.
 
-    >>> check_kafka(["--bootstrap", "--remap"], reads=False, writes=True)
-    >>> check_kafka(["--log-bootstrap"], reads=True, writes=False)
+    >>> check_places(["--bootstrap", "--remap"], reads=False, writes=True)
+    >>> check_places(["--log-bootstrap"], reads=True, writes=False)
     Traceback (most recent call last):
     cdcv2.errors.UsageError: --log-bootstrap goes with logs or a remap in Kafka, and these are files here: leave it out
     """
-    there = {what for what, is_there in ((READS, reads), (WRITES, writes)) if is_there}
-    about = {name: option.kafka for name, option in _BY_NAME.items() if option.kafka}
-    wrong = next((name for name in sorted(given) if name in about and not there & about[name]), None)
-    if wrong is None:
-        return
+    there = {READS if reads else DUMPS, *([WRITES] if writes else [])}
+    idle = {name: option.places for name, option in _BY_NAME.items() if option.places and not there & option.places}
+    dumps = [name for name, places in idle.items() if DUMPS in places]
+    refuse_ignored(given, dumps, "dumps", "the topics are in Kafka here")
     where, what = "Kafka", "dumps, logs and remap are files here"
     if reads:
         where, what = "logs or a remap in Kafka", "these are files here"
-    raise UsageError(f"{wrong} goes with {where}, and {what}: leave it out")
+    refuse_ignored(given, idle, where, what)
 
 
 def _check_before(given: Collection[str], before: str) -> None:

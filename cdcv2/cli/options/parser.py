@@ -44,8 +44,8 @@ class OptionParser(argparse.ArgumentParser):
         self.old: dict[str, OldOption] = {}
         # The arguments that are read, before one that is only "--".
         self._given: list[str] = []
-        #: Raises UsageError for options, among all that are given, that do not go together, or not with the arguments.
-        self.check_together: Callable[[frozenset[str], argparse.Namespace], object] = lambda given, parsed: None
+        #: Each raises UsageError for options, among those that are given, that do not go together or with arguments.
+        self.checks: list[Callable[[frozenset[str], argparse.Namespace], object]] = []
 
     def formerly(self, old: str, new: str, meant: Callable[[str], bool] | None = None) -> None:
         """Accept an option of before. ``new`` is another word for it (``--into``), or what it stood for
@@ -61,7 +61,9 @@ class OptionParser(argparse.ArgumentParser):
         self._given = own
         parsed = super().parse_args(words, namespace)
         self._demand_lists_once(own)
-        self.check_together(frozenset(word.partition("=")[0] for word in own if word.startswith("--")), parsed)
+        given = frozenset(word.partition("=")[0] for word in own if word.startswith("--"))
+        for check in self.checks:
+            check(given, parsed)
         return parsed
 
     def _demand_lists_once(self, words: Sequence[str]) -> None:

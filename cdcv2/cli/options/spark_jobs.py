@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cdcv2.cli.options.log_words import check_used_on_spark
 from cdcv2.cli.options.parser import OptionParser
 from cdcv2.cli.options.words import declare, declare_follow
 
@@ -42,3 +43,4 @@ def add_replay_job_options(made: OptionParser) -> None:
     declare(made, "--output", required=True, more=": a directory for the tables, which every machine must see")
     add_reader_options(made)
     declare(made, "--bootstrap", "--kafka-config", "--timeline", "--start")
+    made.checks.append(check_used_on_spark)
