@@ -120,7 +120,7 @@ def source_request(args: argparse.Namespace, at: Time | None, plan: Materializat
     for text in args.source_table:
         name, sign, table = text.partition("=")
         if not sign or "." not in table:
-            raise UsageError(f"--table {text}: write LOG=SCHEMA.TABLE")
+            raise UsageError(f"--source-table {text}: write LOG=SCHEMA.TABLE")
         called[name] = table
     quarantine = quarantine_of(args, None if plan is None else plan.quarantine)
     return SourceRequest(called, tuple(args.without), args.wait, args.marker, at, quarantine)

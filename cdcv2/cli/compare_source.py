@@ -266,7 +266,7 @@ def tables_of(
     """
     for name in called:
         if name not in types:
-            raise UsageError(f"--table {name}=...: there is no such log; there are {', '.join(types)}")
+            raise UsageError(f"--source-table {name}=...: there is no such log; there are {', '.join(types)}")
     for text in without:
         columns = [f"{name}.{column}" for name, row_type in types.items() for column in row_type.columns]
         if text not in columns:
@@ -275,7 +275,7 @@ def tables_of(
     for name, row_type in types.items():
         table = called.get(name, name)
         if "." not in table:
-            raise UsageError(f"which table of the source is the log {name}? Write --table {name}=SCHEMA.TABLE")
+            raise UsageError(f"which table of the source is the log {name}? Write --source-table {name}=SCHEMA.TABLE")
         left = {text[len(name) + 1:] for text in without if text.startswith(f"{name}.")}
         found[name] = source.table(table, row_type, left)
     return found

@@ -842,10 +842,12 @@ def refusals() -> dict[str, Callable[[Run, Path], Said]]:
         "no table 'public.gone' in this database": lambda run, logs: run(
             "compare", logs, "--source", "env", "--source-table", "public.orders=public.gone"
         ),
-        "there is no such log": lambda run, logs: run(
+        "--source-table x=...: there is no such log": lambda run, logs: run(
             "compare", logs, "--source", "env", "--source-table", "x=public.orders"
         ),
-        "write LOG=SCHEMA.TABLE": lambda run, logs: run("compare", logs, "--source", "env", "--source-table", "orders"),
+        "--source-table orders: write LOG=SCHEMA.TABLE": lambda run, logs: run(
+            "compare", logs, "--source", "env", "--source-table", "orders"
+        ),
         "there is no such column": lambda run, logs: run("compare", logs, "--source", "env", "--without", "orders.x"),
         "is no YAML file": lambda run, logs: run("compare", logs),
         "--marker goes with --source": lambda run, logs: run("compare", "shop.yaml", "--marker"),
