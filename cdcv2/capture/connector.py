@@ -1,7 +1,8 @@
-"""The contract of a database: a new one is ONE folder beside ``cdcv2/connectors/debezium``, and ONE row of ``kinds``.
+"""The contract of a database: to capture another one, begin here, with :class:`DatabaseConnector`.
 
-The row is in the table of :mod:`cdcv2.connectors.kinds`. Nothing else of a capture knows a database: its formats, what
-remedies state of it, and its row types are behind this contract, and what is not in it is the same for all.
+A new database is one folder beside ``cdcv2/connectors/debezium``, which fulfils the contract, and then one row in the
+table of :mod:`cdcv2.connectors.kinds`. Nothing else of a capture knows a database: its formats, what remedies state of
+it, and its row types are behind this contract, and what is not in it is the same for all.
 
 A connector turns the records of a source into facts, one by one, and keeps no state of them. What it decides a capture
 by is when a time is complete:

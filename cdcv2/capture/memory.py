@@ -1,6 +1,6 @@
 """What a capture keeps between two runs, with and without Spark, and whether a run may resume with it.
 
-How it is written and read is stated in :mod:`cdcv2.capture.memory_format`.
+To change what is kept, begin in :mod:`cdcv2.capture.memory_format`, which states what is written and how it is read.
 
 Rows are never kept: they are in the source's topics, and are read again. So a memory is small. It is written after the
 statements that it describes, so that a crash leaves the old or the new one. Losing it costs time, never facts: the

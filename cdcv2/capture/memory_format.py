@@ -1,4 +1,4 @@
-"""How the memory of a capture is kept, with and without Spark: the shape of what is written, and what reads it.
+"""The shape of a capture's memory, with and without Spark: to change what a capture remembers, begin here.
 
 A capture by commit times has a :class:`~cdcv2.capture.memory.CaptureMemory`, one of streams a
 :class:`~cdcv2.capture.memory.StreamMemory`. One on a remap keeps none: the records of its open transactions are in its

@@ -1,5 +1,8 @@
 """The open-records log (TEMP): the records of open transactions, as rows that any reader of the format understands.
 
+To change what a capture on a remap remembers, begin here, with the columns; :mod:`cdcv2.capture.open_records` has the
+records themselves. Other captures have a memory (:mod:`cdcv2.capture.memory_format`).
+
 A row has a ``kind`` and the columns that this kind uses; the others are null, or empty lists. Names and places of a
 source (a transaction, the order of a row in it) are JSON text, as sources use numbers, texts or lists of these. The
 place of a row that has a number is an object: ``order``, ``number`` (among its table's rows in the transaction), and

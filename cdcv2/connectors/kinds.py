@@ -1,4 +1,6 @@
-"""The table of connectors: a new database is ONE row of :data:`DATABASES`, and one folder beside ``debezium``.
+"""The table of the connectors that there are: :data:`DATABASES` has one row for each.
+
+A new database begins in :mod:`cdcv2.capture.connector`, which has the contract. Its row here comes last.
 
 Nothing else of a capture names a kind of database. What looks at a server or keeps one knows PostgreSQL, and Debezium's
 names (``debezium.config``), and a capture needs none of it: that is :mod:`cdcv2.control`, so ``cdcv2 up``, ``doctor``,

@@ -1,5 +1,7 @@
 """Where a capture without Spark keeps its memory (:mod:`cdcv2.capture.memory`): one small JSON file, replaced whole.
 
+What is in it is stated in :mod:`cdcv2.capture.memory_format`.
+
 Losing it costs time, never facts. So it is enough that it is either the old one or the new one.
 """
 
