@@ -9,6 +9,9 @@ duplicates from new facts:
 - a row whose ``sequence[0]`` (the END of the transaction before its own) is < H is a duplicate. A null ``sequence[0]``
   reads as the LSN of the snapshot, or 0 without one.
 
+Logs that were cut are complete through some time between two ENDs. There H is that time for ENDs, and the last END
+before it for rows: the rows of the next transaction name that one. It is read again from the transaction topic.
+
 Some facts cannot be captured: TRUNCATE, a row of another type, a second snapshot, more rows than were counted, a lost
 END. They stop the capture. Everything before such a fact is released first, and the logs are complete up to there.
 A resnapshot that the user has declared is no such fact. It is released after the transactions up to its LSN and before
@@ -257,7 +260,8 @@ class CommitTransactions:
             self._is_early(tx, lsn)
         through = self.through
         if through is not None:
-            floor = max((lsn for lsn in self.snapshots.declared if lsn <= through), default=self.snapshots.lsn or 0)
+            floor = self.snapshots.begins(lsn for _, lsn, _ in recalled.ends)
+            floor = max((lsn for lsn in self.snapshots.declared if lsn <= through), default=floor)
             self._tracker.recall(recalled, floor)
         if recalled.doubted is not None:
             self._tracker.doubt(recalled.doubted)

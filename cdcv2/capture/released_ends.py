@@ -180,11 +180,11 @@ def read_on(
     read: Callable[[int, int], Iterable[TransactionRecord[T]]], start: int, behind: int, through: int, *,
     size: int = 4 * KNOWN,
 ) -> int:
-    """The offset behind the END H, from ``start`` on, or of the first END after H; ``behind`` where neither is there.
+    """The offset behind the END H, from ``start`` on, or behind the first one after H; ``behind`` without either.
 
     >>> topic = [TransactionRecord(4, 7, 100, {}), TransactionRecord(6, 8, 110, {})]
     >>> read_on(lambda low, high: topic, 0, 9, 100), read_on(lambda low, high: topic, 0, 9, 105)
-    (5, 6)
+    (5, 7)
 
     Cost: what was sent through H from ``start`` on is read. Source: a capture whose logs are ahead of its positions.
     """
@@ -193,6 +193,6 @@ def read_on(
         high = min(behind, low + size)
         for record in read(low, high):
             if record.end is not None and record.end >= through:
-                return record.offset + (record.end == through)
+                return record.offset + 1
         low = high
     return behind

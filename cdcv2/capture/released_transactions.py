@@ -102,6 +102,17 @@ class ReleasedTransactions(Generic[T]):
         return self._lsns[0] if self._lsns else self.through
 
     @property
+    def last(self) -> int | None:
+        """The last END that is released, or the snapshot: a row that names an earlier commit is a duplicate.
+
+        ``through`` is later in logs that were cut between two ENDs: the next transaction's rows name commits from this
+        one on. Where this one is not known, it is ``through``. None: nothing is released.
+        """
+        if self._lsns:
+            return self._lsns[-1]
+        return self._floor if self._whole else self.through
+
+    @property
     def certain(self) -> int | None:
         """A row that names a commit before this one is a duplicate, whichever its transaction; None: none is."""
         return self.since if self._whole or len(self._lsns) >= self._most else None

@@ -38,8 +38,9 @@ class OpenEnd(NamedTuple, Generic[T]):
 class TransactionTracker(Generic[T]):
     """Open transactions and those released last; feed it facts, in any order but that of the ENDs.
 
-    ``through`` is the END up to which all is released, None: not even the snapshot is. ENDs come in the order of their
-    commits, again and again if the connector likes. ``whole`` is that of :class:`ReleasedTransactions`.
+    ``through`` is the END up to which all is released, or a later time before the next END, in logs that were cut;
+    None: not even the snapshot is released. ENDs come in the order of their commits, again and again if the connector
+    likes. ``whole`` is that of :class:`ReleasedTransactions`.
 
     >>> tracker = TransactionTracker[int](["t"], 0)
     >>> tracker.rows_seen(7, "t", 1, 1); tracker.end(7, 100, {"t": 2, "other": 5})
@@ -154,7 +155,8 @@ class TransactionTracker(Generic[T]):
 
         ``number`` is the row's in its table, or the greatest of several rows'.
         """
-        if self.through is None or after >= self.through:
+        last = self.released.last
+        if last is None or after >= last:
             return False
         return self.released.row(tx, after, table, number) or True
 
@@ -255,7 +257,7 @@ class TransactionTracker(Generic[T]):
             return None
         if has_end(tx, after):
             return None
-        after = max(after, through) or -1
+        after = max(after, self.released.last or 0) or -1
         _, found = self._unended.get(tx, (after, 0))
         if found <= through or lsn < found:
             # A connector that is started again sends its BEGIN again: the first END that it was to be before counts.

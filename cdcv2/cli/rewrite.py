@@ -43,9 +43,10 @@ from cdcv2.cli.options.times import start_of
 from cdcv2.cli.options.words import declare, places
 from cdcv2.completeness import through_text
 from cdcv2.core.antichain import Antichain
-from cdcv2.core.order import less_equal
+from cdcv2.core.order import Time, less_equal
 from cdcv2.errors import IncompleteError, RefusedError, UsageError
 from cdcv2.exits import Exit
+from cdcv2.logs.contents import demand_history, first_time
 from cdcv2.logs.named_logs import CoveredLogs, NamedLog, demand_ordered, demand_whole, some_covered
 from cdcv2.logs.jsonlines import plain_frontier
 from cdcv2.logs.quarantine import Quarantine
@@ -89,7 +90,7 @@ def run(args: argparse.Namespace) -> Exit:
     logs = open_logs(args)
     demand_whole(addresses(args), logs)
     demand_ordered(logs, "writing again")
-    at = None if args.at is None else _last(args.at, logs)
+    at = None if args.at is None else _last(args.at, logs, start_of(args.start, logs))
     _demand_no_stop(logs, at)
     folder = capture_folder(args.log[0]) if len(args.log) == 1 else None
     named = {one.table: one for one in logs}
@@ -117,11 +118,16 @@ def run(args: argparse.Namespace) -> Exit:
     return Exit.WRONG if disputed else Exit.MISSING if ended.missing else Exit.DONE
 
 
-def _last(text: str, logs: list[NamedLog]) -> int | None:
-    """The last time that is written; None: the last finished one. Raises UsageError for what is no number."""
+def _last(text: str, logs: list[NamedLog], start: list[Time]) -> int | None:
+    """The last time that is written; None: the last finished one.
+
+    Raises UsageError for what is no number, and for a time before the history: nothing is known there to be stated.
+    """
     at = time_at(text, logs, "cdcv2 rewrite")
     if at is not None and not isinstance(at, int):
         raise UsageError(f"--at {text}: only logs whose times are whole numbers are cut; leave it out")
+    if at is not None:
+        demand_history(logs, at, start)
     return at
 
 
@@ -138,7 +144,7 @@ def _reached(at: int, ended: _Outcome) -> Exit:
         lacks = [f"{table}: {one}" for table, one in ended.missing.items()]
         lacks += [f"{table}: {text}" for table, cases in ended.disputed.items() for text in cases.values()]
         why = "; ".join(lacks) or "the logs end"
-        raise IncompleteError(f"the new logs are {through_text(ended.frontier)}, and {at} was asked for: {why}")
+        raise IncompleteError(f"{at} was asked for. The new logs: {through_text(ended.frontier)}; {why}")
     return Exit.DONE
 
 
@@ -197,8 +203,18 @@ class _Copies:
                     waiting = 0
                 if at is not None and not cut.upper.less_equal(at):
                     break
+        if self._is_before_all(frontier):
+            # What is before the history is not known, so it is not stated either.
+            frontier = Antichain(self._start)
         self._state(frontier)
         return _Outcome(frontier, dict(reading.missing()), dict(reading.disputed()))
+
+    def _is_before_all(self, frontier: Antichain) -> bool:
+        """Whether the logs have updates, and the first of these is not finished, as it is in dispute or not whole."""
+        if any(self.updates.values()) or not frontier:
+            return False
+        first = first_time(self._found.logs, list(frontier)[0])
+        return first is not None and frontier.less_equal(first)
 
     def _take(self, table: str, updates: Sequence[Update], at: int | None) -> int:
         wanted = [one for one in updates if at is None or less_equal(one[1], at)]

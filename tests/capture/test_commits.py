@@ -506,6 +506,24 @@ def test_behind_the_snapshot_alone_a_start_needs_no_end() -> None:
     assert commits.is_repeat(950, 9) and commits.stopped() is None
 
 
+@pytest.mark.parametrize("ends, through", [((), 1000), ((), 1020), ((1050, 1060), 1060), ((1050, 1060), 1055)])
+def test_with_the_state_lost_the_logs_show_where_the_snapshot_was(ends: tuple[int, ...], through: int) -> None:
+    """They begin with its rows: what names a commit from before it is a duplicate, as with the state."""
+    commits = CommitTransactions([TABLE], known=through + 1, held={TABLE: (1000, 1)})
+    commits.recall(ReleasedEnds(tuple((tx, lsn, {}) for tx, lsn in enumerate(ends, 5)), True, None))
+
+    assert commits.is_repeat(950, 9) and commits.stopped() is None
+    assert commits.is_repeat(1000, 9) == bool(ends) == (commits.stopped() is not None)
+
+
+def test_logs_that_begin_with_a_transaction_show_no_snapshot() -> None:
+    """It was empty: the first row of the logs is of an END, which is judged as every other one."""
+    commits = CommitTransactions([TABLE], known=1056, held={TABLE: (1050, 1)})
+    commits.recall(ReleasedEnds(((5, 1050, {TABLE: 1}), (6, 1060, {})), True, None))
+
+    assert not commits.end(5, 1050, {TABLE: 2}) and commits.stopped() is not None
+
+
 def test_a_start_right_behind_a_resnapshot_judges_nothing_by_what_came_before_it() -> None:
     """What that snapshot makes up for is superseded."""
     commits = begun(1100, 1100)

@@ -210,11 +210,28 @@ def test_a_start_reads_on_to_the_last_end_that_is_released(
     topic: list[TransactionRecord[int]], data: st.DataObject
 ) -> None:
     """The logs may be ahead of the positions; where that END is not to be found, the next one after it does."""
-    start, through = data.draw(st.integers(0, len(topic))), 10 * data.draw(st.integers(0, 14))
+    start, through = data.draw(st.integers(0, len(topic))), data.draw(st.integers(0, 145))
     behind = read_on(lambda low, high: topic[low:high], start, len(topic), through, size=3)
 
     later = [one for one in topic[start:] if one.end is not None and one.end >= through]
-    assert behind == (later[0].offset + (later[0].end == through) if later else len(topic))
+    assert behind == (later[0].offset + 1 if later else len(topic))
+
+
+@settings(max_examples=200, deadline=None)
+@given(topics(), st.data())
+def test_logs_that_were_cut_between_two_ends_begin_behind_the_first_of_them(
+    topic: list[TransactionRecord[int]], data: st.DataObject
+) -> None:
+    """The last END before the cut is what the next rows name: it is read again, whatever the topic lost before it."""
+    there = sorted({one.end for one in topic if one.end is not None})
+    through = data.draw(st.integers(0, max(there) - 1))
+    at = next(one.offset for one in topic if (one.end or 0) > through)
+    first, start = data.draw(st.integers(0, at)), data.draw(st.integers(0, at))
+    behind = read_on(lambda low, high: topic[low:high], start, len(topic), through, size=3)
+    found = recalled(topic, first, behind, through)
+
+    known = [one.end for one in topic[first:behind] if one.end is not None and one.end <= through]
+    assert found.up_to(through)[-1:] == [(end // 10, end, {"a": end // 10}) for end in sorted(known)[-1:]]
 
 
 @settings(max_examples=150, deadline=None)

@@ -85,6 +85,28 @@ def test_with_too_few_ends_what_needs_an_older_one_is_not_judged() -> None:
     assert "holds no END of what is released" in reason(ReleasedTransactions[int](50, whole=False).row(3, 30, "a", 1))
 
 
+@pytest.mark.parametrize("through", range(20, 30))
+@pytest.mark.parametrize("number, floor", [(2, 0), (0, 15)], ids=["behind an END", "behind the snapshot"])
+def test_logs_that_were_cut_know_a_row_by_the_last_end(through: int, number: int, floor: int) -> None:
+    """Wherever between two ENDs they were cut: by definition a row is of the first END after what it names."""
+    ends = [(tx, 10 * tx, {"a": 1}) for tx in range(1, number + 1)]
+    made = TransactionTracker[int](["a"], through, known=3)
+    made.recall(ReleasedEnds(tuple(ends), True, None), floor)
+    released = [lsn for _, lsn, _ in ends] or [floor]
+    for after in range(30):
+        tx = next((tx for tx, lsn, _ in ends if lsn > after), 3)
+        assert made.is_repeat(tx, after, "a", 1) is any(lsn > after for lsn in released), after
+    assert (True, released[-1]) == (made.end(3, 30, {"a": 1}), made.unended(4, 0, 30))
+
+
+def test_where_the_last_end_is_not_known_all_that_is_stated_counts() -> None:
+    """The topic has lost it: what names a commit before the end of the logs cannot be judged."""
+    made = TransactionTracker[int](["a"], 25, known=3)
+    made.recall(ReleasedEnds((), False, None), 0)
+
+    assert "cannot be known" in reason(made.is_repeat(3, 20, "a", 1)) and made.is_repeat(3, 25, "a", 1) is False
+
+
 def test_what_contradicts_a_duplicate_is_named_with_its_evidence() -> None:
     """The user finds the transaction and the commits in the topics."""
     made = tracker((7, 100, {"a": 1}), (8, 110, {}))

@@ -11,8 +11,8 @@ import pytest
 from cdcv2.logs.directory import DirectoryLog
 from cdcv2.logs.description import description_of
 from cdcv2.logs.stops import Stop, put_in_folder
-from cdcv2.protocol.messages import Message, Progress
-from tests.cli.conftest import HISTORY, PRICES, Run, append_raw, write
+from cdcv2.protocol.messages import Message, Progress, Updates
+from tests.cli.conftest import APPLE, HISTORY, PRICES, Run, append_raw, write
 
 #: Another statement about a time.
 POISON = Progress([8], [10], {9: 4})
@@ -35,7 +35,7 @@ def test_what_is_right_up_to_a_time_is_written_wherever_the_poison_stands(run: R
     log = write(tmp_path / "poisoned", *messages)
     append_raw(log, b"\xff\xff")
     good = write(tmp_path / "good", *HISTORY[:4])
-    at = draw.choice([0, 3, 5, 7])
+    at = draw.choice([3, 4, 5, 7])
     before = {path: path.read_bytes() for path in log.iterdir()}
     done = run("rewrite", log, tmp_path / "new", "--at", at)
 
@@ -78,6 +78,75 @@ def test_the_new_logs_are_of_the_same_timeline_and_other_logs(run: Run, captured
     tables = sorted(path.stem for path in (captured / "rows").glob("*.avsc"))
     for table in tables:
         assert history(run, captured / "logs" / table) == history(run, new / table)
+
+
+@pytest.mark.parametrize("way", [(), ("--before", "from-state")], ids=["from the envelope", "from state"])
+def test_a_capture_continues_in_logs_that_are_cut_at_any_time(
+    run: Run, captured: Path, tmp_path: Path, way: tuple[str, ...]
+) -> None:
+    """Behind the snapshot, and before a commit; also where it is started once more."""
+    words = ("capture", captured / "topics.jsonl.gz", "--prefix", "clean_full", "--rows", captured / "rows", *way)
+    whole = tmp_path / "whole"
+    assert 0 == run(*words, "--into", whole).code
+    history_of_all = history(run, whole)
+    times = sorted({json.loads(one)[1] for one in history_of_all})
+    for at in (times[0] + 1, 102124103, times[-1] - 1):
+        new = tmp_path / str(at)
+        done = run("rewrite", whole, new, "--at", at)
+        on, again = (run(*words, "--into", new, *more) for more in (("--max-records", "3000"), ()))
+
+        assert (0, 0) == (done.code, again.code), (at, done, on, again)
+        assert f"complete through {times[-1]}" in again.out, (at, again)
+        assert sorted(history_of_all) == sorted(history(run, new)), at
+
+
+@pytest.mark.parametrize("at", [0, 2])
+def test_a_time_before_the_history_is_refused_as_as_of_does(run: Run, prices: Path, tmp_path: Path, at: int) -> None:
+    """Nothing is known of it, so no log is to state that nothing was there; and nothing is made."""
+    refused, asked = run("rewrite", prices, tmp_path / "new", "--at", at), run("as-of", prices, "--at", at)
+
+    assert (2, 2) == (refused.code, asked.code), refused
+    assert f"nothing is known at time {at}: the history begins at 3" in refused.err
+    assert refused.err.partition(": ")[2] == asked.err.partition(": ")[2]
+    assert not (tmp_path / "new").exists()
+    early = run("rewrite", prices, tmp_path / "new", "--at", 5, "--start", 6)
+    assert (2, True) == (early.code, "the history begins later, at [6]" in early.err), early
+    assert 0 == run("rewrite", prices, tmp_path / "new", "--at", 3).code
+
+
+@pytest.mark.parametrize("words", [(), ("--at", 9)])
+def test_with_the_first_time_in_dispute_the_new_logs_state_nothing(
+    run: Run, tmp_path: Path, words: tuple[object, ...]
+) -> None:
+    """What was before that is not known, in the new logs neither."""
+    log = write(tmp_path / "poisoned", Progress([0], [5], {3: 4}), *HISTORY)
+    done = run("rewrite", log, tmp_path / "new", *words)
+    asked = run("as-of", tmp_path / "new", "--at", 2)
+
+    assert (1 if words else 3) == done.code and "nothing is complete yet" in done.err, done
+    assert 1 == asked.code and not list(DirectoryLog(tmp_path / "new", PRICES).read()), asked
+
+
+def test_what_was_decided_never_to_have_happened_hides_nothing_that_is_stated(run: Run, tmp_path: Path) -> None:
+    """No update is left, and the times are finished all the same."""
+    log = write(tmp_path / "poisoned", Updates([(APPLE, 3, 1)]), Updates([(APPLE, 3, 2)]), Progress([0], [5], {3: 1}))
+    folder = tmp_path / "q"
+    for decision in (("--diff", 0), ("--count", 0)):
+        run("verify", "--full", log, "--quarantine", folder)
+        (case,) = [path.stem for path in folder.glob("*.json") if not path.with_suffix(".decided").exists()]
+        assert run("resolve", folder, case, *decision).code in (0, 3)
+    done = run("rewrite", log, tmp_path / "new", "--quarantine", folder)
+
+    assert (0, True) == (done.code, "complete through 4" in done.err), done
+
+
+def test_logs_without_an_update_are_written_up_to_what_they_state(run: Run, tmp_path: Path) -> None:
+    """They begin where they are stated from: there is no first time."""
+    log = write(tmp_path / "empty", Progress([0], [10], {}))
+
+    assert (0, 0) == (run("rewrite", log, tmp_path / "new").code, run("rewrite", log, tmp_path / "cut", "--at", 4).code)
+    assert "complete through 9" in run("verify", tmp_path / "new").out
+    assert "complete through 4" in run("verify", tmp_path / "cut").out
 
 
 def test_a_permanent_stop_needs_a_time_and_stays_behind(run: Run, tmp_path: Path) -> None:

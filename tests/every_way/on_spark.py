@@ -86,7 +86,7 @@ def _between(records: dict[Place, list[Record]], low: Cut, high: Cut, chance: ra
             del left[place]
 
 
-def _told(logs: Path) -> tuple[dict[int, Facts], int]:
+def told(logs: Path) -> tuple[dict[int, Facts], int]:
     """The content of the logs, of the tables that the connector covers."""
     there = {table: (logs / table).is_dir() for table in TABLES}
     return of_covered(
@@ -103,7 +103,7 @@ def _kept(logs: Path) -> dict[str, set[str]]:
 
 def _told_on_a_remap(run: Bound) -> tuple[dict[int, Facts], int]:
     """The same; up to where TEMP is stated, while no table has an output."""
-    facts, upper = _told(run.folder / "logs")
+    facts, upper = told(run.folder / "logs")
     temp = f"logs/{TEMP_FOLDER}/{PREFIX}"
     return facts, upper or (run.known(temp) if (run.folder / temp).is_dir() else 0)
 
@@ -121,8 +121,8 @@ def by_commits(world: World, way: Way, seed: int, spark: SparkSession, folder: P
         if new:
             dump_into(folder / "topics", new, size=max(1, len(new) // chance.choice((1, 1, 2)) + 1))
         before = cut
-        live(came, cut, lambda: run.run(spark), lambda: _told(run.logs)[1], _step(chance, cut == world.whole))
-    came.facts, came.upper = _told(run.logs)
+        live(came, cut, lambda: run.run(spark), lambda: told(run.logs)[1], _step(chance, cut == world.whole))
+    came.facts, came.upper = told(run.logs)
     came.kept = _kept(run.logs)
     return came
 

@@ -10,7 +10,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cdcv2 import failpoints
@@ -29,7 +29,7 @@ from cdcv2.logs.description import LogDescription
 from cdcv2.logs.memory import MemoryLog
 from cdcv2.logs.stops import StopLog, stops_of
 from cdcv2.protocol.iter import Iter
-from cdcv2.protocol.messages import Message, Progress
+from cdcv2.protocol.messages import Message, Progress, Updates
 from cdcv2.protocol.writer import Writer
 from cdcv2.rows.row_type import RowType
 from cdcv2.timeline.binding import check_int
@@ -191,8 +191,15 @@ def by_commits_spilled(world: World, way: Way, seed: int) -> Came:
     return by_commits(world, way, seed, spilling=random.Random(f"{seed} spill"))
 
 
+def by_commits_cut(world: World, way: Way, seed: int) -> Came:
+    """The same in logs that are cut between its lives; some rows are in a temporary file, if they can be."""
+    chance = random.Random(f"{seed} cut")
+    return by_commits(world, way, seed, cutting=chance, spilling=None if way.state else chance)
+
+
 def by_commits(
     world: World, way: Way, seed: int, some: Iterable[Life] | None = None, *, spilling: random.Random | None = None,
+    cutting: random.Random | None = None,
 ) -> Came:
     """A capture by commit times, which lives so, or as is drawn."""
     chance, came, records = random.Random(seed), Came(), world.records()
@@ -204,6 +211,11 @@ def by_commits(
         return said_by(logs)[1]
 
     for life in lives(world, chance, steps) if some is None else some:
+        at = None if cutting is None else time_to_cut(logs, cutting)
+        if at is not None:
+            # What it knew and reported is of the logs that were cut.
+            logs, memory, older = cut(logs, at), KeptMemory(), [None]
+            came.lives, came.lasting = [], set()
         older.append(memory.plain)
         memory.plain = {"kept": memory.plain, "lost": None, "older": chance.choice(older)}[life.memory]
         if world.forgets and memory.plain is not None:
@@ -232,6 +244,33 @@ def by_commits(
     if some is None and not heads:
         came.without_memory = _without_memory(world, way, logs)
     return came
+
+
+def time_to_cut(logs: Mapping[str, WatchedLog], chance: random.Random) -> int | None:
+    """A time up to which logs are cut: one of the history, the one before or after it, or any; None: they are not."""
+    facts, upper = said_by(logs)
+    times = sorted({*facts, upper - 1})
+    if not facts or chance.random() < 0.5:
+        return None
+    at = chance.choice((chance.choice(times) + chance.choice((-1, 0, 1)), chance.randint(times[0], times[-1])))
+    return min(max(at, times[0]), times[-1])
+
+
+def cut(logs: Mapping[str, WatchedLog], at: int) -> dict[str, WatchedLog]:
+    """New logs with what these have up to the time, as ``cdcv2 rewrite --at`` makes them."""
+    found = {}
+    for table, log in logs.items():
+        described = log.description()
+        new = found[table] = WatchedLog(table)
+        new.describe(described.of_copy())
+        new.given = [replace(one, upper=min(one.upper, at + 1)) for one in log.given if one.lower <= at]
+        begins = described.begins
+        if log.messages and described.covered and begins <= at:
+            reader = Iter(log.messages, start=[begins], begins=[begins])
+            kept = [update for batch in reader for update in batch.updates if check_int(update[1]) <= at]
+            counts = Counter(update[1] for update in kept)
+            new.carry([*([Updates(kept)] if kept else []), Progress([begins], [at + 1], dict(counts))])
+    return found
 
 
 def _without_memory(world: World, way: Way, logs: Mapping[str, WatchedLog]) -> tuple[str | None, bool]:

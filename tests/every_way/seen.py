@@ -104,6 +104,12 @@ class WatchedLog(MemoryLog):
         self.given: list[Given] = []
         self._sent_given: list[Given] = []
 
+    def carry(self, messages: list[Message]) -> None:
+        """These messages come from another log, and no capture knew anything when they were stated here."""
+        for message in messages:
+            super().send(message)
+        super().flush()
+
     def send(self, message: Message) -> None:
         """As the other one."""
         if isinstance(message, Progress):

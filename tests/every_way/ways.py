@@ -62,6 +62,8 @@ ROADS = (
     Road("commit times", Way(), False, pure.by_commits),
     Road("commit times, from state", Way(state=True), False, pure.by_commits),
     Road("commit times, spilled", Way(), False, pure.by_commits_spilled),
+    Road("commit times, cut", Way(), False, pure.by_commits_cut),
+    Road("commit times, cut, from state", Way(state=True), False, pure.by_commits_cut),
     Road("remap", Way(), True, pure.bound),
     Road("remap, from state", Way(state=True), True, pure.bound),
     Road("remap, as complete", Way("complete"), True, pure.bound),

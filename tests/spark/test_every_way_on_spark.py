@@ -7,8 +7,12 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from cdcv2.cli.main import main
 from tests.every_way import on_spark
+from tests.every_way.judge import Way
+from tests.every_way.pure import recipe
 from tests.every_way.world import ANOTHER_NUMBER, ANOTHER_PLACE, EARLY_BEGIN, FEATURES, World, drawn
+from tests.spark.capturing import CaptureRun
 
 pytestmark = pytest.mark.spark
 
@@ -52,6 +56,29 @@ def test_a_begin_before_the_end_before_it_stops_every_way(number: int, spark: Sp
     stop = on_spark.check(road, world, spark, tmp_path).stop
 
     assert stop is not None and "is missing: it comes" in stop
+
+
+@pytest.mark.parametrize("state", [False, True], ids=["from the envelope", "from state"])
+def test_a_capture_continues_in_logs_that_were_cut_between_two_commits(
+    state: bool, spark: SparkSession, tmp_path: Path
+) -> None:
+    """By commit times: it comes to what the logs had that were cut. A second start of it knows what it remembers."""
+    world = next(
+        one for one in (drawn(seed, ()) for seed in range(700, 900))
+        if on_spark.can(one) and not one.forgets and one.snapshot == "notified" and len(one.transactions) > 3
+    )
+    way = Way(state=state)
+    whole = on_spark.by_commits(world, way, world.seed, spark, tmp_path / "whole")
+    times = sorted(whole.facts)
+    at = times[2] - 1
+    assert whole.stop is None and times[1] < at and not any(whole.facts.get(at, {}).values())
+    cut = CaptureRun(tmp_path / "cut", recipe(world, way), topics=tmp_path / "whole" / "topics")
+    logs = [f"{log.name}={log}" for log in sorted((tmp_path / "whole" / "logs").iterdir())]
+    assert main(["rewrite", *logs, str(cut.logs), "--at", str(at)]) == 0
+    for _ in range(2):
+        cut.run(spark)
+
+        assert (whole.facts, whole.upper) == on_spark.told(cut.logs)
 
 
 @pytest.mark.parametrize("feature", [ANOTHER_NUMBER, ANOTHER_PLACE])

@@ -414,6 +414,17 @@ class SnapshotTracker:
         """For each partition the offset before which snapshot rows are duplicates so far; for reading them again."""
         return self._positions.read_to() if self.released else {}
 
+    def begins(self, ends: Iterable[int]) -> int:
+        """Up to where the first one, which is released, is all that there is; 0: that is not known, or it is empty.
+
+        ``ends`` are the ENDs that were read again. With the state lost the logs show it: they begin with its rows, or
+        with an END.
+        """
+        if self.lsn is not None:
+            return self.lsn
+        first = self._positions.begins
+        return 0 if first is None or first >= min(ends, default=first + 1) else first
+
     # -- memory
 
     def export(self) -> SnapshotMemory:
