@@ -117,7 +117,7 @@ class UpdateBatch:
             return None
         left, batches = iter(updates), list[pa.RecordBatch]()
         while part := list(islice(left, _CHUNK)):
-            rows, times, diffs = _transposed(part, 3)
+            rows, times, diffs = _apart(part)
             at, by = _whole(times, 0), _whole(diffs, -_LONG)
             if at is None or by is None:
                 return None
@@ -308,18 +308,22 @@ def column_values(shape: Shape, column: pa.ChunkedArray) -> list[Any]:
     return [*chain.from_iterable(_values(shape, chunk) for chunk in column.chunks)]
 
 
-def _transposed(rows: Sequence[Any], width: int) -> list[list[Any]]:
-    """The columns of rows that are so wide. Raises MalformedError for one that is not.
+def _apart(updates: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
+    """Rows, times and diffs. Raises MalformedError for what is no triple.
 
-    Not by zip: its iterator for each row, all at once, wakes the garbage collector, which walks over all that is held.
+    Neither this nor :func:`_transposed` is by zip: its iterator for each row, all at once, wakes the garbage collector,
+    which walks over all that is held. This costs no more than that, and looks at how wide each one is.
     """
     try:
-        values = [*chain.from_iterable(rows)]
-    except TypeError:
-        values = []
-    if len(values) != width * len(rows):
-        odd = next(one for one in rows if not isinstance(one, (tuple, list)) or len(one) != width)
-        raise MalformedError(f"{odd!r} is no update: give (row, time, diff)")
+        return [row for row, _, _ in updates], [time for _, time, _ in updates], [diff for _, _, diff in updates]
+    except (TypeError, ValueError):
+        odd = next(one for one in updates if not isinstance(one, (tuple, list)) or len(one) != 3)
+        raise MalformedError(f"{odd!r} is no update: give (row, time, diff)") from None
+
+
+def _transposed(rows: Sequence[Any], width: int) -> list[list[Any]]:
+    """The columns of rows that are all so wide."""
+    values = [*chain.from_iterable(rows)]
     return [values[at::width] for at in range(width)]
 
 

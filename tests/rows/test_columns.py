@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 import struct
 from decimal import Decimal
 from typing import Any
@@ -139,8 +140,10 @@ def test_times_and_diffs_of_other_kinds_take_the_row_path(time: Any, diff: int) 
 
 @pytest.mark.parametrize("odd", [(1,), (1, 2), (1, 2, 3, 4), 7])
 def test_what_is_no_update_is_named(odd: Any) -> None:
-    """Nothing of it is left out as if it were one; nor may a diff be 0."""
+    """Nothing of it is left out as if it were one, nor made up by what others have too much; nor may a diff be 0."""
     row = ORDER.row([1, None])
+    with pytest.raises(MalformedError, match=re.escape(f"{(row, 5)!r} is no update: give")):
+        UpdateBatch.of(ORDER, [(row, 5), (1, row, 6, 1)])
     with pytest.raises(MalformedError, match="is no update: give"):
         UpdateBatch.of(ORDER, [(row, 0, 1), odd])
     with pytest.raises(MalformedError, match="the diff 0"):
