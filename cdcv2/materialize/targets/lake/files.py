@@ -35,8 +35,12 @@ _REPEATING = frozenset({"string", "bytes", "json"})
 _COMPARED = frozenset({"int", "long", "string", "bytes"})
 #: How the library of Delta tables names an error of the system.
 _NUMBERED = re.compile(r"\(os error (\d+)\)")
-#: What to do about a value that a column cannot hold: one of the log's own type, and one of the source's.
+#: What to do about a value that a column cannot hold: one of the log's own type, a sum, and one of the source's.
 _AS_LOGGED = "Mend the source's row, or leave the column out"
+_SUM = (
+    "The rows are right: counts and sums have as many digits in a lake and in a Delta table. Materialize the view into "
+    "PostgreSQL, where they have no such limit, name more key columns, or leave the sum out"
+)
 _ALTERED = (
     "If the column was altered in the source: make the row schema again (cdcv2 rows), name its folder with types in "
     "the file, and begin in a new folder, with a new recovery log. Otherwise mend the source's row, or leave the "
@@ -124,6 +128,7 @@ class StagedFile:
         # What the columns of the source's types take, by their places.
         typed = [(at, arrow_column(one)) for at, one in enumerate(table.stored)]
         self._put = {at: one.put for at, one in typed if one is not None}
+        self._sums = {one.name for one in table.values if one.kind in ("integer", "decimal") and one.precision is None}
         # Of keys and numbers a dictionary takes longer to make than it saves, and zstd needs none.
         self._repeating = [one.name for one in table.values if one.kind in _REPEATING]
         self._part = TableFile(uuid.uuid4().hex, 0)
@@ -197,8 +202,13 @@ class StagedFile:
             odd = next((value for value in values if not fits(value, column.type)), None)
             raise MalformedError(
                 f"{self._table.name}: the column {column.name!r} is of the type {column.type} and cannot hold the "
-                f"value {odd!r}. {_AS_LOGGED if put is None else _ALTERED}"
+                f"value {odd!r}. {self._remedy(column.name, put)}"
             ) from cause
+
+    def _remedy(self, name: str, put: Callable[[Any], Any] | None) -> str:
+        if name in self._sums:
+            return _SUM
+        return _AS_LOGGED if put is None else _ALTERED
 
     def _opened(self) -> Any:
         if self._writer is None:
