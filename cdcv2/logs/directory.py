@@ -44,7 +44,7 @@ from cdcv2.protocol.messages import GarbledMessage, Message
 from cdcv2.rows.altered_columns import demand_same_meaning
 from cdcv2.rows.row_type import RowType
 from cdcv2.rows.times import Times, check_times
-from cdcv2.store.file_system import in_words, is_there
+from cdcv2.store.file_system import in_words, is_there, unreadable_part
 from cdcv2.store.put_if_absent import link, sync_folder, write_temporary
 
 BEFORE_LINK = failpoints.declare("files.before-link", "a file is durable under a temporary name, and not in the log")
@@ -235,7 +235,7 @@ class DirectoryLog:
         except FileNotFoundError:
             raise missing_file(self.name, number) from None
         except OSError as cause:
-            raise UnavailableError(f"the log {self.name} cannot be read: {in_words(cause)}") from cause
+            raise unreadable_part(f"the log {self.name}", cause) from cause
         index = 0
         try:
             for value in unpack(raw, self._origin(number)):
@@ -283,7 +283,7 @@ class DirectoryLog:
             # It was there when it was opened: its name is right.
             raise UnavailableError(f"the log {self.name} is missing since it was opened: bring it back") from None
         except OSError as cause:
-            raise UnavailableError(f"the log {self.name} cannot be read: {in_words(cause)}") from cause
+            raise unreadable_part(f"the log {self.name}", cause) from cause
 
 
 def _check_same(path: Path, held: RowType, wanted: RowType | None, times: Times, wanted_times: Times | None) -> None:

@@ -22,13 +22,13 @@ from typing import Any, NamedTuple
 
 from cdcv2.core.json_text import parse_json
 from cdcv2.core.own_json import reading, with_digest, without_digest
-from cdcv2.errors import MissingLogError, OutputError, RefusedError, UnavailableError
+from cdcv2.errors import MissingLogError, OutputError, RefusedError
 from cdcv2.logs.description import LogDescription
 from cdcv2.protocol.log_address import LogAddress
 from cdcv2.rows.altered_columns import altered_text
 from cdcv2.rows.row_type import RowType
 from cdcv2.rows.times import Times, check_times
-from cdcv2.store.file_system import in_words, is_there, names_in
+from cdcv2.store.file_system import in_words, is_there, names_in, unreadable_part
 from cdcv2.store.put_if_absent import link, replace_file, sync_folder, write_temporary
 
 #: The version of the format; any other is refused.
@@ -133,7 +133,7 @@ def _plain(path: Path) -> dict[str, Any]:
     except NotADirectoryError:
         raise MissingLogError(f"{path} is no directory, so it is no log") from None
     except OSError as cause:
-        raise UnavailableError(f"the log {path} cannot be read: {in_words(cause)}") from cause
+        raise unreadable_part(f"the log {path}", cause) from cause
     except ValueError as cause:
         raise RefusedError(f"{file} is no JSON ({cause}): restore it, or name the directory of a log") from None
     if not isinstance(plain, dict) or plain.get("format") != _FORMAT:

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from cdcv2 import failpoints
-from cdcv2.errors import MissingLogError, OutputError, RefusedError, UnavailableError
+from cdcv2.errors import MissingLogError, OutputError, RefusedError
 from cdcv2.logs.log_names import local_directory
-from cdcv2.store.file_system import in_words
+from cdcv2.store.file_system import in_words, unreadable_part
 from cdcv2.store.put_if_absent import link, sync_folder, write_temporary
 from cdcv2.timeline.minting import Append, Get, List, ObjectRequest, Put, Read, Remove, Trim, ask, on_objects
 from cdcv2.timeline.shared_remap import LogView
@@ -92,7 +92,7 @@ class DirectoryRemap:
             except OSError as cause:
                 if isinstance(request, (Put, Remove)):
                     raise OutputError(f"the remap {self.name} cannot be written: {in_words(cause)}") from cause
-                raise UnavailableError(f"the remap {self.name} cannot be read: {in_words(cause)}") from cause
+                raise unreadable_part(f"the remap {self.name}", cause) from cause
 
     def _perform(self, request: ObjectRequest) -> Any:
         if isinstance(request, List):
@@ -131,4 +131,4 @@ class DirectoryRemap:
                 f"there is no directory {self.name}, so it is no remap: is the path right, and has a capture begun it?"
             ) from None
         except OSError as cause:
-            raise UnavailableError(f"the remap {self.name} cannot be read: {in_words(cause)}") from cause
+            raise unreadable_part(f"the remap {self.name}", cause) from cause

@@ -16,9 +16,9 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from cdcv2.errors import ForeignStateError, UnavailableError
+from cdcv2.errors import ForeignStateError
 from cdcv2.logs.directory import file_name
-from cdcv2.store.file_system import in_words
+from cdcv2.store.file_system import unreadable_part
 
 #: About so many marks are kept of one directory: those of all its files, and of one that has more, evenly spread.
 MOST = 100
@@ -65,5 +65,5 @@ def _mark(directory: str, number: int) -> str | None:
     except FileNotFoundError:
         return None
     except OSError as cause:
-        raise UnavailableError(f"the log {directory} cannot be read: {in_words(cause)}") from cause
+        raise unreadable_part(f"the log {directory}", cause) from cause
     return digest.hexdigest()[:32]

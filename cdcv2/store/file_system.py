@@ -61,9 +61,7 @@ def text_of(path: str | Path, what: str) -> str:
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as cause:
         raise UsageError(f"{what} cannot be read: {in_words(cause)}; mend the path, or put the file there") from cause
     except OSError as cause:
-        raise UnavailableError(
-            f"{what} cannot be read: {in_words(cause)}; grant the right to, or start it as who may"
-        ) from cause
+        raise unreadable_part(what, cause) from cause
 
 
 def in_words(error: Exception) -> str:
@@ -77,6 +75,21 @@ def in_words(error: Exception) -> str:
 
 def unreadable(path: Path, cause: OSError) -> UnavailableError:
     """The error about a path that cannot be looked at."""
-    return UnavailableError(
-        f"{path} cannot be read: {cause.strerror or cause}; grant the right to, or start it as who may"
-    )
+    return UnavailableError(f"{path} cannot be read: {cause.strerror or cause}; {_remedy(cause)}")
+
+
+def unreadable_part(what: str, cause: OSError) -> UnavailableError:
+    """The error about a file of a whole, which is ``what``: a log or a remap.
+
+    >>> str(unreadable_part("the log orders", IsADirectoryError(21, "Is a directory", "1.avro")))
+    "the log orders cannot be read: Is a directory: '1.avro'; move the directory away, and bring the file back"
+    """
+    return UnavailableError(f"{what} cannot be read: {in_words(cause)}; {_remedy(cause)}")
+
+
+def _remedy(cause: OSError) -> str:
+    if isinstance(cause, IsADirectoryError):
+        return "move the directory away, and bring the file back"
+    if isinstance(cause, PermissionError):
+        return "grant the right to, or start it as who may"
+    return "see to the disk or the file system, and start again"

@@ -31,6 +31,7 @@ from cdcv2.logs.avro import MessageCodec
 from cdcv2.logs.container import pack
 from cdcv2.logs.description import LogDescription
 from cdcv2.logs.directory import DirectoryLog
+from cdcv2.logs.log_json import LOG_FILE
 from cdcv2.protocol.iter import Iter
 from cdcv2.protocol.log import Entry, Position
 from cdcv2.protocol.messages import GarbledMessage, Message, Progress, Updates
@@ -220,6 +221,17 @@ def test_a_writer_killed_at_any_put_is_run_again_and_the_log_is_right(path: Path
     assert 0 == second.returncode or b"LogFinishedError" in second.stderr
     assert [(number, time) for time in (1, 2) for number in range(3)] == [(row.id, time) for row, time, _ in history]
     assert reader.closed and not reader.missing()
+
+
+def test_a_directory_in_the_place_of_a_file_is_named_with_what_to_do(path: Path) -> None:
+    """Of a log's own file, and of the one that describes it."""
+    log = written(path, [FIRST])
+    text = "cannot be read: Is a directory: .*; move the directory away, and bring the file back"
+    for name in ("00000000000000000000.avro", LOG_FILE):
+        (path / name).rename(path / f"kept {name}")
+        (path / name).mkdir()
+        with pytest.raises(UnavailableError, match=text):
+            list(log.read() if name != LOG_FILE else DirectoryLog(path, ROW).read())
 
 
 def test_a_torn_temporary_file_is_no_part_of_the_log(path: Path) -> None:
