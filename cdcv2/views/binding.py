@@ -31,7 +31,6 @@ from cdcv2.rows.row_type import RowType
 from cdcv2.views.changes import NetChanges, NetCounts
 from cdcv2.views.columns import ViewColumn, column_of, columns_of
 from cdcv2.views.reductions import BoundReduction, Count, Last, Min, NegativeCount, Reduction
-from cdcv2.views.source_columns import has_wider_equality, printed
 
 COUNT, IDENTITY = "cdcv2_count", "cdcv2_row"
 #: How many of the rows that one key would have are named.
@@ -235,15 +234,6 @@ class _Rows:
         rows = [f"{row!r}{f', {counts[row]} times' if counts[row] > 1 else ''}" for row in sorted(there, key=repr)]
         more = f"; and {len(rows) - _SHOWN} more" if len(rows) > _SHOWN else ""
         reason = f"it would have {number} current rows"
-        wide = [one.field for one in self._key_columns if has_wider_equality(one.field.source)]
-        if wide:
-            # Not known here: the target may have taken two keys for one.
-            names = ", ".join(f"{field.name!r} ({printed(field.source)})" for field in wide if field.source is not None)
-            reason += (
-                f", or one whose key is spelled in two ways: PostgreSQL takes values of {names} for equal that are "
-                "different texts, as 1.0 and 1.00. If so, keep the key as the log has it: take its cdcv2.source out of "
-                "the row schema, name that with types in the file, and materialize into a new table"
-            )
         return ViewError(self._binding.target, key, reason, f"{'; '.join(rows[:_SHOWN])}{more}")
 
     def _values(self, row: Any, deleted: bool) -> Values:

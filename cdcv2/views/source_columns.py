@@ -159,17 +159,6 @@ def normal_of(field: Field) -> Convert | None:
     return None if inner is None else partial(_each, _plainly(source.items, inner))
 
 
-def has_wider_equality(source: SourceType | None) -> bool:
-    """Whether PostgreSQL takes values of the type for equal whose texts differ: 1.0 and 1.00, or aB and AB.
-
-    >>> has_wider_equality(SourceType("numeric")), has_wider_equality(SourceType("numeric", precision=9, scale=2))
-    (True, False)
-    """
-    if source is None:
-        return False
-    return source.type in ("citext", "jsonb") or (source.type in ("numeric", "numrange") and source.precision is None)
-
-
 def is_limited(source: SourceType | None) -> bool:
     """Whether the type would round or cut some values of the log, so that they are to be checked before.
 

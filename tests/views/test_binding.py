@@ -300,17 +300,6 @@ def test_less_than_nothing_and_two_rows_are_errors(binding: ViewBinding, changes
     assert ("t", "s") == (caught.value.target, caught.value.key[0] if binding.key else "s")  # type: ignore[index]
 
 
-@pytest.mark.parametrize("kind", ["numeric", "citext"])
-def test_a_key_that_may_be_spelled_in_two_ways_is_named(kind: str) -> None:
-    """Where PostgreSQL takes two texts for one key, the log lacks nothing, and the key is one."""
-    fields = [{"name": "id", "type": "string", "cdcv2.source": {"type": kind}}, {"name": "n", "type": "int"}]
-    rows = RowType({"type": "record", "name": "t", "fields": fields})
-    binding = ViewBinding("l", rows, "t", ("id",))
-    # As PostgreSQL answers a lookup of 1.00, where 1.0 is there.
-    with pytest.raises(ViewError, match=rf"spelled in two ways: .*'id' \({kind}\).*cdcv2.source"):
-        kept(binding, [(rows.row(("1.0", 1)), 1, 1), (rows.row(("1.0", 2)), 1, 1)])
-
-
 def test_of_many_rows_for_one_key_two_are_named_behind_what_to_do() -> None:
     """A key that is none may be that of a whole table."""
     rows = [(sale(item=item, tags=("x" * 90,)), 1, 1) for item in range(203)]

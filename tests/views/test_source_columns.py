@@ -12,7 +12,7 @@ from cdcv2.errors import MalformedError
 from cdcv2.materialize.protocol.messages import Field
 from cdcv2.rows.source_types import SourceType
 from cdcv2.views.source_columns import (
-    SourceColumn, bare, demand_held, has_wider_equality, kind_of, normal_of, printed, source_column,
+    SourceColumn, bare, demand_held, kind_of, normal_of, printed, source_column,
 )  # fmt: skip
 
 EXPRESSIONS = json.loads((Path(__file__).parent / "postgres_expressions.json").read_text("utf-8"))
@@ -173,13 +173,6 @@ def test_a_value_is_spelled_as_its_column_gives_it_back(kind: str, source: Sourc
 def test_other_values_are_spelled_in_one_way(kind: str, source: SourceType | None) -> None:
     """Of a column whose type is not known, or that the log has otherwise, nothing is."""
     assert normal_of(Field("v", kind, source=source)) is None
-
-
-def test_some_types_take_different_texts_for_equal() -> None:
-    """Without a scale, 1.0 and 1.00 are; with one, there is one spelling."""
-    wide = [SourceType("numeric"), SourceType("numrange"), SourceType("citext"), SourceType("jsonb")]
-    narrow = [None, SourceType("numeric", 9, 2), SourceType("text"), SourceType("int4"), SourceType("timestamptz")]
-    assert [True] * 4 + [False] * 5 == [has_wider_equality(one) for one in [*wide, *narrow]]
 
 
 REFUSED: list[tuple[str, SourceType, Any, Any, str]] = [

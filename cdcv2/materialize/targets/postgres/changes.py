@@ -71,6 +71,7 @@ class PostgresChanges(ABC):
         key, rows = table.table.key, sql.Identifier(f"cdcv2_changes_{table.number}")
         # By number, as a name twice as long might be too long.
         new = self.new = {field.name: sql.Identifier(f"new_{at}") for at, field in enumerate(self.fields)}
+        self._keys = rows, [new[field.name] for field in key]
         #: what the statements are put together of
         self.names: dict[str, Composable] = {
             "t": table.identifier, "rows": rows, "same": listed("t.{c} = {into}", key, new, between=" AND "),
@@ -112,15 +113,18 @@ class PostgresChanges(ABC):
     def merged(self, session: Connection[Any]) -> bool:
         """Merge what is staged, in the transaction that is open; False, and nothing is merged, when rows differ."""
         session.execute(self._analyse)
-        session.execute("SAVEPOINT cdcv2_changes")
-        merged: bool = session.execute(self.merge).rowcount == self.rows
+        merged = self.of.merged(session, self.merge, *self._keys) == self.rows
         self.rows = 0
         if not merged:
-            session.execute("ROLLBACK TO cdcv2_changes")
+            self.of.take_back(session)
         return merged
 
     def conflict(self, session: Connection[Any]) -> ViewError:
-        """Of what is staged and was not merged: the first key where the table has another row."""
+        """Of what is staged and was not merged: the first key where the table has another row.
+
+        Raises RefusedError for a key that is there in another spelling.
+        """
+        self.of.demand_unequal_keys(session, *self._keys)
         name, binding = self.of.name, self.of.number
         row = session.execute(self.odd).fetchone()
         if row is None:

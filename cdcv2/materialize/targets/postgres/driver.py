@@ -220,8 +220,8 @@ class PostgresDriver(DistributedDriver, RepairableDriver):
         for number, keys in self._asked.items():
             table = self._tables[number]
             with postgres_errors("read", table.name):
-                rows = table.look(session, keys)
-            yield from (Loaded(number, *table.inward(row)) for row in rows)
+                found = table.look(session, keys)
+            yield from (Loaded(number, key, values) for key, values in found)
         if self._asked:
             with postgres_errors("read", "pg_attribute"):
                 # What was looked up is locked until the end of the transaction: so it was these columns that were read.
@@ -277,7 +277,7 @@ class PostgresDriver(DistributedDriver, RepairableDriver):
             table = self._tables[number]
             with postgres_errors("write", table.name):
                 session.execute(table.analyse_rows)
-                if session.execute(table.merge).rowcount != count:
+                if table.merged(session, table.merge, table.rows) != count:
                     self._refuse_merge(session, table)
         self._merge_staging(session)
         failpoints.reach(BEFORE_COMMIT)
@@ -389,9 +389,10 @@ class PostgresDriver(DistributedDriver, RepairableDriver):
 
     def _refuse_merge(self, session: Connection[Any], table: PostgresTable) -> None:
         """Fewer rows were merged than staged: a key was added, or deleted, since it was looked up."""
+        table.demand_unequal_keys(session, table.rows)
         row = session.execute(table.odd).fetchone()
         session.rollback()
-        key = () if row is None else table.inward_key(row)
+        key = () if row is None else tuple(row)
         raise ViewError(table.name, key, "its row was added or deleted since the transaction looked it up")
 
 

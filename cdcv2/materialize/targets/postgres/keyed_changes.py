@@ -38,7 +38,12 @@ class KeyedChanges(PostgresChanges):
                 sql.SQL(" AND {}").format(_is_old(field, old[field.name])) for field in values
             )),
             "set": listed("{c} = {into}", values, new),
-            "free": sql.SQL("t.{}").format(sql.Identifier(DELETED)) if table.table.marked else sql.SQL("FALSE"),
+            "free": sql.SQL("FALSE") if not table.table.marked else sql.SQL("(t.{}{})").format(
+                sql.Identifier(DELETED), sql.SQL("").join(
+                    # Otherwise it would stay in the spelling of the one that was deleted.
+                    sql.SQL(" AND {}").format(_is_old(field, new[field.name])) for field in table.table.key
+                )
+            ),
         }  # fmt: skip
         self.create = self.made(
             "CREATE TEMP TABLE {rows} ({staged}{staged_old}, change smallint) ON COMMIT DELETE ROWS"

@@ -171,7 +171,7 @@ class PostgresTable:
         self.number, self.name, self.table = number, table.name, table
         check_names(table)
         self.at, self.identifier = place, place.identifier
-        self._rows = sql.Identifier(staged or f"cdcv2_rows_{number}")
+        self.rows = sql.Identifier(staged or f"cdcv2_rows_{number}")
         self._keys = sql.Identifier(f"cdcv2_keys_{number}")
         kept = [source_column(field.source, field.kind) for field in table.fields]
         self._inward = [
@@ -179,7 +179,7 @@ class PostgresTable:
         ]
         # Checked before a cast would round them.
         self._typed = [(at, field) for at, (field, one) in enumerate(zip(table.fields, kept)) if one is not None]
-        names = {"t": self.identifier, "rows": self._rows, "keys": self._keys, **self._lists(table)}
+        names = {"t": self.identifier, "rows": self.rows, "keys": self._keys, **self._lists(table)}
 
         def made(text: LiteralString) -> Composed:
             return sql.SQL(text).format(**names)
@@ -284,14 +284,77 @@ class PostgresTable:
         """Its name, as SQL has it."""
         return self.identifier.as_string(session)
 
-    def look(self, session: Connection[Any], keys: Iterable[Key]) -> list[tuple[Any, ...]]:
-        """The rows at these keys, as they are selected; in the transaction that is open."""
+    def look(self, session: Connection[Any], keys: Sequence[Key]) -> list[tuple[Key, Values]]:
+        """The keys of these that are there, with their values; in the transaction that is open.
+
+        Raises RefusedError for a key that is there in another spelling.
+        """
         with session.cursor().copy(self.copy_keys) as copy:
             for key in keys:
                 copy.write_row(key)
         # Otherwise the planner guesses a thousand keys, and reads all of a large target for a single one.
         session.execute(self.analyse_keys)
-        return session.execute(self.select).fetchall()
+        found = [self.inward(row) for row in session.execute(self.select).fetchall()]
+        if len({key for key, _ in found}.intersection(keys)) != len(found):
+            self.demand_unequal_keys(session, self._keys)
+        return found
+
+    def merged(
+        self, session: Connection[Any], merge: Composed, rows: Composable, names: Sequence[Composable] | None = None
+    ) -> int:
+        """How many rows a MERGE of staged ones affects, in the transaction that is open; behind its savepoint.
+
+        ``rows`` and ``names`` are as in :meth:`demand_unequal_keys`.
+        """
+        from psycopg.errors import UniqueViolation
+
+        session.execute("SAVEPOINT cdcv2_merge")
+        try:
+            return session.execute(merge).rowcount
+        except UniqueViolation:
+            self.take_back(session)
+            self.demand_unequal_keys(session, rows, names)
+            raise
+
+    def take_back(self, session: Connection[Any]) -> None:
+        """As it was before the last MERGE."""
+        session.execute("ROLLBACK TO cdcv2_merge")
+
+    def demand_unequal_keys(
+        self, session: Connection[Any], rows: Composable, names: Sequence[Composable] | None = None
+    ) -> None:
+        """Raise RefusedError if two keys, staged or there, are spelled in two ways and one in PostgreSQL.
+
+        For where something did not fit: it compares each key that is staged in ``rows``, in the columns ``names`` (by
+        default the key's own), with the others and with the table.
+        """
+        from psycopg import sql
+
+        key, width = self.table.key, len(self.table.key)
+        names = names or [sql.Identifier(field.name) for field in key]
+
+        def each(text: LiteralString, between: LiteralString) -> Composed:
+            return sql.SQL(between).join(
+                sql.SQL(text).format(
+                    n=name, s=expression(field, "into", sql.SQL("s.{}").format(name)),
+                    o=expression(field, "into", sql.SQL("o.{}").format(name)), c=sql.Identifier(field.name),
+                    t=expression(field, "out", sql.SQL("t.{}").format(sql.Identifier(field.name))),
+                ) for field, name in zip(key, names)
+            )  # fmt: skip
+
+        staged = sql.SQL("SELECT {}, {} FROM {rows} s JOIN {rows} o ON {} WHERE {} LIMIT 1").format(
+            each("s.{n}", ", "), each("o.{n}", ", "), each("{s} = {o}", " AND "), each("s.{n} <> o.{n}", " OR "),
+            rows=rows,
+        )  # fmt: skip
+        there = sql.SQL("SELECT {}, {} FROM {} s JOIN {} t ON {}").format(
+            each("s.{n}", ", "), each("{t}", ", "), rows, self.identifier, each("t.{c} = {s}", " AND ")
+        )
+        for query, inward in ((staged, tuple), (there, self.inward_key)):
+            for row in session.execute(query):
+                first, second = row[:width], inward(row[width:])
+                if first != second:
+                    session.rollback()
+                    raise one_key(self.table, first, second)
 
     def outward(self, message: Store) -> tuple[Any, ...]:
         """A row, as COPY takes it. Raises MalformedError for a value that its column would round."""
@@ -311,6 +374,26 @@ class PostgresTable:
     def inward_key(self, row: tuple[Any, ...]) -> Key:
         """A key that was selected."""
         return self.inward(row)[0]
+
+
+def one_key(table: Table, first: Key, second: Key) -> RefusedError:
+    """What is wrong with two different keys that are one in PostgreSQL.
+
+    >>> str(one_key(Table("t", (Field("k", "string"),), ()), ("a",), ("A",)))[:52]
+    "t: the keys ('a',) and ('A',) are one in PostgreSQL,"
+    """
+    different = [field for field, one, other in zip(table.key, first, second) if one != other]
+    names = ", ".join(f"{field.name!r} ({type_of(field)})" for field in different)
+    remedy = "give the binding a new table, whose column has a collation that does not take them for equal"
+    if any(field.source is not None for field in different):
+        remedy = (
+            "keep that key as the log has it. Take its cdcv2.source out of the row schema, name that with types in the "
+            "file, and materialize into a new table"
+        )
+    return RefusedError(
+        f"{table.name}: the keys {first!r} and {second!r} are one in PostgreSQL, which takes values of {names} for "
+        f"equal that are spelled in two ways: {remedy} (docs/types.md#keys-that-are-spelled-in-two-ways)"
+    )
 
 
 def expression(field: Field, way: str, column: Composable) -> Composed:

@@ -56,7 +56,7 @@ class StagingTable:
         session.execute(table.lock_staged)
         session.execute(table.trim_staged, [[attempt for attempt, _ in took]])
         session.execute(table.analyse_rows)
-        if session.execute(table.merge).rowcount != sum(rows for _, rows in took):
+        if table.merged(session, table.merge, table.rows) != sum(rows for _, rows in took):
             return False
         session.execute(table.empty_staged)
         return True
@@ -89,9 +89,9 @@ class _PostgresTask(TargetTask):
 
     def look(self, keys: Sequence[Key]) -> Iterable[tuple[Key, Values]]:
         with postgres_errors("read", self._table.name):
-            rows = self._table.look(self._session, keys)
+            found = self._table.look(self._session, keys)
             self._session.commit()
-        return [self._table.inward(row) for row in rows]
+        return found
 
     def stage(self, stores: Sequence[Store]) -> None:
         with postgres_errors("write", self._table.name):
