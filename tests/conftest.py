@@ -82,7 +82,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     from cdcv2.servers.archive import flags
     from cdcv2.servers.jars import comma_list
     from cdcv2.servers.java import SHORT_LIVED
+    from tests.spark.java_names import remember_java_names
 
+    remember_java_names()
     scratch = tmp_path_factory.mktemp("spark")
     options = ["-Xss8m", "-Duser.timezone=UTC", *SHORT_LIVED, *flags("spark"), *LONGER_LIVED]
     session = (

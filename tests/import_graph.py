@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 #: The files that import or make something by a name or a text, which no reading of imports sees, or could, and why.
@@ -126,8 +126,17 @@ def attributes(path: Path) -> set[str]:
             modules |= {top: top for top in tops} | {one.asname: one.name for one in node.names if one.asname}
         elif isinstance(node, ast.ImportFrom) and not node.level:
             modules |= {one.asname or one.name: f"{node.module}.{one.name}" for one in node.names}
-    used = [ast.unparse(node).partition(".") for node in ast.walk(_tree(path)) if isinstance(node, ast.Attribute)]
-    return {f"{modules[top]}.{rest}" for top, _, rest in used if top in modules}
+    used = [_dotted(node) for node in ast.walk(_tree(path)) if isinstance(node, ast.Attribute)]
+    return {".".join((modules[names[0]], *names[1:])) for names in used if names[0] in modules}
+
+
+def _dotted(node: ast.expr) -> list[str]:
+    """The names of ``a.b.c``, the first of them ``""`` where that is behind something else than a name."""
+    behind = list[str]()
+    while isinstance(node, ast.Attribute):
+        behind.append(node.attr)
+        node = node.value
+    return [node.id if isinstance(node, ast.Name) else "", *reversed(behind)]
 
 
 def borrowed(path: Path, package: Path) -> set[str]:
@@ -171,5 +180,6 @@ def unseeded(path: Path) -> set[str]:
     return texts & {"Random()", "Random(None)"}
 
 
+@lru_cache(maxsize=1)
 def _tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text("utf-8"), str(path))

@@ -350,8 +350,8 @@ def in_postgres(server: Postgres) -> dict[str, dict[Any, Any]]:
 @pytest.mark.integration
 def test_a_job_that_is_killed_goes_on_and_one_that_is_told_to_end_ends(tmp_path: Path, server: Postgres) -> None:
     """SIGKILL for the whole process group in mid-run; SIGTERM between batches; and everything is there once."""
-    work = Workload(cuts=20)
-    path = written(tmp_path, work, target="{driver: postgres}", more="", cuts=12, last=LAST)
+    work = Workload(cuts=12)
+    path = written(tmp_path, work, target="{driver: postgres}", more="", cuts=6, last=LAST)
     events = ("--events", str(tmp_path / "events.jsonl"))
     first = submit(path, server, "--max-files", "2", *events)
     first.wait_until(lambda: reached(server) >= 2, "the first commit", PATIENCE)
@@ -359,16 +359,16 @@ def test_a_job_that_is_killed_goes_on_and_one_that_is_told_to_end_ends(tmp_path:
     assert work.truth(reached(server)) == work.shown(in_postgres(server))
 
     second = submit(path, server, *events)
-    second.wait_until(lambda: reached(server) == 24, "the end of the log", PATIENCE)
-    written(tmp_path, work, target="{driver: postgres}", more="", cuts=14, last=LAST)
-    second.wait_until(lambda: reached(server) == 28, "what came since", PATIENCE)
+    second.wait_until(lambda: reached(server) == 12, "the end of the log", PATIENCE)
+    written(tmp_path, work, target="{driver: postgres}", more="", cuts=8, last=LAST)
+    second.wait_until(lambda: reached(server) == 16, "what came since", PATIENCE)
     second.signal(signal.SIGTERM)
     assert 0 == second.wait(PATIENCE), second.log_tail()
-    assert "materialize: complete through 27; nothing that was stated is missing" in second.log_since_start()
-    assert work.truth(28) == work.shown(in_postgres(server))
+    assert "materialize: complete through 15; nothing that was stated is missing" in second.log_since_start()
+    assert work.truth(16) == work.shown(in_postgres(server))
     stated = read_events(tmp_path / "events.jsonl")
     kinds = [one["event"] for one in stated]
     # The first life may be killed between its commit and its statement of it.
     assert ["start", "progress", "end"] == [kind for kind, _ in groupby(kinds[-kinds[::-1].index("start") - 1:])]
     assert (2, 1) == (kinds.count("start"), kinds.count("end"))
-    assert ("materialize.py", 0, [28]) == tuple(stated[-1][name] for name in ("job", "exit", "frontier"))
+    assert ("materialize.py", 0, [16]) == tuple(stated[-1][name] for name in ("job", "exit", "frontier"))

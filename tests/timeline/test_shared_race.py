@@ -18,7 +18,7 @@ from tests.minters import Decision, Objects, Race, Topic, decided, held
 from tests.strategies import seeded
 
 # Of each kind of log; 600 ordinarily.
-SCHEDULES = 6 * settings.default.max_examples
+SCHEDULES = 3 * settings.default.max_examples
 CHUNKS = 4
 
 

@@ -22,7 +22,7 @@ from tests.steps import RELEASE, killed_three_times
 Logs = dict[str, RecordingLog]
 RUNS = ["clean_full", "crash_full"]
 #: How many random interleavings of each run; together well over a hundred.
-INTERLEAVINGS = {"clean_full": 16, "crash_full": 8}
+INTERLEAVINGS = {"clean_full": 8, "crash_full": 4}
 
 
 def new_logs() -> Logs:

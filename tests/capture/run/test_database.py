@@ -33,7 +33,7 @@ def parsed_once() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("parsed_once")
-@pytest.mark.parametrize("run, timelines", [("clean_full", 16), ("crash_full", 2), ("clean_default", 6)])
+@pytest.mark.parametrize("run, timelines", [("clean_full", 8), ("crash_full", 2), ("clean_default", 4)])
 def test_any_timeline_ends_with_the_true_tables(run: str, timelines: int) -> None:
     """Partitions that come late, records twice, Ends before their rows. Many more are in the long runs."""
     for seed in range(timelines):

@@ -27,7 +27,7 @@ from tests.every_way.world import (
 )
 
 #: Histories of each block, all of whose mishaps are drawn.
-BLOCKS, SEEDS = 4, 30
+BLOCKS, SEEDS = 4, 20
 
 
 @pytest.mark.parametrize("block", range(BLOCKS))
@@ -71,19 +71,19 @@ def test_a_transaction_of_which_only_a_begin_is_left_is_passed_by_in_no_way() ->
 
 def test_a_begin_before_the_end_before_it_stops_every_way() -> None:
     """Its own END comes behind that, and is read with it or later, by any life."""
-    seeds = [seed for seed in range(2000, 2100) if EARLY_BEGIN in drawn(seed, [EARLY_BEGIN]).mishaps][:6]
+    seeds = [seed for seed in range(2000, 2100) if EARLY_BEGIN in drawn(seed, [EARLY_BEGIN]).mishaps][:4]
     stops = [(road.name, came.stop) for _, road, came in checked(seeds, [EARLY_BEGIN])]
 
-    assert {road.name for road in ROADS} == {name for name, _ in stops} and len(seeds) == 6
+    assert {road.name for road in ROADS} == {name for name, _ in stops} and len(seeds) == 4
     assert all(stop is not None and "is missing: it comes" in stop for _, stop in stops)
 
 
 def test_a_replaced_task_that_sends_once_more_stops_no_way() -> None:
     """Whatever it sends, and wherever that stands behind its first copies."""
-    seeds = [seed for seed in range(3000, 3200) if REPLACED_TASK in drawn(seed, [REPLACED_TASK]).mishaps][:12]
+    seeds = [seed for seed in range(3000, 3200) if REPLACED_TASK in drawn(seed, [REPLACED_TASK]).mishaps][:6]
     stops = [(road.name, came.stop) for _, road, came in checked(seeds, [REPLACED_TASK])]
 
-    assert {road.name for road in ROADS} == {name for name, _ in stops} and len(seeds) == 12
+    assert {road.name for road in ROADS} == {name for name, _ in stops} and len(seeds) == 6
     assert not any(stop for _, stop in stops)
 
 

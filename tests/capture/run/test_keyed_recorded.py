@@ -28,7 +28,7 @@ from tests.steps import RELEASE, killed_three_times
 Logs = dict[str, RecordingLog]
 ALL = [*CHECKPOINTS, "final"]
 #: How many random interleavings of each run.
-INTERLEAVINGS = {"clean_default": 20, "clean_full": 4}
+INTERLEAVINGS = {"clean_default": 10, "clean_full": 2}
 
 
 def keyed(run: str, **more: Any) -> Recipe:
