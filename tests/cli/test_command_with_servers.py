@@ -75,9 +75,9 @@ def test_a_log_in_kafka_is_read_as_one_in_files(
     assert "prices[" in run("inspect", "--brief", log, *where).out
     assert 0 == run("mangle", log, "kafka:{table}-copy", "--partitions", 3, *where).code
     assert 0 == run("mangle", log, tmp_path / "copy", *where).code
-    for copy in ("kafka:prices-copy", tmp_path / "copy"):
-        assert 0 == run("verify", "--full", copy, *where).code
-        assert run("as-of", prices).out == run("as-of", copy, *where).out
+    for copy in (["kafka:prices-copy", *where], [tmp_path / "copy"]):
+        assert 0 == run("verify", "--full", *copy).code
+        assert run("as-of", prices).out == run("as-of", *copy).out
     together = run("verify", "prices=kafka:prices-copy", f"prices={prices}", *where)
     assert (0, "complete through 9") == (together.code, together.out.splitlines()[-1])
     assert 2 == run("mangle", log, "kafka:prices-copy", *where).code

@@ -23,6 +23,7 @@ from cdcv2.rows.row_type import RowType
 from cdcv2.servers.postgres import Postgres
 from tests.materialize.conftest import new_schema
 from tests.materialize.row_by_row import RowByRow
+from tests.materialize.targets.test_postgres_driver import PostgresSubject
 from tests.materialize.test_spread import Served
 
 pytestmark = pytest.mark.integration
@@ -143,7 +144,7 @@ def test_executors_find_them_too(
     server: Postgres, changes: list[list[tuple[str, int]]], first: str, second: str
 ) -> None:
     """Where two tasks have one of the keys each, when the driver merges."""
-    Served.server = server
+    PostgresSubject.server = server
     runtime = DistributedRuntime("m", [REDUCED], Served().driver())
     runtime.open()
     view = runtime.views[0]
