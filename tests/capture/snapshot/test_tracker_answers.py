@@ -303,3 +303,10 @@ def test_an_end_that_an_earlier_run_made_is_of_a_complete_run() -> None:
     tracker.end_made()
 
     assert [rules.TWO] == [stop.found.remedy for stop in tracker.notification("STARTED", None, None, 0)]
+
+
+def test_where_nothing_shows_the_snapshot_it_is_before_every_commit() -> None:
+    """Rows that name no commit are those of the first transaction then, and no duplicates."""
+    tracker = SnapshotTracker(["t"])
+
+    assert (0, 0) == (tracker.begins([]), tracker.begins([90, 100]))
