@@ -380,22 +380,26 @@ def test_a_timer_shows_what_it_found_and_runs_again(
 
     seen: list[tuple[dict[str, Any], int]] = []
 
-    def rests(*, found: bool) -> bool:
-        """Whether the timer waits, of which all is from one look: it runs again in the next moment."""
+    def rests(*, exited: int) -> bool:
+        """Whether the timer waits after a run that ended so, of which all is from one look: it runs again in a moment.
+
+        Between an end and the look of the supervisor, a run that found nothing has a reason, too.
+        """
         code, plain = status(file, capsys)
         row = next(one for one in plain["jobs"] if one["name"] == "equal")
         seen.append((row, code))
-        return row["state"] == "waiting" and row["last_exit"] is not None and (row["reason"] is not None) is found
+        found = row["reason"] is not None
+        return row["state"] == "waiting" and row["last_exit"] == exited and found is (exited != Exit.DONE)
 
     with up(file):
         # The view runs by now, too.
-        assert poll_until(lambda: rests(found=False) and seen[-1][1] == Exit.DONE, 60)
+        assert poll_until(lambda: rests(exited=Exit.DONE) and seen[-1][1] == Exit.DONE, 60)
         well = seen[-1][0]
         (part,) = (tmp_path / "lake").rglob("*.parquet")
         rows_there = parquet.read_table(part)
         changed = rows_there.set_column(rows_there.schema.get_field_index("id"), "id", pa.array([1, 7], pa.int64()))
         parquet.write_table(changed.cast(rows_there.schema), part)
-        assert poll_until(lambda: rests(found=True), 60)
+        assert poll_until(lambda: rests(exited=Exit.WRONG), 60)
         found, code = seen[-1]
     capsys.readouterr()
     main(["status", str(file)])
