@@ -77,6 +77,15 @@ def test_the_cpu_of_a_row_is_between_what_was_measured() -> None:
     assert f"takes {round(min(by_row), -1):.0f} to {round(max(by_row), -1):.0f} microseconds." in TEXT
 
 
+def test_the_cpu_of_a_capture_is_what_was_measured() -> None:
+    """Of a row of a snapshot, in the process of the capture, which is a child of that of the benchmark."""
+    row = last("capture_memory", "all rows in memory", WITH_SERVERS)
+    micros_of_a_row = 1e6 * float(row["median"]) / int(row["size"])
+
+    assert "1000000" == row["size"]
+    assert f"million rows took {micros_of_a_row:.0f} microseconds of CPU (measured on {day(row)}, by commit" in TEXT
+
+
 def test_a_small_transaction_takes_what_was_measured() -> None:
     """Each is one of twenty."""
     def millis(case: str) -> float:

@@ -95,6 +95,7 @@ def test_types_of_postgresql_are_what_the_table_says() -> None:
     rows = table("PostgreSQL")
     columns = ", ".join(f"c{number} {row[0]}" for number, row in enumerate(rows))
     with Postgres() as server, server.connect(autocommit=True) as connection:
+        connection.execute(every_type.TYPES)
         connection.execute(f"CREATE TABLE every_type ({columns})")
         fields = row_type_from_postgres(connection, "public.every_type")["fields"]
 
