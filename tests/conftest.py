@@ -30,6 +30,8 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 LONGEST_NAME = 100
 #: What a JVM of many tests has besides: room for what is new, so that it is looked through less often.
 LONGER_LIVED = ("-Xms1g", "-Xmn512m")
+#: Hadoop starts a chmod for each file and folder that it makes on a local disk: some thirty for a test.
+MANY_PROCESSES = ("-Djdk.lang.Process.launchMechanism=VFORK",)
 #: How the files of those tests begin that capture with Spark.
 CAPTURES = ("test_bound_", "test_capture_", "test_every_way_")
 
@@ -86,7 +88,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
     remember_java_names()
     scratch = tmp_path_factory.mktemp("spark")
-    options = ["-Xss8m", "-Duser.timezone=UTC", *SHORT_LIVED, *flags("spark"), *LONGER_LIVED]
+    options = ["-Xss8m", "-Duser.timezone=UTC", *SHORT_LIVED, *flags("spark"), *LONGER_LIVED, *MANY_PROCESSES]
     session = (
         SparkSession.builder.master("local[2]")
         .appName("cdcv2 tests")
@@ -124,7 +126,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 
 def _write_no_checksums(session: SparkSession) -> None:
-    """Hadoop starts a chmod for each file that it makes on a local disk, and for the checksum beside it once more."""
+    """With a checksum beside it, each file is two, and takes twice the processes of :data:`MANY_PROCESSES`."""
     context: Any = session.sparkContext
     files = context._jvm.org.apache.hadoop.fs.FileSystem
     files.getLocal(context._jsc.hadoopConfiguration()).setWriteChecksum(False)

@@ -34,15 +34,20 @@ def sources(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*.py") if "__pycache__" not in path.parts)
 
 
-def imported(path: Path, package: Path) -> Iterator[str]:
+@cache
+def imported(path: Path, package: Path) -> frozenset[str]:
     """Every module that a file of a package imports, anywhere in it, by its full dotted name.
 
     ``from X import Y`` imports X.Y where that is a module of the package, and else X. Of others it is named as X.Y:
     whether that is a module is not known without it.
     """
+    return frozenset(_imported(path, package))
+
+
+def _imported(path: Path, package: Path) -> Iterator[str]:
     root = package.parent
     inside = path.relative_to(root).parent.parts
-    for node in ast.walk(_tree(path)):
+    for node in nodes_of(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -76,7 +81,7 @@ def graph_of(package: Path) -> dict[str, set[str]]:
     for path in sources(package):
         name = ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
         for_types = typed(path, package) if path.relative_to(root).as_posix() in BY_NAME else set()
-        wanted = {one for one in {*imported(path, package)} - for_types if one.partition(".")[0] == package.name}
+        wanted = {one for one in imported(path, package) - for_types if one.partition(".")[0] == package.name}
         graph[name] = {one for inner in wanted for one in with_folders(inner) if is_module(root, one)}
         graph[name] -= {*with_folders(name)}
     return graph
@@ -104,7 +109,7 @@ def typed(path: Path, package: Path) -> set[str]:
 def by_name(path: Path) -> set[str]:
     """By what a file imports something by a name, or runs a text: modules and names that can."""
     found = set[str]()
-    for node in ast.walk(_tree(path)):
+    for node in nodes_of(path):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names if alias.name.partition(".")[0] in _IMPORTERS}
         elif isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] in _IMPORTERS:
@@ -120,13 +125,13 @@ def by_name(path: Path) -> set[str]:
 def attributes(path: Path) -> set[str]:
     """The attributes of modules that a file uses behind the name of the module, whatever it calls that: full names."""
     modules = dict[str, str]()
-    for node in ast.walk(_tree(path)):
+    for node in nodes_of(path):
         if isinstance(node, ast.Import):
             tops = (one.name.partition(".")[0] for one in node.names if not one.asname)
             modules |= {top: top for top in tops} | {one.asname: one.name for one in node.names if one.asname}
         elif isinstance(node, ast.ImportFrom) and not node.level:
             modules |= {one.asname or one.name: f"{node.module}.{one.name}" for one in node.names}
-    used = [_dotted(node) for node in ast.walk(_tree(path)) if isinstance(node, ast.Attribute)]
+    used = [_dotted(node) for node in nodes_of(path) if isinstance(node, ast.Attribute)]
     return {".".join((modules[names[0]], *names[1:])) for names in used if names[0] in modules}
 
 
@@ -141,7 +146,7 @@ def _dotted(node: ast.expr) -> list[str]:
 
 def borrowed(path: Path, package: Path) -> set[str]:
     """The names that a file takes out of another file of the package, and that file has from outside the package."""
-    taken = {f"{node.module}.{alias.name}" for node in ast.walk(_tree(path)) if isinstance(node, ast.ImportFrom)
+    taken = {f"{node.module}.{alias.name}" for node in nodes_of(path) if isinstance(node, ast.ImportFrom)
              for alias in node.names} | attributes(path)  # fmt: skip
     found = set[str]()
     for name in taken:
@@ -155,7 +160,7 @@ def borrowed(path: Path, package: Path) -> set[str]:
 def _from_outside(path: Path, package: str) -> frozenset[str]:
     """The names that a file gives to what it imports from outside the package."""
     found = set[str]()
-    for node in ast.walk(_tree(path)):
+    for node in nodes_of(path):
         own = isinstance(node, ast.ImportFrom) and (node.level or (node.module or "").partition(".")[0] == package)
         if isinstance(node, (ast.Import, ast.ImportFrom)) and not own:
             names = {one.asname or one.name.partition(".")[0] for one in node.names}
@@ -170,12 +175,12 @@ def _file_of(root: Path, name: str) -> Path:
 
 def outside(path: Path) -> set[str]:
     """The names in a file by which it reads or writes something without an import."""
-    return {node.id for node in ast.walk(_tree(path)) if isinstance(node, ast.Name) and node.id in _OUTSIDE}
+    return {node.id for node in nodes_of(path) if isinstance(node, ast.Name) and node.id in _OUTSIDE}
 
 
 def unseeded(path: Path) -> set[str]:
     """The calls of ``Random`` in a file without a seed: such a one begins by what the system draws."""
-    calls = [node for node in ast.walk(_tree(path)) if isinstance(node, ast.Call) and not node.keywords]
+    calls = [node for node in nodes_of(path) if isinstance(node, ast.Call) and not node.keywords]
     texts = {ast.unparse(node) for node in calls if ast.unparse(node.func).rpartition(".")[2] == "Random"}
     return texts & {"Random()", "Random(None)"}
 
@@ -183,3 +188,9 @@ def unseeded(path: Path) -> set[str]:
 @lru_cache(maxsize=1)
 def _tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text("utf-8"), str(path))
+
+
+@lru_cache(maxsize=1)
+def nodes_of(path: Path) -> list[ast.AST]:
+    """All that is in a file: the walk takes three times as long as the parse, so it is done once for all that look."""
+    return list(ast.walk(_tree(path)))

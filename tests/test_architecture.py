@@ -21,7 +21,7 @@ from types import ModuleType
 import pytest
 
 from tests.import_graph import (
-    BY_NAME, attributes, borrowed, by_name, graph_of, imported, outside, sources, unseeded,
+    BY_NAME, attributes, borrowed, by_name, graph_of, imported, nodes_of, outside, sources, unseeded,
 )
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -113,10 +113,9 @@ def box_of(path: Path) -> str:
     return box_of_module(path.relative_to(PACKAGE).with_suffix("").parts)
 
 
-@cache
 def imports(path: Path) -> frozenset[str]:
     """Every module that a file imports, anywhere in it, by its full dotted name."""
-    return frozenset(imported(path, PACKAGE))
+    return imported(path, PACKAGE)
 
 
 def test_modules_import_one_way() -> None:
@@ -277,16 +276,16 @@ def test_nothing_is_swallowed_and_nothing_validates_by_assert(path: Path) -> Non
 
     A method called `check` audits its own structure for the tests; there an assert is the point.
     """
-    tree = ast.parse(path.read_text("utf-8"), str(path))
+    nodes = nodes_of(path)
     audits = {
         inner
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.FunctionDef) and node.name == "check"
         for inner in ast.walk(node)
     }
     wrong = [
         f"line {node.lineno}: {type(node).__name__}"
-        for node in ast.walk(tree)
+        for node in nodes
         if (isinstance(node, ast.Assert) and node not in audits)
         or (isinstance(node, ast.ExceptHandler) and node.type is None)
         or (isinstance(node, ast.ImportFrom) and any(alias.name == "*" for alias in node.names))
