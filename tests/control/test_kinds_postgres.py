@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from typing import Any, LiteralString
 
 import pytest
+from psycopg import Connection, OperationalError
 
 from cdcv2.control.entries import Answer, CatalogueEntry, EntryState, Kind, Reason
 from cdcv2.control.intents import used, used_by
@@ -32,6 +33,7 @@ from cdcv2.materialize.targets.postgres.tables import TYPES, made_columns
 from cdcv2.rows.source_types import SourceType
 from cdcv2.servers.postgres import Postgres
 from cdcv2.servers.processes import poll_until
+from cdcv2.store.postgres_session import connect
 from cdcv2.views.source_columns import kind_of
 from tests.kinds_of_state import STORIES, KindCase
 
@@ -50,6 +52,37 @@ def postgres() -> Iterator[Postgres]:
             session.execute("CREATE TABLE orders (id bigint PRIMARY KEY); CREATE TABLE items (id bigint PRIMARY KEY)")
             session.execute("CREATE ROLE weak LOGIN PASSWORD 'weak'")
         yield running
+
+
+@pytest.fixture(scope="module", autouse=True)
+def sessions() -> Iterator[None]:
+    """A look has a session of its own; here, each takes the last one of its user, as three thousand are looked.
+
+    A session that has ended, as its server did, is not taken.
+    """
+    kept: dict[str, Connection[Any]] = {}
+
+    def connect_again(conninfo: str, *, origin: str = "", autocommit: bool = False) -> Connection[Any]:
+        if autocommit:
+            return connect(conninfo, autocommit=True)
+        session = kept.pop(conninfo, None)
+        if session is not None:
+            with suppress(OperationalError):
+                session.execute("SELECT")
+                session.rollback()
+                kept[conninfo] = session
+                return session
+        session = kept[conninfo] = connect(conninfo, origin=origin)
+        # No statement is prepared, as none is in a session of its own. And `with` does not close one that a pool has.
+        session.prepare_threshold = None
+        vars(session)["_pool"] = kept
+        return session
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(postgres_kinds, "connect", connect_again)
+        yield
+    for session in kept.values():
+        session.close()
 
 
 def conninfo(postgres: Postgres, user: str | None = None, password: str | None = None) -> str:
@@ -1035,6 +1068,10 @@ def test_a_slot_that_others_read_is_owed_and_its_own_reader_is_ended(postgres: P
         entry = case.down()
         assert entry.debt is not None and Reason.BUSY is entry.debt.reason
         assert "their reader" in entry.debt.text and case.exists()
+    # The server ends the reader in its own time.
+    with postgres.connect(autocommit=True) as session:
+        held = "SELECT FROM pg_replication_slots WHERE active"
+        assert poll_until(lambda: session.execute(held).fetchone() is None, 30)
     assert EntryState.GONE is case.go_on().state
 
     case.up()
